@@ -68,7 +68,18 @@ def joined(reasons: Iterable[str], separator: str = " and ") -> Reason:
     several = [as_reason(reason) for reason in reasons]
     fixes = dict.fromkeys(fix for reason in several for fix in reason.fixes)
     short = separator.join(reason.short for reason in several)
-    return Reason(separator.join(several), short, *fixes, of_volumes=any(reason.of_volumes for reason in several))
+    of_volumes, of_pods = any(reason.of_volumes for reason in several), any(reason.of_pods for reason in several)
+    return Reason(separator.join(several), short, *fixes, of_volumes=of_volumes, of_pods=of_pods)
+
+
+def ranked(reasons: Mapping[str, int]) -> list[tuple[Reason, int]]:
+    """Return reasons with their numbers of nodes: first those about running Pods, then those of most nodes.
+
+    Capacity or preemption could remove the first ones. All other nodes, such as those of other pools, do not suit the
+    Pod with any Pods on them.
+    """
+    counted = [(as_reason(reason), nodes) for reason, nodes in reasons.items()]
+    return sorted(counted, key=lambda each: (not each[0].of_pods, -each[1], each[0]))
 
 
 NOT_HELPFUL: Final = Reason("Preemption is not helpful for scheduling")
@@ -102,7 +113,7 @@ class FitError(str):
         """The message in forewarn's words: `20 nodes: insufficient cpu; no Pod of lower priority`."""
         if self.cause:
             return self.cause.short
-        reasons = _counted(self.reasons)
+        reasons = ranked(self.reasons)
         if of_volumes := self._of_volumes:
             first = FitError("", self.reasons).short
             return f"{FitError('', of_volumes).short} (without preemption: {first})"
@@ -114,27 +125,11 @@ class FitError(str):
         return "; ".join([*parts, *filter(None, [why])])
 
     @property
-    def constraint(self) -> str:
-        """The reason of most nodes, of those that are not cordoned if there are any, unless it is about resources:
-        `3 nodes: cordoned`; otherwise "".
-        """
-        reasons = _counted(self._of_volumes or self.reasons) or [(Reason(""), 0)]
-        in_order = sorted(reasons, key=lambda each: UNCORDON in each[0].fixes)
-        phrases = [f"{plural(nodes, 'node')}: {reason.short}" if nodes else reason.short for reason, nodes in in_order]
-        return self.cause.short if self.cause else "" if in_order[0][0].resource else in_line(phrases)
-
-    @property
     def _of_volumes(self) -> Mapping[str, int]:
         """Volume reason -> number of nodes that only it rejects after preemption; empty if others reject more nodes."""
         after = self.preemption.reasons if isinstance(self.preemption, FitError) else NOTHING
         left = {reason: nodes for reason, nodes in after.items() if reason != NOT_HELPFUL}
         return left if all(as_reason(reason).of_volumes for reason in left) else NOTHING
-
-
-def _counted(reasons: Mapping[str, int]) -> list[tuple[Reason, int]]:
-    """Reasons with their numbers of nodes, those of most nodes first."""
-    counted = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    return [(as_reason(reason), nodes) for reason, nodes in counted]
 
 
 def in_line(phrases: Sequence[str]) -> str:

@@ -36,6 +36,7 @@ from forewarn.policies.kubernetes.scheduling.reasons import (
     in_short,
     insufficient,
     joined,
+    ranked,
 )
 from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
 
@@ -149,8 +150,8 @@ def _cause(text: str, short: str, *fixes: str) -> Reason:
 
 
 def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
-    """Return (number of nodes, reason why preemption does not help on them), the most frequent first. `only`: of this
-    node, "" for all.
+    """Return (number of nodes, reason why preemption does not help on them) in the order of `ranked`: first of nodes
+    that the Pod could use without the Pods on them. `only`: of this node, "" for all.
 
     A reason about a Pod on the node includes one such Pod as an example.
     """
@@ -166,14 +167,14 @@ def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
             why, example = _why(prediction, name, dropped or status, blocking, emptied=dropped is not None)
             if has_no_victims and not _is_of_anti_affinity(status):
                 why += f"; {joined(NO_VICTIMS.reasons).short}"
-            counts[why] += 1
+            is_large = status.code is Code.UNSCHEDULABLE
+            counts[Reason(why, of_pods=is_large and joined(status.reasons).of_pods)] += 1
             examples.setdefault(why, example)
-    reasons = [(count, f"{why} ({examples[why]})" if examples[why] else why) for why, count in counts.items()]
-    return sorted(reasons, key=lambda item: (-item[0], item[1]))
+    return [(count, f"{why} ({examples[why]})" if examples[why] else str(why)) for why, count in ranked(counts)]
 
 
 def on_no_node(prediction: Prediction) -> str:
-    """Return the most frequent reason as a phrase, or that of the Pod's only node; "" without nodes."""
+    """Return the first reason of `why_not` as a phrase, or that of the Pod's only node; "" without nodes."""
     only = prediction.pod.spec.node_affinity.only_node
     if only and (reasons := why_not(prediction, only)):
         return most_frequent([f"{only}, its only node: {in_short(reasons[0][1])}"])

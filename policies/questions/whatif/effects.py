@@ -13,7 +13,7 @@ from forewarn.policies.kubernetes.controllers.job import JobStatus
 from forewarn.policies.kubernetes.kinds.registry import JOB, STATEFUL_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
 from forewarn.policies.kubernetes.objects.fields import int32
-from forewarn.policies.kubernetes.scheduling.reasons import FitError, as_reason
+from forewarn.policies.kubernetes.scheduling.reasons import FitError, ranked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -273,10 +273,10 @@ def _reason_of_pending(workload: WorkloadCount) -> Reason:
         return Reason(Kind.PENDING, message)
     if message.cause is not None:
         return Reason(Kind.VOLUME if message.cause.of_volumes else Kind.CONSTRAINT, message.cause.short)
-    reasons = sorted(message.reasons.items(), key=lambda each: (-each[1], each[0]))
-    if any(as_reason(text).of_pods for text, _ in reasons):
-        return Reason(Kind.CAPACITY)
+    reasons = ranked(message.reasons)
     if not reasons:
         return Reason(Kind.PENDING)
-    first = as_reason(reasons[0][0])
+    first, _ = reasons[0]
+    if first.of_pods:
+        return Reason(Kind.CAPACITY)
     return Reason(Kind.VOLUME if first.of_volumes else Kind.CONSTRAINT, first.short)

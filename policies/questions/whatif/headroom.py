@@ -34,7 +34,7 @@ from forewarn.policies.kubernetes.scheduling.framework import PluginFault
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.kubernetes.scheduling.pod_group_cycle import without_victims
 from forewarn.policies.kubernetes.scheduling.preemption import MissingNode, victims_below
-from forewarn.policies.kubernetes.scheduling.reasons import joined
+from forewarn.policies.kubernetes.scheduling.reasons import joined, ranked
 from forewarn.policies.kubernetes.scheduling.responsible import (
     CLAIMS,
     framework_of,
@@ -247,7 +247,8 @@ class Headroom(NamedTuple):
 
     `without`, `preempting`: Pods that fit on the nodes, without and with preemption. `byClass`: replicas that would fit
     with preemption, by PriorityClass: the object's, and those that are neither system classes nor forewarn's.
-    `reasons`: kube-scheduler's reasons why nodes accept no more Pods, with the number of nodes, most nodes first.
+    `reasons`: kube-scheduler's reasons why nodes accept no more Pods, with the number of nodes, those that
+    capacity could remove first.
     `stranded`: unusable free capacity, by insufficient resources. `nodeGroups`: additional replicas if one node group
     grows. `podGroup`: only if the object's Pods belong to a PodGroup. `assumes`: what the answer assumes, as clauses.
     `largest`: resource -> the most that a node has, for those of which a Pod requests more. `preempted`: if more Pods
@@ -634,11 +635,11 @@ def _by_class(
     return counted
 
 
-def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
+def _reasons(prediction: Prediction) -> Sequence[tuple[str, int]]:
     if prediction.pre_filter is not None:
         return [(joined(prediction.pre_filter.reasons, "; "), len(prediction.snapshot.node_infos))]
     counts = Counter(status.reasons for status in prediction.statuses.values())
-    return sorted(((joined(reasons), nodes) for reasons, nodes in counts.items()), key=lambda item: (-item[1], item[0]))
+    return ranked({joined(reasons): nodes for reasons, nodes in counts.items()})
 
 
 def _stranded(prediction: Prediction) -> list[Stranded]:

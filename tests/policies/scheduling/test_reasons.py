@@ -10,10 +10,22 @@ import pytest
 
 from forewarn.policies.kubernetes.scheduling import plugins, preemption, reasons
 from forewarn.policies.kubernetes.scheduling.framework import Status
-from forewarn.policies.kubernetes.scheduling.plugins import node_resources_fit, node_unschedulable
+from forewarn.policies.kubernetes.scheduling.plugins import (
+    node_affinity,
+    node_resources_fit,
+    node_unschedulable,
+    taint_toleration,
+)
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import reason_of
-from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import NODE_CONFLICT
-from forewarn.policies.kubernetes.scheduling.reasons import NOT_HELPFUL, FitError, Reason, in_line, joined, not_found
+from forewarn.policies.kubernetes.scheduling.reasons import (
+    NOT_HELPFUL,
+    FitError,
+    Reason,
+    as_reason,
+    in_line,
+    joined,
+    not_found,
+)
 from forewarn.policies.linting.rules.support.predictions import fix_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -76,6 +88,8 @@ NO_VICTIMS = preemption.NO_VICTIMS.reasons[0]
 UNKNOWN = "preemption does not help: no node fits the Pod even without Pods of lower priority"
 NOT_EVEN_EMPTY = "preemption does not help: too small even when empty"
 CORDONED = node_unschedulable.REASON.reasons[0]
+SELECTOR, TAINT = (as_reason(each.REASON.reasons[0]) for each in (node_affinity, taint_toleration))
+NEVER = preemption.NEVER.short
 
 
 @pytest.mark.parametrize(
@@ -108,6 +122,11 @@ CORDONED = node_unschedulable.REASON.reasons[0]
             "2 nodes: too small even when empty: insufficient cpu; 1 node: cordoned",
         ),
         ({CORDONED: 2}, FitError("raw", {NOT_HELPFUL: 2}), "2 nodes: cordoned"),
+        (
+            {SELECTOR: 286, TAINT: 99, reason_of("nvidia.com/gpu"): 15},
+            preemption.NEVER,
+            f"15 nodes: insufficient nvidia.com/gpu; 286 nodes: {SELECTOR.short}; 99 nodes: {TAINT.short}; {NEVER}",
+        ),
         ({reason_of("cpu"): 200}, FitError("raw"), f"200 nodes: insufficient cpu; {UNKNOWN}"),
         (
             {reason_of("cpu"): 2},
@@ -124,28 +143,6 @@ CORDONED = node_unschedulable.REASON.reasons[0]
 def test_a_message_of_kube_scheduler_is_told_in_short(counts: dict[str, int], why: str, short: str) -> None:
     message = FitError("0/3 nodes are available: …", counts, why)
     assert (message, message.short) == ("0/3 nodes are available: …", short)
-
-
-@pytest.mark.parametrize(
-    ("counts", "why", "constraint"),
-    [
-        ({reason_of("cpu"): 2, CORDONED: 1}, FitError("raw", {NO_VICTIMS: 2, NOT_HELPFUL: 1}), ""),
-        ({reason_of("cpu"): 1, CORDONED: 2}, preemption.NEVER, ""),
-        ({NODE_CONFLICT: 1, CORDONED: 2}, preemption.NEVER, f"1 node: {NODE_CONFLICT.short}; 2 nodes: cordoned"),
-        ({CORDONED: 2}, FitError("raw", {NOT_HELPFUL: 2}), "2 nodes: cordoned"),
-        (
-            {reason_of("cpu"): 2},
-            FitError("raw", {NODE_CONFLICT: 2}),
-            "2 nodes: its PersistentVolume is not available there",
-        ),
-        ({not_found("persistentvolumeclaim", "data"): 0}, "", 'PersistentVolumeClaim "data" not found'),
-        ({}, "", ""),
-    ],
-)
-def test_the_constraint_of_most_nodes_is_told_unless_they_lack_resources(
-    counts: dict[str, int], why: str, constraint: str
-) -> None:
-    assert FitError("0/3 nodes are available: …", counts, why).constraint == constraint
 
 
 @pytest.mark.parametrize(

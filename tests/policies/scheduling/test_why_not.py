@@ -98,6 +98,20 @@ def asking(cpu: str = "1", gpu: str = "0", memory: str = "1Gi", **spec: Any) -> 
     return make_pod("web").request(cpu=cpu, memory=memory).request_of(GPU, gpu).spec(**spec)
 
 
+def test_the_first_reason_is_of_nodes_that_the_pod_could_use() -> None:
+    found = cluster(
+        *(node(f"n{number}") for number in range(3)),
+        *(node(f"t{number}", pool="a", taint="x") for number in range(2)),
+        node("gpu", gpu="4", pool="a"),
+        make_pod("full").request_of(GPU, "4").on("gpu"),
+    )
+    assert why_not(place(found, asking(gpu="1", **IN_A).obj).predictions[0]) == [
+        (1, f"insufficient {GPU}; no Pod of lower priority"),
+        (3, "node selector or node affinity does not match"),
+        (2, "untolerated taint x:NoSchedule"),
+    ]
+
+
 SELECTOR = "matches its node selector or affinity"
 LONG = f"no node has {'b' * 60}.{'c' * 60}.{'d' * 60}.eeee…"
 IN_A: dict[str, Any] = {"nodeSelector": {"pool": "a"}}

@@ -177,12 +177,12 @@ def cycle_error(prediction: Prediction) -> str:
 
 
 def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[Reason, int]]:
-    """The reasons why no node fits, with the number of nodes, the most frequent first; 0 for a reason about no node.
+    """The reasons why no node fits, with the number of nodes, in the order of `ranked`; 0 for a reason about no node.
 
     For Pods with one possible node, the reason of that node. Without candidates for preemption, the reasons before it.
     """
     from forewarn.policies.kubernetes.scheduling.preemption import NO_VICTIMS
-    from forewarn.policies.kubernetes.scheduling.reasons import Reason, joined
+    from forewarn.policies.kubernetes.scheduling.reasons import Reason, joined, ranked
 
     first = predictions[0]
     if first.error:
@@ -195,7 +195,7 @@ def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[Reason, int]]:
         for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
             dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
             counts[(status if dropped is NO_VICTIMS else dropped).reasons] += 1
-    return [(joined(reasons), nodes) for reasons, nodes in counts.most_common()]
+    return ranked({joined(reasons): nodes for reasons, nodes in counts.items()})
 
 
 _PAUSE: Final = later(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL)
