@@ -52,6 +52,12 @@ class Reason(str):
         reason.of_pods = of_pods or bool(resource)
         return reason
 
+    def with_fixes(self, *fixes: str) -> Self:
+        """Return the reason with other fixes."""
+        reason = type(self)(self, self.short, *fixes, resource=self.resource, of_volumes=self.of_volumes)
+        reason.of_pods = self.of_pods
+        return reason
+
 
 def as_reason(text: str) -> Reason:
     """Return the text as a Reason; a text that is not one has no fix."""

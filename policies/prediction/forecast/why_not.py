@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import cut, listed, plural
 from forewarn.policies.base.metering import charge
+from forewarn.policies.kubernetes.objects.fields import NOTHING
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
 from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, merge_namespaces
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
@@ -29,6 +30,7 @@ from forewarn.policies.kubernetes.scheduling.preemption import (
     victims_by_importance,
 )
 from forewarn.policies.kubernetes.scheduling.reasons import (
+    LOWER_REQUESTS,
     TOO_SMALL,
     Reason,
     as_reason,
@@ -39,6 +41,7 @@ from forewarn.policies.kubernetes.scheduling.reasons import (
     ranked,
 )
 from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
+from forewarn.policies.prediction.forecast.tried_fixes import with_tried_fixes
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -49,8 +52,9 @@ TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
 """Topology keys -> their usual names."""
 _UNITS: Final = {CPU: (1000, ""), MEMORY: (2**30, "Gi"), EPHEMERAL_STORAGE: (2**30, "Gi")}
 """Resource -> (divisor, unit) of its amounts in messages."""
-_ADD_NODES: Final = "add such nodes, or change the request"
+_ADD_NODES: Final = "add such nodes", LOWER_REQUESTS
 _MATCHES: Final = "matches its node selector or affinity"
+_USABLE: Final = " that it tolerates and selects"
 _CAPACITY: Final = attrgetter("capacity")
 _LONGEST: Final = 200
 _LABELS: Final = 3
@@ -79,8 +83,20 @@ def waits_for(ending: Sequence[Pod], node: str) -> str:
 
 def cause(prediction: Prediction) -> Reason:
     """Return the one cause that keeps a Pending Pod off all nodes, or off all that have what it needs, whatever Pods
-    run there; "" without such a cause. Its text contains no amounts and taints, its `short` does.
+    run there; "" without such a cause. Its text contains no amounts and taints, its `short` does. Its fixes help.
     """
+    found = _cause(prediction)
+    with_fixes = with_tried_fixes(prediction, found, NOTHING)
+    if with_fixes.fixes or not found.fixes:
+        return with_fixes
+    statuses = prediction.statuses  # an edit makes large nodes usable, but the Pod does not fit on them either
+    usable = [info for info in prediction.snapshot.node_infos if statuses[info.name].plugin == NodeResourcesFit.name]
+    exceeded = _exceeded_on_all(prediction, usable)
+    return _more_than_any_node_has(exceeded, _USABLE).with_fixes(_ADD_NODES[0]) if exceeded else with_fixes
+
+
+def _cause(prediction: Prediction) -> Reason:
+    """Return the cause with all fixes."""
     statuses = prediction.statuses
     if not prediction.error and (of_volumes := cause_of_volumes(prediction.framework, prediction.pod)):
         return of_volumes
@@ -89,27 +105,36 @@ def cause(prediction: Prediction) -> Reason:
     infos, scarce = prediction.snapshot.node_infos, set[str]()
     charge(len(infos) * _UNITS_PER_NODE)
     large: list[NodeInfo] = []
-    on_all = _exceeded(prediction, infos[0])
     for info in infos:
         found = _exceeded(prediction, info)
         scarce |= found.keys()
         large += () if found else (info,)
-        on_all = {name: max(item, found[name], key=_CAPACITY) for name, item in on_all.items() if name in found}
+    on_all = {} if large else _exceeded_on_all(prediction, infos)
     enough = f"enough {' and '.join(sorted(scarce))}"
-    if on_all or not large:
-        return _more_than_any_node_has(on_all) if on_all else _cause(f"no node has {enough}", "", _ADD_NODES)
+    if not large:
+        return _more_than_any_node_has(on_all) if on_all else _named(f"no node has {enough}", "", *_ADD_NODES)
     if prediction.pod.spec.node_affinity.only_node:  # may be a Pod of a DaemonSet, whose Pods have different causes
         return _NO_CAUSE
     return _of_constraints(prediction, large, f" with {enough}" if scarce else "")
 
 
-def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource]) -> Reason:
+def _exceeded_on_all(prediction: Prediction, infos: Sequence[NodeInfo]) -> dict[str, InsufficientResource]:
+    """Return resource -> the request that exceeds what each of the nodes can allocate, with the largest amount."""
+    on_all: dict[str, InsufficientResource] | None = None
+    for info in infos:
+        found = _exceeded(prediction, info)
+        before = found if on_all is None else on_all
+        on_all = {name: max(item, found[name], key=_CAPACITY) for name, item in before.items() if name in found}
+    return on_all or {}
+
+
+def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource], which: str = "") -> Reason:
     if missing := sorted(name for name, item in exceeded.items() if not item.capacity):
-        return _cause(f"no node has {listed(missing)}", "", _ADD_NODES)
+        return _named(f"no node{which} has {listed(missing)}", "", *_ADD_NODES)
     requests = " and ".join(f"{_amount(name, item.requested)} {name}" for name, item in exceeded.items())
     most = " and ".join(_amount(name, item.capacity) for name, item in exceeded.items())
-    text = f"requests more {' and '.join(exceeded)} than any node has"
-    return _cause(text, f"requests {requests}, more than any node has ({most})", _ADD_NODES)
+    text = f"requests more {' and '.join(exceeded)} than any node{which} has"
+    return _named(text, f"requests {requests}, more than any node{which} has ({most})", *_ADD_NODES)
 
 
 def _amount(resource: str, amount: int) -> str:
@@ -129,7 +154,7 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
     if not matching:
         labels = [f"{key}={value}" for key, value in (affinity.node_selector or {}).items() if not affinity.required]
         short = f"no node{which} matches its node selector {listed(labels, _LABELS)}" if labels else ""
-        return _cause(f"no node{which} {_MATCHES}", short, *joined(REASON.reasons).fixes)
+        return _named(f"no node{which} {_MATCHES}", short, *joined(REASON.reasons).fixes)
     on_all = prediction.statuses
     statuses = {info.name: on_all[info.name] for info in matching}
     reasons = {status.reasons for status in statuses.values()}
@@ -142,10 +167,10 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
     why = reason.short if len(whys) > 1 else whys.pop()
     which += f" that {_MATCHES}" if len(matching) < len(large) else ""
     text = f"fits on no node{which}"
-    return _cause(f"{text}: {reason.short}", f"{text}: {why}", *reason.fixes)
+    return _named(f"{text}: {reason.short}", f"{text}: {why}", *reason.fixes)
 
 
-def _cause(text: str, short: str, *fixes: str) -> Reason:
+def _named(text: str, short: str, *fixes: str) -> Reason:
     return Reason(cut(text, _LONGEST), cut(short, _LONGEST), *fixes)
 
 

@@ -21,13 +21,13 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import matching_resources
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE
 from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import loss_of
-from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.framework import Code
 from forewarn.policies.kubernetes.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
-from forewarn.policies.kubernetes.scheduling.reasons import in_short, joined
+from forewarn.policies.kubernetes.scheduling.reasons import Reason, in_short, joined
 from forewarn.policies.kubernetes.scheduling.responsible import not_predicted
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support import predictions
@@ -986,6 +986,9 @@ def _overtaken(prediction: Prediction) -> Iterator[Trouble]:
         yield Trouble("overtaken", text, "use a higher class, or free capacity on another node")
 
 
+_NODES: Final = Reason("", "", "add nodes")
+
+
 def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     then = f"; {queued.note}" if queued.note else ""
     prediction, pod = queued.prediction, queued.prediction.pod
@@ -1000,10 +1003,12 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     volumes = predictions.volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
         text = f"{nowhere}, and its preemptionPolicy is Never{then}"
-        fix = volumes or ("add nodes" if reserves else "add nodes, or use a class that may preempt")
+        may_preempt = queued.as_if(replace(pod, preemption_policy=PREEMPT_LOWER_PRIORITY))
+        with_class = not reserves and may_preempt.outcome == "preempts"
+        fix = volumes or f"add nodes{', or use a class that may preempt' if with_class else ''}"
         return Trouble("never-preempts", text, fix)
     fix = ("" if reserves else _class_that_helps(cluster, queued)) or volumes
-    fix = fix or "add nodes, lower the requests or relax the constraints (see nodes)"
+    fix = fix or predictions.fix_of([(_NODES, 0), *predictions.reasons_of([prediction])])
     return Trouble("fits-nowhere", f"{nowhere}{then}", fix)
 
 

@@ -70,7 +70,7 @@ def test_the_rollout_of_a_daemon_set_may_take_longer_than_other_simulations(
         ("3", 0, {}, FIX),
         ("3", 5, {}, FIX),
         ("3", -5, {"priorityClassName": "never"}, FIX),
-        ("5", 0, {}, "Fix: add such nodes, or change the request"),
+        ("5", 0, {}, "Fix: add such nodes or lower requests"),
         ("3", 2_000_001_000, {}, "Fix: lower requests"),
     ],
     ids=["equal priority", "higher priority", "never preempts", "larger than the node", "system-node-critical"],

@@ -341,7 +341,7 @@ def test_the_class_with_which_it_would_run_is_named(tmp_path: Path, capsys: pyte
 
 
 @pytest.mark.parametrize(
-    ("policy", "help_text"), [("PreemptLowerPriority", "add nodes, lower"), ("Never", "add nodes NODES")]
+    ("policy", "help_text"), [("PreemptLowerPriority", "add nodes NODES"), ("Never", "add nodes NODES")]
 )
 def test_no_higher_class_is_suggested_for_a_placeholder_pod(
     policy: str, help_text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

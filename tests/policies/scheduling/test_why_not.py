@@ -163,6 +163,7 @@ def test_one_cause_for_all_nodes_is_named(asked: Made, nodes: list[Made], want: 
     assert cause(place(found, asked.obj).predictions[0]).short == want
 
 
+FULL_NODE = make_pod("full").request(cpu="8").on("n1")
 WITH_VOLUME = make_pod("db").request(cpu="1").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}])
 FULL = [zoned("n1"), zoned("n2", "b"), *(make_pod(f"on-{n}").priority(9).request(cpu="4").on(n) for n in ("n1", "n2"))]
 
@@ -199,17 +200,40 @@ def test_a_volume_that_no_node_reaches_is_the_cause_on_full_nodes_too(storage: l
 
 
 @pytest.mark.parametrize(
-    ("asked", "there", "fix"),
+    ("asked", "there", "fixes"),
     [
-        (asking("12"), node("n1"), "add such nodes, or change the request"),
-        (asking(**IN_A), node("n1"), "change nodeSelector or nodeAffinity"),
-        (asking(), node("n1", taint="x"), "add a toleration"),
-        (asking(), node("n1").spec(unschedulable=True), "uncordon the node"),
+        (asking("12"), [node("n1")], ["add such nodes", "lower requests"]),
+        (asking("12"), [node("n1"), FULL_NODE], ["add such nodes"]),
+        (asking(**IN_A), [node("n1")], ["change nodeSelector or nodeAffinity"]),
+        (asking(**IN_A), [node("n1"), FULL_NODE], []),
+        (asking(), [node("n1", taint="x")], ["add a toleration"]),
+        (asking(), [node("n1", taint="x"), FULL_NODE], []),
+        (asking(), [node("n1", taint="node.kubernetes.io/not-ready")], []),
+        (asking(), [node("n1").spec(unschedulable=True)], ["uncordon the node"]),
     ],
 )
-def test_the_cause_has_a_fix(asked: Made, there: Made, fix: str) -> None:
-    found = cluster(there)
-    assert cause(place(found, asked.obj).predictions[0]).fixes == (fix,)
+def test_the_fixes_of_the_cause_help_without_preemption(asked: MadePod, there: list[Made], fixes: list[str]) -> None:
+    found = cluster(*there)
+    assert [*cause(place(found, asked.priority(10).obj).predictions[0]).fixes] == fixes
+
+
+LARGE = node("large", "32", taint="x")
+TOO_LARGE = "requests 20 cpu, more than any node that it tolerates and selects has (8)"
+
+
+@pytest.mark.parametrize(
+    ("used", "want", "fixes"),
+    [
+        ("12", "fits on no node with enough cpu: untolerated taint x:NoSchedule", ["add a toleration"]),
+        ("13", TOO_LARGE, ["add such nodes"]),
+    ],
+)
+def test_a_taint_is_the_cause_only_if_a_toleration_helps(used: str, want: str, fixes: list[str]) -> None:
+    training = make_pod("training").request(cpu=used).on("large")
+    there = cluster(node("n1"), node("n2", "4"), LARGE, training)
+    found = cause(place(there, asking("20").priority(10).obj).predictions[0])
+    assert (found.short, [*found.fixes]) == (want, fixes)
+    assert "20" not in found
 
 
 def said(asked: Made, *there: Made) -> list[str]:

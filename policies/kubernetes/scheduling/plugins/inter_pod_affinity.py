@@ -340,14 +340,16 @@ def terms_against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[st
     return against.by_key
 
 
+CHANGE: Final = "change podAffinity"
+CHANGE_ANTI: Final = "change podAntiAffinity"
 AFFINITY: Final = unresolvable(
-    Reason("node(s) didn't match pod affinity rules", "no Pod there matches its Pod affinity", "change podAffinity")
+    Reason("node(s) didn't match pod affinity rules", "no Pod there matches its Pod affinity", CHANGE)
 )
 ANTI_AFFINITY: Final = unschedulable(
     Reason(
         "node(s) didn't match pod anti-affinity rules",
         "violates its Pod anti-affinity",
-        "change podAntiAffinity",
+        CHANGE_ANTI,
         of_pods=True,
     )
 )

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.arguments import NodeAffinityArgs
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
+CHANGE: Final = "change nodeSelector or nodeAffinity"
 REASON: Final = unresolvable(
     Reason(
         "node(s) didn't match Pod's node affinity/selector",
         "node selector or node affinity does not match",
-        "change nodeSelector or nodeAffinity",
+        CHANGE,
     )
 )
 ENFORCED: Final = unresolvable(

@@ -240,11 +240,12 @@ def _least_elsewhere(
     return np.where(domain == first, by_value[next_one], by_value[first]), domains
 
 
+CHANGE: Final = "change topologySpreadConstraints"
 NOT_MATCHED: Final = unschedulable(
     Reason(
         "node(s) didn't match pod topology spread constraints",
         "violates its topology spread constraints",
-        "change topologySpreadConstraints",
+        CHANGE,
         of_pods=True,
     )
 )
@@ -252,7 +253,7 @@ LABEL_MISSING: Final = unresolvable(
     Reason(
         "node(s) didn't match pod topology spread constraints (missing required label)",
         "no label for a spread constraint",
-        "change topologySpreadConstraints",
+        CHANGE,
     )
 )
 DO_NOT_SCHEDULE: Final = "DoNotSchedule"

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
-REASON: Final = unresolvable(Reason("node(s) had untolerated taint(s)", "untolerated taint", "add a toleration"))
+ADD_TOLERATION: Final = "add a toleration"
+REASON: Final = unresolvable(Reason("node(s) had untolerated taint(s)", "untolerated taint", ADD_TOLERATION))
 
 
 class TaintToleration(Plugin, StaticFilterPlugin):

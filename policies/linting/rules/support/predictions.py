@@ -144,10 +144,10 @@ SHOWN_REASONS: Final = 3
 _MAX_FIXES: Final = 2
 
 
-def fix_of(reasons: Sequence[tuple[Reason, int]], instead: Mapping[str, str] = NOTHING) -> str:
-    """Return the fix for these reasons; "" if the reasons suggest none. `instead`: fix -> text to use instead."""
+def fix_of(reasons: Sequence[tuple[Reason, int]]) -> str:
+    """Return the fix for these reasons; "" if the reasons suggest none."""
     fixes = dict.fromkeys(fix for reason, _ in reasons[:SHOWN_REASONS] for fix in reason.fixes)
-    return " or ".join(instead.get(fix, fix) for fix in [*fixes][:_MAX_FIXES])
+    return " or ".join([*fixes][:_MAX_FIXES])
 
 
 def volume_fix(prediction: Prediction) -> str:
@@ -176,26 +176,32 @@ def cycle_error(prediction: Prediction) -> str:
     return f"kube-scheduler's cycle ends in an error: {prediction.error}"
 
 
-def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[Reason, int]]:
+def reasons_of(predictions: Sequence[Prediction], instead: Mapping[str, str] = NOTHING) -> list[tuple[Reason, int]]:
     """The reasons why no node fits, with the number of nodes, in the order of `ranked`; 0 for a reason about no node.
 
     For Pods with one possible node, the reason of that node. Without candidates for preemption, the reasons before it.
+    The first ones have only fixes that help (`with_tried_fixes`, also `instead`).
     """
     from forewarn.policies.kubernetes.scheduling.preemption import NO_VICTIMS
     from forewarn.policies.kubernetes.scheduling.reasons import Reason, joined, ranked
+    from forewarn.policies.prediction.forecast.tried_fixes import with_tried_fixes
 
     first = predictions[0]
     if first.error:
         return [(Reason(cycle_error(first)), 0)]
     if first.pre_filter is not None:
         return [(joined(first.pre_filter.reasons, "; "), 0)]
-    counts: Counter[tuple[str, ...]] = Counter()
+    counts: Counter[str] = Counter()
+    examples: dict[str, Prediction] = {}
     for prediction in predictions if first.pod.spec.node_affinity.only_node else (first,):
         node = prediction.pod.spec.node_affinity.only_node
         for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
             dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
-            counts[(status if dropped is NO_VICTIMS else dropped).reasons] += 1
-    return ranked({joined(reasons): nodes for reasons, nodes in counts.items()})
+            reason = joined((status if dropped is NO_VICTIMS else dropped).reasons)
+            counts[reason] += 1
+            examples.setdefault(reason, prediction)
+    shown, rest = (found := ranked(counts))[:SHOWN_REASONS], found[SHOWN_REASONS:]
+    return [*((with_tried_fixes(examples[reason], reason, instead), nodes) for reason, nodes in shown), *rest]
 
 
 _PAUSE: Final = later(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL)
@@ -375,8 +381,11 @@ def _restart(workload: Workload, context: Context, before_simulation: BeforeSimu
     restart = Restart(workload.ref, impact, rejection=_rejection(subject, alone, impact) if impact.rejected else "")
     if not restart.is_blocked:
         return restart
+    from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS, UNCORDON
+
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
-    return restart._replace(reasons=reasons_of(pending[:_MAX_CHECKED]))
+    instead = {UNCORDON: "uncordon", LOWER_REQUESTS: "free capacity"}
+    return restart._replace(reasons=reasons_of(pending[:_MAX_CHECKED], instead))
 
 
 def _rejection(subject: ReviewedObject, alone: Context, impact: Impact) -> str:

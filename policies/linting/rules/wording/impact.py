@@ -9,7 +9,7 @@ from forewarn.policies.base.disclosure import Audience, ShownPods, shown_count, 
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.findings import Text, capital, cut, duration, listed, plural, quote
 from forewarn.policies.kubernetes.objects.pod_loss import PodLoss, loss_phrases
-from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS, UNCORDON, Reason, in_short
+from forewarn.policies.kubernetes.scheduling.reasons import Reason, in_short
 from forewarn.policies.linting.rules.support.details import Cause
 from forewarn.policies.linting.rules.support.predictions import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, naming
@@ -416,6 +416,6 @@ def nodes_that_fit(reasons: Sequence[tuple[Reason, int]], audience: Audience) ->
 def _fix_of_restart(details: StaysPending) -> str:
     if details.needs_class:
         return CLASS_FOR_DAEMONS
-    fix = fix_of(details.reasons, {UNCORDON: "uncordon", LOWER_REQUESTS: "free capacity"})
+    fix = fix_of(details.reasons)
     fix = "uncordon or free capacity" if fix == "uncordon" else fix
     return f"{fix} first" if fix else "run `forewarn whatif restart`"
