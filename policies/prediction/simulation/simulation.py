@@ -367,7 +367,7 @@ class Simulation:
         for pod in pods if random is None else _any_order(pods, random):
             self.api.load_pod(pod)
         if random is not None:
-            self.scheduler.queue.draw_attempts(random.randrange)
+            self.scheduler.queue.draw_attempts(random.randrange, self.world.epoch)
         self.timeline.events.clear()
         self.controllers.set_statuses()
 

@@ -608,14 +608,18 @@ class PriorityQueue:
             return Strategy.SKIP
         return max(self._is_pod_worth_requeuing(info, *event) for event in events)
 
-    def draw_attempts(self, draw: Callable[[int], int]) -> None:
-        """Set random numbers of earlier failed attempts, which determine the back-off, for active Pods.
+    def draw_attempts(self, draw: Callable[[int], int], now: float) -> None:
+        """Set random numbers of failed attempts before the first of the simulation, which determine the back-off, for
+        active Pods.
 
         Cluster snapshots do not contain these numbers. `draw`: returns a random integer from 0 to its argument - 1.
-        After MAX_ATTEMPTS failed attempts, the back-off no longer grows.
+        `now`: seconds since 1970. Without other events, a Pod is tried at its creation and after each flush of the
+        queue (`flushUnschedulablePodsLeftover`). After MAX_ATTEMPTS failed attempts, the back-off no longer grows.
         """
         for info in self.active:
-            info.unschedulable_count = draw(MAX_ATTEMPTS)
+            pods = info.members if isinstance(info, QueuedPodGroupInfo) else (info,)
+            age = max((now - (each.pod.created or 0) for each in pods), default=0)
+            info.unschedulable_count = draw(min(1 + int(max(age, 0) / MAX_IN_UNSCHEDULABLE_PODS), MAX_ATTEMPTS))
 
     # Events of the API server
 
