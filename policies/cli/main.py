@@ -291,7 +291,7 @@ def _usage() -> str:
         [
             "Predict which Pods Kubernetes will preempt, before you apply.",
             "",
-            "usage: forewarn [COMMAND] [OPTIONS]   (`forewarn COMMAND --help` for its options)",
+            "usage: forewarn COMMAND [OPTIONS]   (`forewarn COMMAND --help` for its options)",
             *lines,
             "",
             "  --version  show the version and the supported Kubernetes releases",

@@ -6,6 +6,7 @@ from forewarn.policies.base.documents.answer import Cause as Cause
 from forewarn.policies.base.documents.answer import Counter as Counter
 from forewarn.policies.base.documents.answer import Effects as Effects
 from forewarn.policies.base.documents.answer import Fix as Fix
+from forewarn.policies.base.documents.answer import Range as Range
 from forewarn.policies.base.documents.answer import Table as Table
 from forewarn.policies.base.documents.answer import Why as Why
 from forewarn.policies.base.documents.findings import ReportChange as ReportChange

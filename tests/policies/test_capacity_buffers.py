@@ -89,7 +89,7 @@ def test_text_and_json_show_them(tmp_path: Path, capsys: pytest.CaptureFixture[s
     shown = (*SHOWN, "--cluster", str(tmp_path / "buffers.json"))
     assert main([*shown, "--placeholders", "8", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["clause"] == "4 more placeholder Pods needed, 0 fit now"
+    assert found["clause"] == "4 more placeholder Pods needed, 0 have room"
     assert found["warnings"][0] == "CapacityBuffers of this object provide 4 of 8 needed replicas"
     output = found["objects"][0]["capacityBuffers"]
     assert (output["provisioned"], output["needed"], output["others"]) == (4, 8, {"buffers": 0, "provisioned": 0})

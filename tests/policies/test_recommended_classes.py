@@ -179,8 +179,8 @@ def _classes(found: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("classes", "help_"),
     [
-        ([("gentle", 10, "Never")], "add nodes, lower the requests"),
-        ([("forewarn", 1_000_000_000, "PreemptLowerPriority")], "add nodes, lower the requests"),
+        ([("gentle", 10, "Never")], "add nodes"),
+        ([("forewarn", 1_000_000_000, "PreemptLowerPriority")], "add nodes"),
         ([("gentle", 10, "Never"), ("high", 20, "PreemptLowerPriority")], 'use class "high" (20)'),
     ],
 )

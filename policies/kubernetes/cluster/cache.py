@@ -517,7 +517,8 @@ class Cache:
         """Return the `group/Kind` of objects not listed and not in the cache. Equal results are the same object."""
         absent = set[str]()
         if self.listed is not None:
-            absent = {kind for kind in VIEWS.keys() - self.listed if not self._tables[kind]}
+            kinds = VIEWS.keys() - self.listed - {registry.KUEUE_CONFIGURATION}  # a file, which no API server has
+            absent = {kind for kind in kinds if not self._tables[kind]}
             absent |= {registry.PRIORITY_CLASS} - self.listed if self._classes is _SYSTEM else set()
         unlisted = frozenset(absent)
         self._unlisted = self._unlisted if unlisted == self._unlisted else unlisted

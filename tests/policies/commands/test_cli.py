@@ -37,7 +37,6 @@ def _run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
 
 
 TYPO = f"{CLASS.replace('{name: a}', '{name: golden}')}---\n{POD.replace('gold', 'goldne')}"
-SCHEDULER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,6 @@ SCHEDULER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConf
         (JOB, set()),
         (CLASS, {"forewarn.policies.kubernetes.quantity"}),
         (TYPO, {"forewarn.policies.kubernetes.quantity", "forewarn.policies.kubernetes.scheduling"}),
-        (SCHEDULER, set()),
     ],
 )
 def test_lint_imports_nothing_heavy(text: str, allowed: set[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from forewarn.policies.cli.main import main
 from tests.in_process import forewarn
+from tests.policies.commands.test_sweep_command import assert_in_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ def test_pods_whose_volume_is_in_a_lost_zone_stay_pending(zone: str, lost: dict[
 def test_each_zone_has_one_figure(cluster: Path, lost: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     rows = {row["case"]: row for row in asked(capsys, cluster, ["whatif", "lose", "--each", "zone"])["cases"]}
     for zone, answer in lost.items():
-        assert rows[f"zone {zone}"]["counters"] == answer["counters"]
+        assert_in_ranges(rows[f"zone {zone}"]["counters"], answer)
 
 
 def test_an_upgrade_reaches_every_node(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:

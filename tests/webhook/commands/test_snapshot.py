@@ -182,7 +182,8 @@ def test_why_without_a_name_asks_a_running_cluster_for_preemptions(
     assert main(["why", "--cluster", "live", "-o", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert [(pod["pod"], pod["time"]) for pod in answer["preempted"]] == [("team/low", now)]
-    assert answer["missing"] == []
+    since = f"the oldest Event is of {now}: earlier preemptions are unknown. Fix: --audit-log FILE"
+    assert answer["missing"] == [since]
     (query,) = [query for verb, asked, query, _ in api.requests if (verb, asked) == ("get", path)]
     assert query == {"fieldSelector": "reason=Preempted", "limit": "500"}
     api.routes["GET", path] = api.reject(403, "no")

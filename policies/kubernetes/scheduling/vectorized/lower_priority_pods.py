@@ -574,7 +574,8 @@ class LowerPriorityPods:
 def _above(by_rank: NDArray[np.int64], higher: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:
     """Return `Bounds.above` ([level, node]) of amounts. `by_rank`: [rank, node]. `higher`: for each level."""
     # A sum with `where` creates no table of amounts, whose pages the kernel would clear first.
-    return np.array([by_rank.sum(axis=0, where=pods) for pods in higher], np.int64).reshape(-1, by_rank.shape[1])
+    rows = [by_rank.sum(axis=0, where=pods) for pods in higher]
+    return np.array(rows, np.int64).reshape(len(rows), by_rank.shape[1])
 
 
 def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int) -> LowerPriorityPods:
