@@ -424,7 +424,11 @@ def test_how_often_a_pod_that_waits_was_tried_before_differs_between_runs(simula
     """A snapshot does not have it, and it decides who is tried first when room is free: a replacement or not."""
     soon = {"terminationGracePeriodSeconds": 1}
     low = [workload("ReplicaSet", "low", 1, "2"), running("low-a", "low", "2", "n1").spec(**soon)]
-    late = running("late-a", "late", "2", "n1", priority=50).spec(**soon)
+    late = (
+        running("late-a", "late", "2", "n1", priority=50)
+        .spec(**soon)
+        .metadata(creationTimestamp="2026-01-01T01:00:00Z")
+    )
     waits = make_pod("waits").request(cpu="2").status(phase="Pending")
     waits.metadata(creationTimestamp="2026-01-01T00:00:00Z")
     high = make_pod("high").of_class(100).request(cpu="2")
