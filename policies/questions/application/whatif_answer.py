@@ -145,7 +145,7 @@ def _wanted(answer: Answer) -> Iterator[str]:
             done = f"{len(upgrade.done):,} of {plural(len(upgrade.steps), 'node')} upgraded"
             yield f"not finished: {done} after {duration(answer.after.summary.ended_at)}"
         else:
-            nodes = {node for each in answer.after.blocks.drains for node in each.nodes}
+            nodes = _nodes_blocked_by_pdbs(answer)
             stops = f"stops at node {len(upgrade.done) + 1}"
             pdbs = plural(len(answer.after.blocks.drains), "PDB blocks", "PDBs block")
             yield f"{stops}; {pdbs} {plural(len(nodes), 'node')}" if nodes else stops
@@ -198,7 +198,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     def counter(name: str, total: int | None = None, more: str = "") -> Counter:
         return Counter(name, getattr(effects, name), total, getattr(later, name) if grown else None, more)
 
-    by_pdbs = {node for each in answer.after.blocks.drains for node in each.nodes} if answer.after.upgrade else ()
+    by_pdbs = _nodes_blocked_by_pdbs(answer) if answer.after.upgrade else ()
     by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
     down = f" workload{'s' * (later.down > 1)}, up to {duration(later.down_seconds)}"
     return counters_of(
@@ -236,6 +236,10 @@ def _own_counters(answer: Answer) -> Iterator[Counter]:
         yield Counter("run only with new nodes", helped_by_added_nodes(answer))
     elif started := sum(each.started for each in own_workloads(answer)):
         yield Counter("Pending Pods that now run", started)
+
+
+def _nodes_blocked_by_pdbs(answer: Answer) -> set[str]:
+    return {node for each in answer.after.blocks.drains for node in each.nodes}
 
 
 def _blocking(answer: Answer) -> set[str]:
@@ -301,7 +305,7 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
         which = " in spite of PDBs" if blocked == len(forced) else f", {blocked} of them in spite of PDBs"
         yield f"{plural(len(forced), 'Pod is', 'Pods are')} deleted after --drain-timeout{which if blocked else ''}"
     if answer.after.upgrade is None and (drains := answer.after.blocks.drains):
-        nodes = {node for each in drains for node in each.nodes}
+        nodes = _nodes_blocked_by_pdbs(answer)
         blocks = plural(len(drains), "more PDB blocks", "more PDBs block")
         yield f"from now on, {blocks} drains of {plural(len(nodes), 'node')}"
 
@@ -662,7 +666,7 @@ def _pods(preemptions: Sequence[Preemption]) -> Table:
 def _of_upgrade(answer: Answer) -> Iterator[Table]:
     upgrade = answer.after.upgrade
     assert upgrade is not None
-    blocked = {node for each in answer.after.blocks.drains for node in each.nodes}
+    blocked = _nodes_blocked_by_pdbs(answer)
     cells: list[list[str | int]] = []
     for pool in upgrade.pools:
         nodes = sum(step.node in blocked for step in pool.steps)
