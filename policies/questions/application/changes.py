@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import first_of, plural, quote
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
@@ -14,12 +15,18 @@ from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import names_in
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.fixes import relaxed
-from forewarn.policies.questions.application.kueue import assumed, queued_arrivals, summary_of
+from forewarn.policies.questions.application.kueue import (
+    assumed,
+    queued_arrivals,
+    status_of,
+    summary_of,
+    warnings_of_jobs,
+)
 from forewarn.policies.questions.application.manifests import Manifest, applied, given_manifests, manifests_of
 from forewarn.policies.questions.application.removal import removal
 from forewarn.policies.questions.whatif import class_change, questions
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
-from forewarn.policies.questions.whatif.questions import Question
+from forewarn.policies.questions.whatif.questions import Question, Queueing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -281,8 +288,10 @@ class Apply:
         arrivals, jobs = queued_arrivals(start.cluster, read)
         title = f"{questions.objects_text(read)} applied"
         question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers)
-        notes = (f"{summary_of(jobs)}; assumed: {assumed(start.cluster)}",) if jobs else ()
-        return question._replace(notes=[*question.notes, *notes])
+        if not jobs:
+            return question
+        queueing = Queueing(status_of(AnswerStatus.OK, jobs), summary_of(jobs), assumed(start.cluster))
+        return question._replace(queueing=queueing, notes=[*question.notes, *warnings_of_jobs(jobs)])
 
 
 @dataclass(frozen=True)

@@ -230,9 +230,10 @@ def with_evicted(effects: Effects, jobs: Sequence[QueuedJob]) -> Effects:
 
 
 def status_of(status: AnswerStatus, jobs: Sequence[QueuedJob]) -> AnswerStatus:
-    """Return the status of an answer, PENDING or worse if Jobs wait."""
-    waits = AnswerStatus.PENDING if any(job.outcome == "waits" for job in jobs) else AnswerStatus.OK
-    return min(status, waits, key=lambda each: each.rank)
+    """Return the status of an answer: at best NO ANSWER if Jobs are not predicted, PENDING if Jobs wait."""
+    statuses = {"not-predicted": AnswerStatus.NO_ANSWER, "waits": AnswerStatus.PENDING}
+    of_jobs = [statuses.get(job.outcome, AnswerStatus.OK) for job in jobs]
+    return min([status, *of_jobs], key=lambda each: each.rank)
 
 
 def summary_of(jobs: Sequence[QueuedJob]) -> str:

@@ -212,12 +212,17 @@ def whatif(
     pending = {each.workload: each.more_pending for each in answer.after.workloads}
     notes = [*not_simulated(cache), *notes, *quota_without_pods(cluster.snapshot, pending)]
     of_faults = _of_faults(faults)
-    assumed = (*answer.after.summary.assumes, *autoscaling.assumes)
+    queueing = question.queueing
+    assumed = (
+        *answer.after.summary.assumes,
+        *autoscaling.assumes,
+        *([queueing.assumes] if queueing is not None else ()),
+    )
     is_loss = any(arrival.op == "lost" for arrival in question.arrivals)
     head = head_with_nodes(cache.snapshot(), assumed, is_loss=is_loss)
     others = [note for note in notes if note not in of_faults]
     outcomes = _outcomes(change, answer, repeated)
-    document = document_of(Simulated(answer, question.class_change, faults, others, outcomes))
+    document = document_of(Simulated(answer, question.class_change, faults, others, outcomes, queueing))
     if tries_fixes and answer.alike is None:
 
         def ask_again(other: Cluster) -> Effects:

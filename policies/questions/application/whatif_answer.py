@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
     from forewarn.policies.questions.whatif.interruptions import Interruption
-    from forewarn.policies.questions.whatif.questions import Removal
+    from forewarn.policies.questions.whatif.questions import Queueing, Removal
 
 
 class Simulated(NamedTuple):
     """A simulated change. `faults`: the errors of objects that are not simulated. `notes`: without those. `outcomes`:
-    of several runs.
+    of several runs. `queueing`: None without Jobs that Kueue manages.
     """
 
     answer: Answer
@@ -67,6 +67,7 @@ class Simulated(NamedTuple):
     faults: Sequence[Exception]
     notes: Sequence[str]
     outcomes: Sequence[Ending] = ()
+    queueing: Queueing | None = None
 
 
 def document_of(result: Simulated) -> AnswerDocument:
@@ -78,10 +79,14 @@ def document_of(result: Simulated) -> AnswerDocument:
     grown = effects_of(result.answer.end) if has_grown else None
     harm = [*consequences(effects._replace(rejected=answer.over_quota.total()))]
     first = [*_wanted(answer), *_of_new_pods(result)]
+    status, clause = _status(result, effects), _clause(result, first, harm, grown)
+    if (queueing := result.queueing) is not None:
+        status = min(status, queueing.status, key=lambda each: each.rank)
+        clause = queueing.clause if clause == NO_EFFECT else f"{queueing.clause}; {clause}"
     return AnswerDocument(
-        status=_status(result, effects),
+        status=status,
         question=result.answer.title,
-        clause=_clause(result, first, harm, grown),
+        clause=clause,
         counters=effects,
         shown=[*_counters(answer, effects, grown), *_own_counters(answer)],
         counters_with_new_nodes=grown,

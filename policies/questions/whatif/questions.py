@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
     from forewarn.policies.base.documents import Hidden
+    from forewarn.policies.base.documents.answer import AnswerStatus
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.objects.fields import ApiObject
@@ -91,13 +92,24 @@ class Removal(NamedTuple):
     """What the search does not cover."""
 
 
+class Queueing(NamedTuple):
+    """What Kueue does with the Jobs of a question. `status`: the best that the answer can have. `clause`: what the
+    answer says first. `assumes`: what this assumes.
+    """
+
+    status: AnswerStatus
+    clause: str
+    assumes: str
+
+
 class Question(NamedTuple):
     """A what-if question: the changes to simulate.
 
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `added`: the names of new
     nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
     `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
-    true if as many nodes are added as Pending Pods need. `removal`: which nodes can go. `notes`: what is not simulated.
+    true if as many nodes are added as Pending Pods need. `removal`: which nodes can go. `queueing`: None without Jobs
+    that Kueue manages. `notes`: what is not simulated.
     """
 
     title: str
@@ -110,6 +122,7 @@ class Question(NamedTuple):
     replicas: tuple[int, int] | None = None
     until_scheduled: bool = False
     removal: Removal | None = None
+    queueing: Queueing | None = None
     notes: Sequence[str] = ()
 
 

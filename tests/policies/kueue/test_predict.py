@@ -170,5 +170,9 @@ def test_why_a_job_is_suspended() -> None:
     assert document.tables[0].rows == [["on-demand", "16 more cpu needed"], ["spot", "16 more cpu needed"]]
 
 
+def test_why_a_job_is_suspended_by_a_queue_that_is_not_modelled() -> None:
+    assert why_job("waiting", cluster_queue("ml", admissionChecks=["provision"])).document.status == "NO ANSWER"
+
+
 def test_why_a_job_runs_says_nothing_about_kueue() -> None:
     assert why_job("train-a").kueue is None
