@@ -21,16 +21,21 @@ _FIX: Final = "Fix: pass the file of kube-apiserver's --audit-log-path, with an 
 def scheduler_events(path: str) -> Iterator[ApiObject]:
     """Yield the audit events of kube-scheduler. Raises SourceError, also for a file without audit events."""
     with open_file(path) as stream:
-        left, number = MAX_BYTES, 0
-        while left > 0:
+        size, number, is_rest = 0, 0, False
+        while True:
             try:
-                line = stream.readline(min(MAX_LINE, left))
+                line = stream.readline(MAX_LINE)
             except (OSError, EOFError) as error:
                 raise unreadable(path, error, named=False) from None
             if not line:
                 break
-            left, number = left - len(line), number + 1
-            if line.strip() and (number == 1 or _SCHEDULER in line) and (event := _event(line, path, number)):
+            size, number = size + len(line), number + (not is_rest)
+            if size > MAX_BYTES:
+                raise SourceError(path, f"more than {MAX_BYTES >> 30} GiB. Fix: pass a shorter log")
+            is_of_long, is_rest = is_rest, not line.endswith(b"\n")
+            if is_of_long or not line.strip():
+                continue
+            if (number == 1 or _SCHEDULER in line) and (event := _event(line, path, number)):
                 yield event
         if not number:
             raise SourceError(path, f"no audit events. {_FIX}")

@@ -326,6 +326,7 @@ def explain_all(
     fixes: Sequence[Fix] = ()
     if records is not None:
         fixes = [*_preventions(cluster, victims, records)]
+        missing += records.notes
         if more := records.unexplained(cluster, (each.pod for each in victims)):
             gone = plural(more, "Pod no longer exists", "Pods no longer exist")
             missing.append(f"{gone} since {request.before}, and nothing shows why")

@@ -342,7 +342,7 @@ def _in_events(result: ClusterWhy) -> Iterator[Counter]:
 
 
 def _period(result: ClusterWhy) -> str:
-    return f"{result.period / 3600:g} h"
+    return duration(result.period)
 
 
 def _brief(cause: str) -> str:

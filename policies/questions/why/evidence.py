@@ -767,4 +767,4 @@ class Evidence:
             sentences.append(
                 f"no statuses of Pods and containers. Fix: add a cluster file with `kubectl get pods {which}`"
             )
-        return sentences
+        return sentences + (self.records.notes if self.records is not None else [])

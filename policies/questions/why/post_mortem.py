@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
 
-_MAX_RECORDS: Final = 100_000
+_MAX_RECORDS: Final = 300_000
+"""Pods, nodes and nominations that are kept of audit logs."""
 _USER: Final = "system:kube-scheduler"
 _NEAR: Final = 60.0
 """Seconds between the deletion of a victim and the nomination of its preemptor, at most."""
@@ -34,12 +36,6 @@ class Deletion(NamedTuple):
     by: str
 
 
-class _Nomination(NamedTuple):
-    when: float
-    pod: str
-    node: str
-
-
 class PostMortem:
     """Records of preemptions from audit logs, and the cluster before."""
 
@@ -49,11 +45,25 @@ class PostMortem:
         self.has_audit_log = False
         self._deleted: dict[Key, float] = {}
         self._nodes: dict[Key, str] = {}
-        self._nominations: list[_Nomination] = []
+        self._nominations: dict[str, list[tuple[float, str]]] = {}
+        """Node -> times, and the Pods that were nominated for it."""
+        self._nominated = 0
         self._names: dict[str, str] = {}
         for key, pod in before.pods.items() if before is not None else ():
             self._names[pod.uid] = pod.key
             self._nodes[key] = pod.node_name
+        self._limit = self._size + _MAX_RECORDS
+        self._is_cut = False
+
+    @property
+    def _size(self) -> int:
+        return len(self._names) + len(self._nodes) + len(self._deleted) + self._nominated
+
+    @property
+    def notes(self) -> list[str]:
+        """What is missing."""
+        cut_off = f"the audit logs have more than {_MAX_RECORDS:,} records on Pods; later ones are not read"
+        return [f"{cut_off}. Fix: pass a shorter log"] if self._is_cut else []
 
     def read(self, events: Iterable[ApiObject]) -> None:
         """Add the events of an audit log."""
@@ -62,11 +72,16 @@ class PostMortem:
             status = at(event, "responseStatus", "code")
             if text_at(event, "user", "username") == _USER and not (isinstance(status, int) and status >= 400):
                 self._add(event)
+        for nominations in self._nominations.values():
+            nominations.sort()
 
     def _add(self, event: ApiObject) -> None:
         ref = mapping_at(event, "objectRef")
         namespace, name, uid = (cut(one_line(text_at(ref, key)), MAX_NAME) for key in ("namespace", "name", "uid"))
-        if text_at(ref, "resource") != "pods" or not name or len(self._deleted) + len(self._nodes) > _MAX_RECORDS:
+        if text_at(ref, "resource") != "pods" or not name:
+            return
+        if self._size >= self._limit:
+            self._is_cut = True
             return
         key, verb, part = (namespace, name), text_at(event, "verb"), text_at(ref, "subresource")
         when = seconds(at(event, "requestReceivedTimestamp"))
@@ -77,8 +92,8 @@ class PostMortem:
         elif part == "binding":
             self._nodes[key] = cut(one_line(text_at(event, "requestObject", "target", "name")), MAX_NAME)
         elif part == "status" and (node := text_at(event, "requestObject", "status", "nominatedNodeName")):
-            if len(self._nominations) < _MAX_RECORDS:
-                self._nominations.append(_Nomination(when, f"{namespace}/{name}", cut(one_line(node), MAX_NAME)))
+            self._nominations.setdefault(cut(one_line(node), MAX_NAME), []).append((when, f"{namespace}/{name}"))
+            self._nominated += 1
         elif part == "status" and any(map(_is_preemption, list_at(event, "requestObject", "status", "conditions"))):
             self._deleted.setdefault(key, when)
 
@@ -88,9 +103,16 @@ class PostMortem:
             if when >= since:
                 pod = cluster.pods.get(key)
                 node = self._nodes.get(key, "") or (pod.node_name if pod is not None else "")
-                near = [each for each in self._nominations if each.node == node and abs(each.when - when) <= _NEAR]
-                by = min(near, key=lambda each: (abs(each.when - when), each.pod)).pod if near and node else ""
-                yield Deletion("/".join(key), when, node, by)
+                yield Deletion("/".join(key), when, node, self._nominated_at(node, when) if node else "")
+
+    def _nominated_at(self, node: str, when: float) -> str:
+        """Return the Pod that was nominated for a node nearest to a time; "" without one within a minute."""
+        ordered = self._nominations.get(node, [])
+        after = bisect_left(ordered, (when, ""))
+        before = bisect_left(ordered, (ordered[after - 1][0], "")) if after else after
+        near = [*ordered[before : before + 1], *ordered[after : after + 1]]
+        distance, pod = min(((abs(time - when), pod) for time, pod in near), default=(_NEAR + 1, ""))
+        return pod if distance <= _NEAR else ""
 
     def deletion(self, cluster: ClusterSnapshot, namespace: str, name: str) -> Deletion | None:
         """Return the deletion of a Pod by kube-scheduler; None without a record."""

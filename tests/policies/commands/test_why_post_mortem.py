@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies.inputs.sources import audit_log
+from forewarn.policies.questions.why import post_mortem
 from tests.builders import Made, MadePod, cluster_text, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
 
@@ -212,6 +214,47 @@ def test_a_line_that_is_cut_and_broken_lines(tmp_path: Path) -> None:
     log.write_text(f"{_audit('delete', 'web-1', 5)}\nsystem:kube-scheduler\n")
     done = forewarn("why", "--cluster", cluster, "--audit-log", log)
     assert (done.returncode, "line 2: no audit event" in done.stderr) == (3, True)
+
+
+def test_a_log_with_more_records_than_are_kept_is_a_warning_and_an_earlier_snapshot_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(post_mortem, "_MAX_RECORDS", 1)
+    cluster, before = _now(tmp_path / "c.json"), tmp_path / "before.json"
+    before.write_text(cluster_text([*_base(), *(_owned(f"web-{number}", "web").on("n1") for number in range(3))]))
+    log = _log(tmp_path / "audit.log", *(_audit("delete", f"web-{number}", 5) for number in range(2)))
+    for name in ((), ("shop/web-0",)):
+        answer = _answer(*name, "--cluster", cluster, "--audit-log", log, "--before", before)
+        assert "the audit logs have more than 1 records on Pods; later ones are not read" in " ".join(answer["missing"])
+    assert [pod["pod"] for pod in _answer("--cluster", cluster, "--audit-log", log)["preempted"]] == ["shop/web-0"]
+
+
+def test_a_long_event_is_skipped_and_a_long_log_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _now(tmp_path / "c.json")
+    long = _audit("delete", "web-2", 5, note="x" * 2000, more="system:kube-scheduler")
+    log = _log(tmp_path / "audit.log", _audit("delete", "web-1", 5), long, _audit("delete", "web-3", 5))
+    monkeypatch.setattr(audit_log, "MAX_LINE", 1000)
+    answer = _answer("--cluster", cluster, "--audit-log", log)
+    assert [pod["pod"] for pod in answer["preempted"]] == ["shop/web-1", "shop/web-3"]
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 1500)
+    done = forewarn("why", "--cluster", cluster, "--audit-log", log)
+    assert (done.returncode, done.stdout, "Fix: pass a shorter log" in done.stderr) == (3, "", True)
+
+
+def test_the_nearest_nomination_on_the_node_names_the_preemptor(tmp_path: Path) -> None:
+    nominations = [
+        _audit("patch", by, minute, "status", second, status={"nominatedNodeName": "n1"})
+        for by, minute, second in (("late", 6, 1), ("b", 4, 58), ("a", 4, 58), ("early", 4, 10))
+    ]
+    bound = _audit("create", "web-1", 0, "binding", target={"name": "n1"})
+    log = _log(tmp_path / "audit.log", *nominations, bound, _audit("delete", "web-1", 5))
+    (pod,) = _answer("--cluster", _now(tmp_path / "c.json"), "--audit-log", log)["preempted"]
+    assert pod["by"] == "shop/a"
+
+
+def test_a_short_period_is_a_duration(tmp_path: Path) -> None:
+    cluster = _now(tmp_path / "c.json", _event("web-1", HIGH, 60))
+    assert "1 was preempted in 1 min 30 s" in forewarn("why", "--cluster", cluster, "--since", "90s").stdout
 
 
 @pytest.mark.parametrize(
