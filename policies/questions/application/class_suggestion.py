@@ -62,7 +62,7 @@ class _Tier(NamedTuple):
 
 AGENT: Final = _Tier("DaemonSets: their Pods run on one node only", "node-agent", 1_000_000)
 STATE: Final = _Tier("StatefulSets: their Pods keep state", "stateful", 100_000)
-GUARDED: Final = _Tier("with a PodDisruptionBudget or an HPA: somebody limits their loss", "available", 50_000)
+GUARDED: Final = _Tier("with a PodDisruptionBudget or an HPA", "available", 50_000)
 OTHER: Final = _Tier("other workloads", "standard", 10_000)
 BATCH: Final = _Tier("Jobs and CronJobs: they can wait", "batch", 1_000, PREEMPT_NEVER)
 _TIERS: Final = (AGENT, STATE, GUARDED, OTHER, BATCH)
