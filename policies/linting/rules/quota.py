@@ -57,6 +57,7 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     Fix: move such resources into a ResourceQuota without scopes, or correct the values of the operator.
     """
     # Only where there is a quota: linting starts without these.
+    from forewarn.policies.kubernetes.kube_apiserver.validation.fixes import fix_of
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import MAX_FAULTS
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
         validate_resource_quota,
@@ -79,8 +80,7 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
         message = cut(message or text, rule_text.MAX_CHARACTERS)
         if message not in reported:
             reported.add(message)
-            fix = fix or next((fix for part, fix in _FIXES if part in text), "correct this field")
-            yield Problem(message, path, fix, detail={"rejection": text})
+            yield Problem(message, path, fix or fix_of(fault), detail={"rejection": text})
 
 
 _NOT_STANDARD: Final = "must be a standard resource"
@@ -105,15 +105,6 @@ def _counted(name: str) -> str:
 
 
 _UNSUPPORTED: Final = "unsupported scope applied to resource"
-_FIXES: Final = (
-    ("unsupported scope", "use a scope that Kubernetes has, such as PriorityClass"),
-    ("at least one value", "add values"),
-    ("must be no value", "remove values"),
-    ("not a valid selector operator", "use In, NotIn, Exists or DoesNotExist"),
-    ("must be 'Exists'", "use operator Exists"),
-    ("conflicting scopes", "remove one of these scopes"),
-)
-"""The fix by a part of kube-apiserver's message."""
 
 
 def _present_path(subject: ReviewedObject, path: Path) -> Path:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.base.findings import field_path
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.validation import decode
+from forewarn.policies.kubernetes.kube_apiserver.validation.fixes import fix_of
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
     FieldError,
@@ -147,31 +148,3 @@ def _is_ignored(obj: ApiObject, fault: FieldError) -> bool:
 
 
 _OF_PRIORITY: Final = ("priorityClassName", "preemptionPolicy")
-
-
-def fix_of(fault: FieldError) -> str:
-    """Return the fix of an error."""
-    return next((fix for part, fix in _FIXES if part in fault.text), "correct this field")
-
-
-_FIXES: Final = (
-    ("percentage such as", "write a number without quotes, or a percentage"),
-    ("cannot be both set", "remove one of them"),
-    ("when maxUnavailable is non-zero", "set maxUnavailable: 0"),
-    ("when maxSurge is 0", "set maxUnavailable: 1"),
-    ("when `maxSurge` is 0", "set maxUnavailable: 1"),
-    ("equal to `minReplicas`", "set maxReplicas to at least minReplicas"),
-    ("does not match template `labels`", "add the labels of the selector"),
-    ('only "Never"', "set restartPolicy: Never"),
-    ('"OnFailure", "Never"', "set restartPolicy: Never or OnFailure"),
-    ("is greater than", "make the values agree"),
-    ("not a valid selector operator", "use In, NotIn, Exists or DoesNotExist"),
-    ("greater than or equal to 0", "write 0 or more"),
-    ("must be from", "write a number in this range"),
-    ("requires indexed completion mode", "set completionMode: Indexed, or remove it"),
-    ("RFC 1123", "write lower-case letters, digits and dashes"),
-    ("Unsupported value", "use a supported value"),
-    ("Required value", "set the field"),
-    ("Forbidden", "remove the field"),
-)
-"""The fix by a part of the message."""
