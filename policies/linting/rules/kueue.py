@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, plural, quote
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, grouped, plural, quote
 from forewarn.policies.kubernetes.kinds.registry import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.names import is_misspelt, workload_classes
+from forewarn.policies.linting.rules.support.names import Lookups, Names, is_misspelt, workload_classes
 from forewarn.policies.linting.rules.support.rule_text import (
     autoscaler_of,
     class_name,
@@ -62,9 +62,9 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     """
     name = text_at(subject.object, *_LABEL)
     names = context.once(workload_classes) if name else None
-    if names is None or not names.sorted or name in names.sorted or is_template_variable(name, subject, context):
+    if not names or name in names or is_template_variable(name, subject, context):
         return
-    if name in {defined.priority_class.name for _, defined in context.defined}:
+    if name in context.once(_priority_classes):
         message = f"{quote(name)} is a PriorityClass, not a WorkloadPriorityClass: Kueue creates no Workload"
         fix = f"create a WorkloadPriorityClass, or set priorityClassName: {name}"
         yield Problem(message, _LABEL, fix, severity=Severity.WARNING)
@@ -80,6 +80,11 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
         detail={"class": name},
         severity=None if meant and is_misspelt(name, meant) else Severity.WARNING,
     )
+
+
+def _priority_classes(context: Context) -> Collection[str]:
+    """Return the names of the PriorityClasses that the input defines."""
+    return frozenset(defined.priority_class.name for _, defined in context.defined)
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)
@@ -109,19 +114,25 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
     """
     if context.phase is not Phase.LINT or not context.of_kind(LOCAL_QUEUE) or subject.is_partial:
         return
-    path: Path = ("metadata", "labels", "kueue.x-k8s.io/queue-name")
-    is_local = group_kind(subject.object) == LOCAL_QUEUE
-    path, kind = (("spec", "clusterQueue"), CLUSTER_QUEUE) if is_local else (path, LOCAL_QUEUE)
-    queues = [each for each in context.of_kind(kind) if kind == CLUSTER_QUEUE or _are_together(each, subject)]
-    name, names = str(at(subject.object, *path) or ""), {name_of(each) for each in queues}
-    near = next((each for each in sorted(names) if is_misspelt(name, each)), None) if name not in names else None
-    if name and near:
+    path, kind, namespace = _QUEUE_LABEL, LOCAL_QUEUE, subject.effective_namespace
+    if group_kind(subject.object) == LOCAL_QUEUE:
+        path, kind, namespace = ("spec", "clusterQueue"), CLUSTER_QUEUE, ""
+    name = str(at(subject.object, *path) or "")
+    queues = context.once(_queues).get((kind, namespace)) if name else None
+    near = queues.nearest_name(name) if queues and name not in queues else ""
+    if near and is_misspelt(name, near):
         message = f"no {kind.rpartition('/')[2]} {quote(name)} in this input. Did you mean {quote(near)}?"
         yield Problem(message, path, f"write {near}")
 
 
-def _are_together(one: ReviewedObject, other: ReviewedObject) -> bool:
-    return one.effective_namespace == other.effective_namespace
+_QUEUE_LABEL: Final[Path] = ("metadata", "labels", "kueue.x-k8s.io/queue-name")
+
+
+def _queues(context: Context) -> Mapping[tuple[str, str], Names]:
+    """Return the names of the queues of the input by kind and namespace; that of a ClusterQueue is ""."""
+    queues = [((CLUSTER_QUEUE, ""), name_of(each)) for each in context.of_kind(CLUSTER_QUEUE)]
+    queues += [((LOCAL_QUEUE, each.effective_namespace), name_of(each)) for each in context.of_kind(LOCAL_QUEUE)]
+    return {place: Names(names, context.once(Lookups)) for place, names in grouped(queues).items()}
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)
@@ -155,7 +166,7 @@ def workload_priority_class_misplaced(subject: ReviewedObject, context: Context)
     if not text_at(subject.object, *_LABEL) and text_at(subject.object, "metadata", "annotations", _KEY):
         path = ("metadata", "annotations", _KEY)
         yield Problem(f"annotation {_KEY}: Kueue reads only the label of this name", path, "make it a label")
-    template, names = context.template(subject), context.once(workload_classes).sorted
+    template, names = context.template(subject), context.once(workload_classes)
     if template is not None and names and (name := class_name(template)) in names and not context.is_known(name):
         consequence = "its Pods are rejected" if context.classes_complete else "no PriorityClass of this input"
         message = f"{quote(name)} is a WorkloadPriorityClass of Kueue, not a PriorityClass: {consequence}"
@@ -168,13 +179,18 @@ def workload_priority_class_misplaced(subject: ReviewedObject, context: Context)
 def _contradiction(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
     """Yield a workload that Kueue puts first and kube-scheduler behind Pods without a class."""
     label = text_at(subject.object, *_LABEL)
-    classes = (each.object for each in context.of_kind(WORKLOAD_PRIORITY_CLASS) if name_of(each) == label)
-    value, computed = integer(at(next(classes, {}), "value")), resolved(template, context)
+    value, computed = context.once(_values).get(label), resolved(template, context)
     if value is not None and computed is not None and computed.priority < 0 < value:
         which = f"those of priority {computed.priority}"
         message = f"Kueue orders by {quote(label)} ({value}), but other Pods can preempt {which}"
         fix = "set a PriorityClass of 0 or more, or none"
         yield Problem(message, template.at("priorityClassName"), fix, severity=Severity.NOTE)
+
+
+def _values(context: Context) -> Mapping[str, int | None]:
+    """Return the values of the WorkloadPriorityClasses of the input by name; None for an invalid value."""
+    classes = context.of_kind(WORKLOAD_PRIORITY_CLASS)
+    return {name_of(each): integer(each.object.get("value")) for each in classes}
 
 
 @rule(Target.OTHER, severity=Severity.ERROR, objects={Target.OTHER: "WorkloadPriorityClasses"})

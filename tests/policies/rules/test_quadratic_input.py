@@ -50,8 +50,21 @@ def limit_range(number: int) -> str:
     return f"apiVersion: v1\nkind: LimitRange\nmetadata: {metadata}\nspec: {spec}\n"
 
 
+def in_queue(number: int) -> str:
+    """A Job that misspells its LocalQueue and names a WorkloadPriorityClass, with both."""
+    kueue, name = "apiVersion: kueue.x-k8s.io/v1beta1\n", f"batch-{number}"
+    queue = f"{kueue}kind: LocalQueue\nmetadata: {{name: {name}, namespace: a}}\nspec: {{clusterQueue: all}}\n"
+    workload_class = f"{kueue}kind: WorkloadPriorityClass\nmetadata: {{name: {name}}}\nvalue: {number}\n"
+    labels = f"{{kueue.x-k8s.io/queue-name: x{name}, kueue.x-k8s.io/priority-class: {name}}}"
+    spec = "{template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}"
+    metadata = f"{{name: j{number}, namespace: a, labels: {labels}}}"
+    job = f"apiVersion: batch/v1\nkind: Job\nmetadata: {metadata}\nspec: {spec}\n"
+    return f"{queue}---\n{workload_class}---\n{job}"
+
+
 INPUTS: dict[str, Callable[[int], str]] = {
     "equal selectors": lambda number: pdb(number) + "---\n" + deployment(number),
+    "queues and classes of Kueue": in_queue,
     "LimitRanges": lambda number: limit_range(number) + "---\n" + deployment(number),
 }
 

@@ -805,7 +805,7 @@ def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Ite
         return
     if name in context.options.deleted_classes or meant_system_class(name, context) or meant_elsewhere(name, context):
         return  # unknown-priority-class
-    if name in context.once(workload_classes).sorted:
+    if name in context.once(workload_classes):
         return  # workload-priority-class-misplaced
     is_elsewhere = name in context.options.input_classes
     yield Problem(

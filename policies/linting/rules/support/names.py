@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from heapq import nsmallest
 from itertools import takewhile
@@ -66,6 +66,17 @@ class Names:
     @cached_property
     def sorted(self) -> list[str]:
         return sorted(self._known)
+
+    @cached_property
+    def _all(self) -> Collection[str]:
+        return frozenset(self._known)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._all
+
+    def __bool__(self) -> bool:
+        """Whether any name is known."""
+        return bool(self._all)
 
     @cached_property
     def _by_length(self) -> Sequence[tuple[int, str]]:
