@@ -17,7 +17,7 @@ from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.policies.prediction.forecast.effects import Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
-from tests.builders import Made, cluster, cluster_text, make_node, make_priority_class
+from tests.builders import Made, cluster, cluster_text, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.policies.rollouts import pdbs, random_rollout
 from tests.policies.test_cascade import is_settled, random_world
@@ -183,6 +183,19 @@ def test_names_and_order_decide_nothing_in_many_clusters(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
 def test_names_and_order_decide_nothing_in_simulations(kind: str, tmp_path: Path) -> None:
     check_simulations(kind, range(cases(16)), tmp_path / "cluster.json")
+
+
+@pytest.mark.parametrize("names", [("n1", "n2", "n3", "n4"), ("n4", "n3", "n2", "n1"), ("n2", "n4", "n1", "n3")])
+def test_a_preemption_without_the_change_is_not_its_harm_whatever_the_names(
+    names: Sequence[str], tmp_path: Path
+) -> None:
+    nodes = [make_node(name).has(cpu="4", memory="8Gi", pods="10") for name in names]
+    victims = [make_pod(f"v{n}").request(cpu=f"{3000 + n}m", memory="1Gi").on(name) for n, name in enumerate(names)]
+    pending = make_pod("pending").priority(10).request(cpu="3", memory="1Gi")
+    path = tmp_path / "cluster.yaml"
+    path.write_text(cluster_text([make_priority_class(10), *nodes, *victims, pending]))
+    result = forewarn.whatif(forewarn.load(str(path)), forewarn.Apply(make_pod("new").request(cpu="1").obj))
+    assert result.document.status == "WARN"
 
 
 @pytest.mark.slow

@@ -258,6 +258,7 @@ class _Asking(NamedTuple):
             repeated = repeat(question, world, runs, seed, completed, self.progress)
         if repeated.random is not None and not (runs == 1 and repeated.is_like_first(answer)):
             answer = self.answer(question, world, after, repeated.random)
+        answer = answer._replace(without_change=repeated.without_change)
         if runs == 1:
             return repeated.described(answer), repeated
         certain = answer.after._replace(rivals=(), equal_victims=(), has_more_rivals=False)

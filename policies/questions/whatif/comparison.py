@@ -689,9 +689,9 @@ def at_rest(world: World) -> bool:
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
-def outcome_without_change(world: World) -> WithoutChange:
-    """Return the outcome without the event."""
-    simulation = Simulation(world._replace(arrivals=()))
+def outcome_without_change(world: World, random: Random | None = None) -> WithoutChange:
+    """Return the outcome without the event. `random`: for ties and races."""
+    simulation = Simulation(world._replace(arrivals=()), random)
     losses = Losses(simulation)
     simulation.run()
     lost = losses.lost_replicas(simulation)

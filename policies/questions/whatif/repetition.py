@@ -1,4 +1,8 @@
-"""Repeated runs of a simulation whose outcome depends on chance: on equal nodes and Pods, and on races."""
+"""Repeated runs of a simulation whose outcome depends on chance: on equal nodes and Pods, and on races.
+
+`repeat` measures what chance decides, in clusters of up to MAX_REPEATED. Its result includes what `races` derives from
+a single run, which is all that larger clusters and sweeps have.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.controllers.view import Key, PodState
     from forewarn.policies.prediction.simulation.scenario import World
+    from forewarn.policies.questions.whatif.answer import WithoutChange
     from forewarn.policies.questions.whatif.questions import Question
 
 K = TypeVar("K")
@@ -46,6 +51,7 @@ _CONTENTION: Final = frozenset({"unschedulable", "preempted", "refused"})
 
 class Repeated(NamedTuple):
     """The outcomes of several runs, in the order of their frequency. `random`: decides as in the first outcome.
+    `without_change`: what happens without the change, as in the first outcome if chance allows it.
 
     `rivals`, `equal_victims`, `pending`: workloads that lose more replicas, or have more preempted or Pending Pods, in
     other runs than in the first outcome. `alike`: number of runs in which the same happens to each workload.
@@ -53,6 +59,7 @@ class Repeated(NamedTuple):
 
     outcomes: Sequence[Ending]
     random: Random | None
+    without_change: WithoutChange | None
     runs: Runs
     rivals: Sequence[str]
     equal_victims: Sequence[str]
@@ -119,10 +126,14 @@ def repeat(
         prepare(simulation, question)
         return simulation
 
-    without, answers, endings = outcome_without_change(world), dict[int, Answer](), list[Ending]()
+    fixed, answers, endings = outcome_without_change(world), dict[int, Answer](), list[Ending]()
+    draws = [] if fixed.is_quiet else [random_of(seed, run) for run in range(first, first + runs)]
+    without = {number: outcome_without_change(world, random) for number, random in enumerate(draws, first)}
     for outcome in explore(begun, runs, seed, first=first):
         answer = answer_after(outcome.simulation, question, starts[outcome.simulation])
-        answers[outcome.run] = completed(compared_without(answer, question, world, without))
+        answer = compared_without(answer, question, world, without.get(outcome.run, fixed))
+        same = (answer._replace(without_change=each) for each in without.values())
+        answers[outcome.run] = completed(next((each for each in same if each.is_as_without), answer))
         endings.append(Ending(outcome, answers[outcome.run].after.summary, effects_of(answers[outcome.run])))
     groups = by_frequency(endings)
     return _of_groups(groups, answers, seed)
@@ -189,7 +200,8 @@ def _of_groups(groups: Sequence[Sequence[Ending]], answers: Mapping[int, Answer]
     runs = Runs(count_runs(endings), count_runs(alike), _longest(alike), _longest(others), _ranges(endings))
     lost, preempted, pending = (_more_than(first, endings, each) for each in (_lost_by(answers), _preempted, _pending))
     random = random_of(seed, first.outcome.run)
-    return Repeated(endings, random, runs, lost, preempted, pending, count_runs(groups[0]))
+    without = answers[first.outcome.run].without_change
+    return Repeated(endings, random, without, runs, lost, preempted, pending, count_runs(groups[0]))
 
 
 def by_frequency(endings: Iterable[Ending]) -> list[list[Ending]]:
