@@ -217,7 +217,9 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import decode_error
 
         fault = decode_error(subject.object)
-        if fault is not None and fault.path != ("value",):  # priority-value-invalid
+        value = at(subject.object, *fault.path) if fault is not None else None
+        is_variable = is_template_variable(str(value), subject, context)
+        if fault is not None and fault.path != ("value",) and not is_variable:  # priority-value-invalid
             yield Problem(fault.text, fault.path, "write a value of this type")
     elif subject.part:
         yield from _quantities(subject, subject.part, context) if not subject.part.named else ()

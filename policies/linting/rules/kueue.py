@@ -219,7 +219,8 @@ def workload_priority_class_invalid(subject: ReviewedObject, context: Context) -
     """
     value = subject.object.get("value")
     is_class = group_kind(subject.object) == WORKLOAD_PRIORITY_CLASS and not subject.is_partial
-    if is_class and context.phase is Phase.LINT and integer(value) is None:
+    is_checked = is_class and context.phase is Phase.LINT and not is_template_variable(str(value), subject, context)
+    if is_checked and integer(value) is None:
         numbers = f"an integer from {INT32[0]} to {INT32[-1]}"
         what = "no value" if value is None else f"value must be {numbers}"
         yield Problem(f"{what}: kube-apiserver rejects the class", ("value",), f"write {numbers}, without quotes")

@@ -110,7 +110,8 @@ def priority_value_invalid(subject: ReviewedObject, context: Context) -> Iterato
     from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import decode_error
 
     fault = decode_error(subject.object)
-    if fault is not None and fault.path == ("value",):
+    is_variable = rule_text.is_template_variable(str(subject.object.get("value")), subject, context)
+    if fault is not None and fault.path == ("value",) and not is_variable:
         yield Problem(fault.text, fault.path, "write an integer from -2147483648 to 1000000000, without quotes")
 
 

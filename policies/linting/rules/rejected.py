@@ -133,7 +133,8 @@ def _is_variable(subject: ReviewedObject, path: Path, text: str, context: Contex
     values = [at(subject.object, *path[: index + 1]) for index in range(1, len(path))][-2:]
     if path[-1:] == ("labels",):
         values.append(at(subject.object, "spec", "selector"))
-    is_placeholder = _PLACEHOLDER.search(text) is not None
+    shown = text.replace("\\u003c", "<").replace("\\u003e", ">")  # as Go escapes them in JSON
+    is_placeholder = _PLACEHOLDER.search(shown) is not None
     return is_placeholder or any(is_template_variable(str(value), subject, context) for value in (*values, text))
 
 
