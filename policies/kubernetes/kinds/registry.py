@@ -143,6 +143,10 @@ KUEUE: Final = (
 """Optional kinds of the cache: Kueue. They are only useful together."""
 KUEUE_CONFIGURATION: Final = "config.kueue.x-k8s.io/Configuration"
 """The configuration of Kueue's manager, which only files contain."""
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+"""The label of objects in a LocalQueue. Source: kueue pkg/controller/constants, `QueueLabel`."""
+WORKLOAD_PRIORITY_CLASS_LABEL: Final = "kueue.x-k8s.io/priority-class"
+"""The label that names a WorkloadPriorityClass. Source: the same, `WorkloadPriorityClassLabel`."""
 OPTIONAL: Final = (*DEVICES, *KUEUE, *SEPARATE_KINDS)
 
 BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *OPTIONAL)}

@@ -7,7 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, grouped, plural, quote
-from forewarn.policies.kubernetes.kinds.registry import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
+from forewarn.policies.kubernetes.kinds.registry import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    QUEUE_LABEL,
+    WORKLOAD_PRIORITY_CLASS,
+    WORKLOAD_PRIORITY_CLASS_LABEL,
+)
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
@@ -28,12 +34,9 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.workload import PodTemplate
     from forewarn.policies.kubernetes.quantity import Quantity
 
-_KEY: Final = "kueue.x-k8s.io/priority-class"
-"""The label that names a WorkloadPriorityClass.
-
-Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controller/jobframework/reconciler.go.
-"""
-_LABEL: Final = ("metadata", "labels", _KEY)
+_LABEL: Final = ("metadata", "labels", WORKLOAD_PRIORITY_CLASS_LABEL)
+_ANNOTATION: Final = ("metadata", "annotations", WORKLOAD_PRIORITY_CLASS_LABEL)
+_QUEUE_LABEL: Final[Path] = ("metadata", "labels", QUEUE_LABEL)
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.ERROR)
@@ -125,9 +128,6 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
         yield Problem(message, path, f"write {near}")
 
 
-_QUEUE_LABEL: Final[Path] = ("metadata", "labels", "kueue.x-k8s.io/queue-name")
-
-
 def _queues(context: Context) -> Mapping[tuple[str, str], Names]:
     """Return the names of the queues of the input by kind and namespace; that of a ClusterQueue is ""."""
     queues = [((CLUSTER_QUEUE, ""), name_of(each)) for each in context.of_kind(CLUSTER_QUEUE)]
@@ -163,14 +163,14 @@ def workload_priority_class_misplaced(subject: ReviewedObject, context: Context)
     """
     if context.phase is not Phase.LINT:
         return
-    if not text_at(subject.object, *_LABEL) and text_at(subject.object, "metadata", "annotations", _KEY):
-        path = ("metadata", "annotations", _KEY)
-        yield Problem(f"annotation {_KEY}: Kueue reads only the label of this name", path, "make it a label")
+    if not text_at(subject.object, *_LABEL) and text_at(subject.object, *_ANNOTATION):
+        message = f"annotation {_ANNOTATION[-1]}: Kueue reads only the label of this name"
+        yield Problem(message, _ANNOTATION, "make it a label")
     template, names = context.template(subject), context.once(workload_classes)
     if template is not None and names and (name := class_name(template)) in names and not context.is_known(name):
         consequence = "its Pods are rejected" if context.classes_complete else "no PriorityClass of this input"
         message = f"{quote(name)} is a WorkloadPriorityClass of Kueue, not a PriorityClass: {consequence}"
-        fix = f"set the label {_KEY}: {name} instead"
+        fix = f"set the label {WORKLOAD_PRIORITY_CLASS_LABEL}: {name} instead"
         yield Problem(message, template.at("priorityClassName"), fix)
     if template is not None and names:
         yield from _contradiction(subject, template, context)
@@ -368,13 +368,10 @@ def kueue_admission(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
     Fix: request less, lower the priority of the Job, or raise the quota of the ClusterQueue.
     """
-    if not text_at(subject.object, "metadata", "labels", _QUEUE_NAME) or context.cluster is None:
+    if not text_at(subject.object, *_QUEUE_LABEL) or context.cluster is None:
         return
     if subject.operation is Operation.CREATE and context.cluster.kueue.get(LOCAL_QUEUE):
         yield from _decided(subject, context.cluster, context.phase)
-
-
-_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 
 
 def _decided(subject: ReviewedObject, cluster: ClusterSnapshot, phase: Phase) -> Iterator[Problem]:
@@ -387,7 +384,7 @@ def _decided(subject: ReviewedObject, cluster: ClusterSnapshot, phase: Phase) ->
     objects = objects_of(cluster) if is_managed_by_kueue(subject.object) else None
     if objects is None:
         return
-    path = ("metadata", "labels", _QUEUE_NAME)
+    path = _QUEUE_LABEL
     (result,) = forecast_jobs(cluster, objects, [subject.object])
     if not isinstance(result, QueueForecast) or result.cluster_queue is None:
         if phase is Phase.VALIDATE:  # files may define the queue, too

@@ -5,11 +5,11 @@ docs/guides/predict.md has the table; a test compares both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from forewarn.policies.base.findings import quote
 from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
-from forewarn.policies.kubernetes.kinds.registry import JOB
+from forewarn.policies.kubernetes.kinds.registry import JOB, QUEUE_LABEL
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, boolean, group_kind, int32, mapping, text
 from forewarn.policies.kubernetes.objects.workload import is_managed_elsewhere
 from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
-
-QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
-"""The label of objects that Kueue starts. Source: kueue pkg/controller/constants, `QueueLabel`."""
 
 
 def unknown_replacement(
@@ -51,7 +48,7 @@ def started_elsewhere(obj: ApiObject) -> tuple[int, str] | None:
     """Return the number of Pods of a suspended Job that Kueue starts, and why they are not predicted; None for other
     objects. Raises InvalidObject.
     """
-    queue = at(obj, "metadata", "labels", QUEUE_NAME)
+    queue = at(obj, "metadata", "labels", QUEUE_LABEL)
     if group_kind(obj) != JOB or not isinstance(queue, str) or not boolean(obj, "spec", "suspend"):
         return None
     running = {**obj, "spec": {**mapping(obj, "spec"), "suspend": False}}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.base.findings import ObjectRef, quote
 from forewarn.policies.base.metering import TooLarge
-from forewarn.policies.kubernetes.kinds.registry import LOCAL_QUEUE
+from forewarn.policies.kubernetes.kinds.registry import LOCAL_QUEUE, QUEUE_LABEL
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.kubernetes.objects.kueue import GROUP, NONE, Admission, ClusterQueue, Workload
 from forewarn.policies.prediction.kueue.manager import Manager, Objects
@@ -114,7 +114,7 @@ def _cluster_queue_of(objects: Objects, workload: Workload) -> ClusterQueue:
     name = f"{workload.namespace}/{workload.queue_name}"
     local_queue = objects.local_queues.get(name)
     if local_queue is None:
-        fix = "Fix: create it, or change the label kueue.x-k8s.io/queue-name"
+        fix = f"Fix: create it, or change the label {QUEUE_LABEL}"
         raise InvalidObject(f"LocalQueue {quote(name)} does not exist. {fix}")
     ref = ObjectRef(f"{GROUP}/v1beta2", LOCAL_QUEUE.rpartition("/")[2], local_queue.namespace, local_queue.name)
     queue = objects.cluster_queues.get(local_queue.cluster_queue)

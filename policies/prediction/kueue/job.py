@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import quote
-from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, JOB, WORKLOAD_PRIORITY_CLASS
+from forewarn.policies.kubernetes.kinds.registry import (
+    DEFAULT_NAMESPACE,
+    JOB,
+    QUEUE_LABEL,
+    WORKLOAD_PRIORITY_CLASS,
+    WORKLOAD_PRIORITY_CLASS_LABEL,
+)
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, establish_priority
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
@@ -25,8 +31,8 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.kueue import PodSetAssignment, ResourceFlavor
 
-QUEUE_NAME: Final = ("metadata", "labels", f"{GROUP}/queue-name")
-PRIORITY_CLASS: Final = ("metadata", "labels", f"{GROUP}/priority-class")
+QUEUE_NAME: Final = ("metadata", "labels", QUEUE_LABEL)
+PRIORITY_CLASS: Final = ("metadata", "labels", WORKLOAD_PRIORITY_CLASS_LABEL)
 _MIN_PARALLELISM: Final = ("metadata", "annotations", f"{GROUP}/job-min-parallelism")
 _COMPLETIONS_TOO: Final = ("metadata", "annotations", f"{GROUP}/job-completions-equal-parallelism")
 _ELASTIC: Final = ("metadata", "annotations", f"{GROUP}/elastic-job")

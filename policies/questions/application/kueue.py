@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Table
 from forewarn.policies.base.findings import listed, plural
-from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, JOB, KUEUE_CONFIGURATION, KUEUE_WORKLOAD
+from forewarn.policies.kubernetes.kinds.registry import (
+    DEFAULT_NAMESPACE,
+    JOB,
+    KUEUE_CONFIGURATION,
+    KUEUE_WORKLOAD,
+    QUEUE_LABEL,
+)
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,
@@ -17,7 +23,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     mapping,
     ref_of,
 )
-from forewarn.policies.prediction.kueue.job import QUEUE_NAME, is_managed_by_kueue, started_job
+from forewarn.policies.prediction.kueue.job import is_managed_by_kueue, started_job
 from forewarn.policies.prediction.kueue.objects import objects_of
 from forewarn.policies.prediction.kueue.queued_jobs import count_pods, forecast_jobs, pods_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
@@ -189,7 +195,7 @@ def quota_without_pods(cluster: ClusterSnapshot, pending: Mapping[str, int]) -> 
 
 def _suspended(job: ApiObject) -> ApiObject:
     """Return a Job that stays suspended, without its queue, so that nothing starts it."""
-    labels = {key: value for key, value in mapping(job, "metadata", "labels").items() if key != QUEUE_NAME[-1]}
+    labels = {key: value for key, value in mapping(job, "metadata", "labels").items() if key != QUEUE_LABEL}
     return _with_suspend({**job, "metadata": {**mapping(job, "metadata"), "labels": labels}})
 
 

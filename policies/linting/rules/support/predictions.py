@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 from forewarn.policies.base.findings import ObjectRef, plural
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import CutShort, TooLarge
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, LOCAL_QUEUE, ROLLED_OUT
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, LOCAL_QUEUE, QUEUE_LABEL, ROLLED_OUT
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,
@@ -102,7 +102,7 @@ class Predicted:
 
     def _is_suspended_by_kueue(self, subject: ReviewedObject) -> bool:
         """Report whether Kueue suspends a new Job, so that it creates no Pods yet."""
-        cluster, queue = self._context.cluster, at(subject.object, "metadata", "labels", "kueue.x-k8s.io/queue-name")
+        cluster, queue = self._context.cluster, at(subject.object, "metadata", "labels", QUEUE_LABEL)
         is_new_job = subject.operation is Operation.CREATE and group_kind(subject.object) == JOB
         return bool(queue and is_new_job and cluster and cluster.kueue.get(LOCAL_QUEUE))
 
