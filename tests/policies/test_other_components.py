@@ -82,7 +82,9 @@ def test_a_suspended_job_of_kueue_has_no_answer(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1")]))
     (tmp_path / "job.json").write_text(json.dumps(job.obj))
     done = forewarn("predict", "-f", tmp_path / "job.json", "--cluster", tmp_path / "cluster.json")
-    assert done.stdout.startswith("NO ANSWER  Job default/train: 3 of 3 new Pods not predicted")
+    assert done.stdout.startswith(
+        "NO ANSWER  Job default/train: Kueue is not predicted (its LocalQueue is not in the input); 3 of 3 new Pods"
+    )
     assert 'Kueue starts the Job by its queue "team"' in done.stdout
     assert done.returncode == 3
 

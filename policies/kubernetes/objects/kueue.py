@@ -24,6 +24,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     timestamp,
     within,
 )
+from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 from forewarn.policies.kubernetes.objects.node import Taint, Toleration, read_taints, read_tolerations
 from forewarn.policies.kubernetes.objects.pod import Owner, pod_requests
 from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
@@ -442,12 +443,16 @@ class ResourceTransformation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The configuration of Kueue's manager. `preemption_strategies`: of fair sharing, empty for the default."""
+    """The configuration of Kueue's manager. `preemption_strategies`: of fair sharing, empty for the default.
+
+    `managed_namespaces`: where Kueue also manages Jobs without a queue; None for nowhere.
+    """
 
     is_fair_sharing: bool = False
     preemption_strategies: tuple[str, ...] = ()
     excluded_prefixes: tuple[str, ...] = ()
     transformations: Mapping[str, ResourceTransformation] = field(default_factory=dict)
+    managed_namespaces: LabelSelector | None = None
     not_modelled: str | None = None
 
     @classmethod
@@ -459,8 +464,20 @@ class Configuration:
             preemption_strategies=strings(obj, "fairSharing", "preemptionStrategies"),
             excluded_prefixes=strings(obj, "resources", "excludeResourcePrefixes"),
             transformations={text(each, "input"): _transformation(each) for each in transformations},
+            managed_namespaces=_managed_namespaces(obj),
             not_modelled=_not_modelled_in(obj),
         )
+
+
+def _managed_namespaces(obj: ApiObject) -> LabelSelector | None:
+    """Source: `SetDefaults_Configuration`."""
+    if at(obj, "manageJobsWithoutQueueName") is not True:
+        return None
+    excluded = ["kube-system", text(obj, "namespace") or "kueue-system"]
+    default = {"matchExpressions": [{"key": NAME_LABEL, "operator": "NotIn", "values": excluded}]}
+    selector = at(obj, "managedJobsNamespaceSelector")
+    with within(obj, "managedJobsNamespaceSelector"):
+        return _selector(default if selector is None else selector)
 
 
 def _is_enabled(obj: ApiObject, name: str) -> bool:
@@ -477,6 +494,9 @@ def _not_modelled_in(obj: ApiObject) -> str | None:
         return "admission fair sharing"
     if text(obj, "resources", "quotaCheckStrategy") == "IgnoreUndeclared":
         return "quotaCheckStrategy IgnoreUndeclared"
+    frameworks = strings(obj, "integrations", "frameworks")
+    if frameworks and "batch/job" not in frameworks:
+        return "integrations without batch/job"
     return next((f"Kueue's feature gate {name}" for name in sorted(mapping(obj, "featureGates"))), None)
 
 

@@ -368,7 +368,7 @@ def kueue_admission(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
     Fix: request less, lower the priority of the Job, or raise the quota of the ClusterQueue.
     """
-    if not text_at(subject.object, *_QUEUE_LABEL) or context.cluster is None:
+    if not at(subject.object, *_QUEUE_LABEL) or context.cluster is None:
         return
     if subject.operation is Operation.CREATE and context.cluster.kueue.get(LOCAL_QUEUE):
         yield from _decided(subject, context.cluster, context.phase)

@@ -799,7 +799,7 @@ def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: 
     rollouts: dict[int, Placement | InvalidObject] = {}
     for index, obj in enumerate(objects):
         try:
-            if (started := started_elsewhere(obj)) is not None and replicas is None:
+            if (started := started_elsewhere(obj, cluster)) is not None and replicas is None:
                 impact = Impact((), started[0], None, rest="not-predicted", why_not=started[1])
                 rollouts[index] = Placement(str(ref_of(obj, "default")), (), started[0], rollout=impact)
             elif (placement := place_rollout(cluster, obj, replicas, is_alone=len(objects) == 1)) is not None:

@@ -5,11 +5,11 @@ docs/guides/predict.md has the table; a test compares both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import quote
 from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
-from forewarn.policies.kubernetes.kinds.registry import JOB, QUEUE_LABEL
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, LOCAL_QUEUE, QUEUE_LABEL
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, boolean, group_kind, int32, mapping, text
 from forewarn.policies.kubernetes.objects.workload import is_managed_elsewhere
 from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
@@ -44,12 +44,18 @@ def _unknown_job(job: ApiObject, counts_failures: bool) -> str | None:
     return f"is managed by {text(job, 'spec', 'managedBy')}" if is_managed_elsewhere(job) else None
 
 
-def started_elsewhere(obj: ApiObject) -> tuple[int, str] | None:
-    """Return the number of Pods of a suspended Job that Kueue starts, and why they are not predicted; None for other
-    objects. Raises InvalidObject.
+def started_elsewhere(obj: ApiObject, cluster: ClusterSnapshot) -> tuple[int, str] | None:
+    """Return the number of Pods of an object that Kueue starts, and why they are not predicted: a suspended Job, or in
+    a cluster with LocalQueues another kind. None for other objects. Raises InvalidObject.
     """
-    queue = at(obj, "metadata", "labels", QUEUE_LABEL)
-    if group_kind(obj) != JOB or not isinstance(queue, str) or not boolean(obj, "spec", "suspend"):
+    kind = group_kind(obj)
+    queue = next((name for path in _QUEUE_LABELS if (name := at(obj, *path, QUEUE_LABEL))), None)
+    waits = boolean(obj, "spec", "suspend") if kind == JOB else kind != DAEMON_SET and cluster.kueue.get(LOCAL_QUEUE)
+    if not isinstance(queue, str) or not waits:
         return None
     running = {**obj, "spec": {**mapping(obj, "spec"), "suspend": False}}
-    return replicas_of(running), f"Kueue starts the Job by its queue {quote(queue)}"
+    return replicas_of(running), f"Kueue starts the {kind.rpartition('/')[2]} by its queue {quote(queue)}"
+
+
+_QUEUE_LABELS: Final = (("metadata", "labels"), ("spec", "jobTemplate", "metadata", "labels"))
+"""The labels with the queue: those of an object, or of a CronJob's Jobs."""

@@ -8,6 +8,8 @@ from forewarn.policies.base.findings import quote
 from forewarn.policies.kubernetes.kinds.registry import (
     DEFAULT_NAMESPACE,
     JOB,
+    KUEUE_CONFIGURATION,
+    LOCAL_QUEUE,
     QUEUE_LABEL,
     WORKLOAD_PRIORITY_CLASS,
     WORKLOAD_PRIORITY_CLASS_LABEL,
@@ -24,15 +26,18 @@ from forewarn.policies.kubernetes.objects.fields import (
     text_at,
 )
 from forewarn.policies.kubernetes.objects.kueue import GROUP, PodSet, Workload, requests_of_pod
+from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.kueue import PodSetAssignment, ResourceFlavor
+    from forewarn.policies.kubernetes.selectors import LabelSelector
 
 QUEUE_NAME: Final = ("metadata", "labels", QUEUE_LABEL)
 PRIORITY_CLASS: Final = ("metadata", "labels", WORKLOAD_PRIORITY_CLASS_LABEL)
+_DEFAULT_LOCAL_QUEUE: Final = "default"
 _MIN_PARALLELISM: Final = ("metadata", "annotations", f"{GROUP}/job-min-parallelism")
 _COMPLETIONS_TOO: Final = ("metadata", "annotations", f"{GROUP}/job-completions-equal-parallelism")
 _ELASTIC: Final = ("metadata", "annotations", f"{GROUP}/elastic-job")
@@ -42,6 +47,31 @@ _TOPOLOGY: Final = f"{GROUP}/podset-"
 def is_managed_by_kueue(obj: ApiObject) -> bool:
     """Report whether an object is a Job in a LocalQueue. Kueue suspends it at its creation."""
     return group_kind(obj) == JOB and bool(text_at(obj, *QUEUE_NAME))
+
+
+def with_default_local_queue(job: ApiObject, cluster: ClusterSnapshot) -> ApiObject:
+    """Return a new Job without a queue in the LocalQueue `default` of its namespace, if there is one; other objects as
+    they are. Source: `ApplyDefaultLocalQueue`.
+    """
+    if group_kind(job) != JOB or text_at(job, *QUEUE_NAME):
+        return job
+    ref = ref_of(job, DEFAULT_NAMESPACE)
+    has_default = (ref.namespace, _DEFAULT_LOCAL_QUEUE) in cluster.kueue.get(LOCAL_QUEUE, {})
+    if not has_default or cluster.workload(JOB, ref.namespace, ref.name) is not None:
+        return job
+    labels = {**mapping(job, "metadata", "labels"), QUEUE_LABEL: _DEFAULT_LOCAL_QUEUE}
+    return {**job, "metadata": {**mapping(job, "metadata"), "labels": labels}}
+
+
+def is_managed_without_queue(job: ApiObject, cluster: ClusterSnapshot) -> bool:
+    """Report whether Kueue suspends a Job that has no queue. Source: `WorkloadShouldBeSuspended`."""
+    configurations = cluster.kueue.get(KUEUE_CONFIGURATION)
+    if not configurations or group_kind(job) != JOB or text_at(job, *QUEUE_NAME):
+        return False
+    selector: LabelSelector | None = next(iter(configurations.values())).managed_namespaces
+    name = ref_of(job, DEFAULT_NAMESPACE).namespace
+    namespace = cluster.namespaces.get(("", name))
+    return selector is not None and selector.matches({NAME_LABEL: name} if namespace is None else namespace.labels)
 
 
 def workload_from_job(job: ApiObject, cluster: ClusterSnapshot, now: int, index: int = 0) -> Workload:

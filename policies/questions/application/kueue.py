@@ -23,7 +23,13 @@ from forewarn.policies.kubernetes.objects.fields import (
     mapping,
     ref_of,
 )
-from forewarn.policies.prediction.kueue.job import is_managed_by_kueue, started_job
+from forewarn.policies.prediction.forecast.other_components import started_elsewhere
+from forewarn.policies.prediction.kueue.job import (
+    is_managed_by_kueue,
+    is_managed_without_queue,
+    started_job,
+    with_default_local_queue,
+)
 from forewarn.policies.prediction.kueue.objects import objects_of
 from forewarn.policies.prediction.kueue.queued_jobs import count_pods, forecast_jobs, pods_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
@@ -102,13 +108,22 @@ class Queued:
 
 
 def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queued:
-    """Predict what Kueue does with new Jobs in LocalQueues. Costs nothing for other objects."""
+    """Predict what Kueue does with new Jobs in LocalQueues. Other objects cost little."""
+    objects = [with_default_local_queue(obj, cluster) for obj in objects]
     places = [index for index, obj in enumerate(objects) if is_managed_by_kueue(obj)]
     found = objects_of(cluster) if places else None
-    if found is None:
-        return Queued((), [*objects], cluster)
     jobs: list[QueuedJob] = []
     changed = [*objects]
+    for index, obj in enumerate(objects):
+        if is_managed_without_queue(obj, cluster):
+            jobs.append(QueuedJob(_name(obj), "waits", "", message=_WITHOUT_QUEUE))
+            changed[index] = _with_suspend(obj)
+        elif (found is None or not is_managed_by_kueue(obj)) and (started := started_elsewhere(obj, cluster)):
+            is_job = is_managed_by_kueue(obj)
+            message = "its LocalQueue is not in the input" if is_job else f"{ref_of(obj).kind} not modelled"
+            jobs.append(QueuedJob(_name(obj), "not-predicted", "", started[0], message=message))
+    if found is None:
+        return Queued(jobs, changed, cluster)
     preempted: dict[str, Workload] = {}
     for index, result in zip(places, forecast_jobs(cluster, found, [objects[index] for index in places]), strict=True):
         job = objects[index]
@@ -131,6 +146,11 @@ def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queue
         _without_pods(cluster, preempted.values()),
         [*_suspended_jobs(cluster, preempted.values())],
     )
+
+
+_WITHOUT_QUEUE: Final = (
+    "it has no queue, and manageJobsWithoutQueueName suspends it. Fix: set the label kueue.x-k8s.io/queue-name"
+)
 
 
 def _suspended_jobs(cluster: ClusterSnapshot, preempted: Iterable[Workload]) -> Iterator[ApiObject]:
@@ -157,7 +177,8 @@ def _with_suspend(job: ApiObject) -> ApiObject:
 def queued_arrivals(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> tuple[list[Arrival], Sequence[QueuedJob]]:
     """Return the arrivals with Jobs as Kueue starts them, or leaves them suspended, and what it decides about them.
 
-    The Jobs of preempted Workloads are suspended first. Later decisions of Kueue are not simulated.
+    The Jobs of preempted Workloads are suspended first. What is not predicted is left out. Later decisions of Kueue are
+    not simulated.
     """
     created = [arrival for arrival in arrivals if arrival.op == "create"]
     queued = queued_jobs(cluster, [arrival.object for arrival in created])
@@ -165,6 +186,7 @@ def queued_arrivals(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> tu
         return [*arrivals], ()
     objects = {id(arrival.object): obj for arrival, obj in zip(created, queued.objects, strict=True)}
     changed = [arrival._replace(object=objects.get(id(arrival.object), arrival.object)) for arrival in arrivals]
+    changed = [arrival for arrival in changed if started_elsewhere(arrival.object, cluster) is None]
     return [*(Arrival(0.0, "create", job) for job in queued.suspended), *changed], queued.jobs
 
 
@@ -247,7 +269,9 @@ def summary_of(jobs: Sequence[QueuedJob]) -> str:
     preempted = len({each.workload for job in jobs for each in job.preempted})
     by = f"Kueue preempts {plural(preempted, 'Workload')} and " if preempted else "Kueue "
     if len(jobs) > 1:
-        return f"{by}admits {sum(job.is_admitted for job in jobs)} of {len(jobs)} Jobs"
+        unknown = sum(job.outcome == "not-predicted" for job in jobs)
+        more = f", {unknown} not predicted" if unknown else ""
+        return f"{by}admits {sum(job.is_admitted for job in jobs)} of {len(jobs)} Jobs{more}"
     (job,) = jobs
     if job.outcome == "not-predicted":
         return f"Kueue is not predicted ({job.message})"

@@ -26,6 +26,8 @@ def configuration(version: str = "v1beta2", **fields: Any) -> dict[str, Any]:
         (configuration("v1beta1", waitForPodsReady={"enable": False}), False, None),
         (configuration(waitForPodsReady={"timeout": "5m"}), False, "WaitForPodsReady"),
         (configuration(featureGates={"PartialAdmission": False}), False, "Kueue's feature gate PartialAdmission"),
+        (configuration(integrations={"frameworks": ["batch/job", "pod"]}), False, None),
+        (configuration(integrations={"frameworks": ["pod"]}), False, "integrations without batch/job"),
         (configuration(admissionFairSharing={}), False, "admission fair sharing"),
     ],
 )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from forewarn.policies.questions.application.changes import Apply, LoseZone
+from forewarn.policies.questions.application.predict import predict
 from forewarn.policies.questions.application.whatif import whatif
-from tests.policies.kueue.worlds import cluster, cluster_queue, job
+from tests.policies.kueue.worlds import KUEUE, cluster, cluster_queue, job, obj
 
 
 def test_an_apply_suspends_the_job_of_the_preempted_workload() -> None:
@@ -41,3 +46,76 @@ def test_a_lost_zone_leaves_quota_without_nodes() -> None:
     result = whatif(cluster(), LoseZone("z0"))
     assert result.counters.pending == 8
     assert "Kueue: 4 Workloads keep their quota while 8 Pods stay Pending" in result.notes
+
+
+LABELS = {"labels": {"kueue.x-k8s.io/queue-name": "team"}}
+TEMPLATE = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+REPLICATED = {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}, "template": TEMPLATE}
+OTHER_KINDS = [
+    obj("v1", "Pod", "x", "ml", metadata=LABELS, spec=TEMPLATE["spec"]),
+    obj("apps/v1", "Deployment", "x", "ml", metadata=LABELS, spec=REPLICATED),
+    obj(
+        *("batch/v1", "CronJob", "x", "ml"),
+        spec={"schedule": "@daily", "jobTemplate": {"metadata": LABELS, "spec": job("ml", "x", 2, "1")["spec"]}},
+    ),
+]
+
+
+@pytest.mark.parametrize("made", OTHER_KINDS, ids=lambda made: made["kind"])
+def test_other_kinds_in_a_queue_are_not_predicted(made: dict[str, Any]) -> None:
+    simulated = whatif(cluster(), Apply(made))
+    assert simulated.workloads == []
+    for document in (simulated.document, predict(cluster(), made).document):
+        assert document.status == "NO ANSWER"
+        assert document.clause.startswith(f"Kueue is not predicted ({made['kind']} not modelled)")
+
+
+def test_a_daemon_set_in_a_queue_is_none_of_kueue() -> None:
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "template": TEMPLATE}
+    assert predict(cluster(), obj("apps/v1", "DaemonSet", "x", "ml", metadata=LABELS, spec=spec)).kueue is None
+
+
+def test_an_apply_of_a_suspended_job_without_its_queue_is_not_predicted() -> None:
+    suspended = job("ml", "x", 1, "1", spec={"suspend": True})
+    document = whatif(cluster(without="LocalQueue/team"), Apply(suspended)).document
+    assert (document.status, document.clause) == (
+        "NO ANSWER",
+        "Kueue is not predicted (its LocalQueue is not in the input)",
+    )
+
+
+def plain_job(namespace: str = "ml") -> dict[str, Any]:
+    made = job(namespace, "plain", 1, "1")
+    del made["metadata"]["labels"]
+    return made
+
+
+def test_a_new_job_without_a_queue_is_in_the_default_local_queue() -> None:
+    default = obj(KUEUE, "LocalQueue", "default", "ml", spec={"clusterQueue": "ml"})
+    clause = "Kueue does not admit it: it waits behind 1 Workload in ClusterQueue ml"
+    for document in (
+        predict(cluster(default), plain_job()).document,
+        whatif(cluster(default), Apply(plain_job())).document,
+    ):
+        assert (document.status, document.clause) == ("PENDING", clause)
+    assert predict(cluster(default), plain_job("research")).kueue is None
+    assert predict(cluster(default, plain_job()), plain_job()).kueue is None  # only set at the creation
+
+
+@pytest.mark.parametrize(
+    ("fields", "namespace", "is_suspended"),
+    [
+        ({}, "ml", True),
+        ({}, "kube-system", False),
+        ({"namespace": "kube-public"}, "kube-public", False),
+        ({"managedJobsNamespaceSelector": {"matchLabels": {"kueue": "yes"}}}, "ml", False),
+        ({"managedJobsNamespaceSelector": {"matchLabels": {"kueue": "yes"}}}, "research", True),
+        ({"manageJobsWithoutQueueName": False}, "ml", False),
+    ],
+)
+def test_a_job_without_a_queue_that_kueue_suspends(fields: dict[str, Any], namespace: str, is_suspended: bool) -> None:
+    made = obj("config.kueue.x-k8s.io/v1beta2", "Configuration", "manager", manageJobsWithoutQueueName=True) | fields
+    labelled = obj("v1", "Namespace", "research", metadata={"labels": {"kueue": "yes"}})
+    document = predict(cluster(made, labelled), plain_job(namespace)).document
+    assert ("it has no queue" in document.clause) == is_suspended
+    assert any("Fix: set the label" in warning for warning in document.warnings) == is_suspended
