@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement, cycle, islice
+from itertools import combinations_with_replacement, cycle
 from math import comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,7 +28,7 @@ from forewarn.policies.questions.whatif.node_groups import free_names, new_node_
 from forewarn.policies.questions.whatif.questions import Loss, each_loss, question_of_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, Price
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 MAX_WORK: Final = 20_000
 """Pods in all simulations of a search through all choices; beyond it, a bisection tries some."""
+_MAX_SIZE: Final = 30
+"""Nodes in the largest of all choices; of more, a bisection tries some."""
 _SETTLE: Final = 120.0
 """Seconds from the addition of nodes to the loss: Pending Pods and DaemonSets get their place first."""
 _MAX_FAMILIES: Final = 3
@@ -129,6 +131,7 @@ class _Search:
         self.kinds, self._cluster, self._request, self._progress = kinds, cluster, request, progress
         self._world = simulated.world_with(cluster.cache, [], simulated.DEFAULT_UNTIL)
         self._protects = _protection(cluster.snapshot, request.protect)
+        self._limit = max(simulated.MAX_ADDED, len(cluster.snapshot.objects.nodes))
         self.trials: list[Trial] = []
         ((self._alone,),) = self._harms([((0,) * len(kinds), [Loss("nothing", ())])])
 
@@ -193,12 +196,15 @@ class _Search:
 
     # All choices
 
-    def sizes_within(self, trials: int) -> int:
-        """Return the largest size so that all choices of up to this size are at most so many."""
-        size, number = 0, 0
-        while (number := number + comb(len(self.kinds) + size, size + 1)) <= trials:
-            size += 1
-        return size
+    def sizes_within(self, trials: int) -> tuple[int, bool]:
+        """Return the largest size so that all choices of up to this size are at most so many, and whether these are
+        all that are allowed.
+        """
+        size, number, largest = 0, 0, self._room(self.kinds)
+        while size < min(_MAX_SIZE, largest) and number <= trials:
+            number += comb(len(self.kinds) + size, size + 1)
+            size += number <= trials
+        return size, size == largest
 
     def best_of_all(self, limit: int, names: Sequence[str]) -> Sequence[int] | None:
         """Return the best choice of up to `limit` nodes after which the losses with these names do no harm, of all
@@ -222,16 +228,20 @@ class _Search:
 
     # Bisection
 
-    def spread(self, family: str, count: int) -> Sequence[int] | None:
-        """Return a choice of so many nodes of a family, divided among its zones; None beyond their maximum."""
-        places = [number for number, kind in enumerate(self.kinds) if kind.family == family]
+    def _room(self, kinds: Iterable[_Kind]) -> int:
+        """Return how many nodes of these kinds may be added."""
+        rooms = [kind.max_added for kind in kinds]
+        return min(self._limit, sum(self._limit if room is None else room for room in rooms))
+
+    def spread(self, family: str, count: int) -> Sequence[int]:
+        """Return a choice of so many nodes of a family, divided among its zones. `count`: at most their maximum."""
         choice = [0] * len(self.kinds)
-        rooms = {number: self.kinds[number].max_added for number in places}
-        for number in islice(cycle(places), count * len(places)):
-            room = rooms[number]
-            if sum(choice) < count and (room is None or choice[number] < room):
-                choice[number] += 1
-        return tuple(choice) if sum(choice) == count else None
+        for number in cycle(number for number, kind in enumerate(self.kinds) if kind.family == family):
+            if sum(choice) >= count:
+                break
+            room = self.kinds[number].max_added
+            choice[number] += room is None or choice[number] < room
+        return tuple(choice)
 
     def bisected(self, family: str, names: Sequence[str], below: int, first: int) -> Sequence[int] | None:
         """Return the fewest nodes of a family that bisection finds; None if none help.
@@ -240,14 +250,19 @@ class _Search:
         always help: smaller numbers are tried afterwards, and then each kind with a node less.
         """
 
-        def suffices(choice: Sequence[int] | None) -> bool:
-            return choice is not None and all(harm.is_none for harm in self.harms_of(choice, names).values())
+        def suffices(choice: Sequence[int]) -> bool:
+            return all(harm.is_none for harm in self.harms_of(choice, names).values())
 
-        count, lower = max(first, below + 1), below
+        own = [kind for kind in self.kinds if kind.family == family]
+        most, lower = self._room(own), below
+        if most <= below:
+            return None
+        count = min(max(first, below + 1), most)
         while not suffices(self.spread(family, count)):
-            if self.spread(family, 2 * count) is None or 2 * count > simulated.MAX_ADDED:
+            larger = min(2 * count, most) if most < self._limit else 2 * count
+            if larger == count or larger > self._limit:
                 return None
-            lower, count = count, 2 * count
+            lower, count = count, larger
         while count - lower > 1:
             middle = (lower + count) // 2
             lower, count = (lower, middle) if suffices(self.spread(family, middle)) else (middle, count)
@@ -256,7 +271,7 @@ class _Search:
                 count = smaller
                 break
         choice = self.spread(family, count)
-        while choice is not None and (less := next(filter(suffices, _with_one_less(choice)), None)) is not None:
+        while (less := next(filter(suffices, _with_one_less(choice)), None)) is not None:
             choice = less
         return choice
 
@@ -336,6 +351,9 @@ def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | 
         for name, harm in (after if choice is not None else before).items()
     ]
     is_cut = any(harm.incomplete for harm in after.values())
+    unpriced = sorted({kind.family for kind in kinds if kind.price is None})
+    if any(kind.price for kind in kinds) and unpriced:
+        notes = [*notes, f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"]
     notes = [*notes, *not_simulated(cluster.cache)]
     head = head_with_nodes(snapshot, (), is_loss=True)
     question = request.scope, request.selector, [*request.protect]
@@ -350,14 +368,16 @@ def _choice(
     search: _Search, cluster: ClusterSnapshot, failing: Sequence[str], before: Mapping[str, _Harm]
 ) -> tuple[Sequence[int] | None, list[str]]:
     """Return the best choice of nodes that is found, None for none, and what the search does not cover."""
-    size = search.sizes_within(MAX_WORK // max(1, len(cluster.pods) * len(failing)))
+    size, is_all = search.sizes_within(MAX_WORK // max(1, len(cluster.pods) * len(failing)))
     if size and (choice := search.best_of_all(size, failing)) is not None:
         least = min((kind.price.cents for kind in search.kinds if kind.price), default=_UNPRICED)
-        is_cheapest = search.cents(choice) <= least * (size + 1)
+        is_cheapest = is_all or search.cents(choice) <= least * (size + 1)
         return choice, [] if is_cheapest else [f"more than {size} nodes were not tried: they may be cheaper"]
-    found: list[Sequence[int]] = []
-    families = _families(search.kinds, cluster)
-    for family in families[:_MAX_FAMILIES]:
+    if is_all:
+        return None, []
+    found, tried = list["Sequence[int]"](), list[str]()
+    for family in _families(search.kinds, cluster)[:_MAX_FAMILIES]:
+        tried.append(family)
         cpu, memory = (
             max(getattr(before[name], what) for name in failing if name in before) for what in ("milli_cpu", "memory")
         )
@@ -368,7 +388,7 @@ def _choice(
             if not search.cents(choice):
                 break
     which = f"all choices of up to {size} nodes were tried, then only" if size else "not all choices were tried, only"
-    note = f"{which} nodes like {listed(families[:_MAX_FAMILIES], 3)}; others may need fewer. Fix: --like NAME"
+    note = f"{which} nodes like {listed(tried)}; others may need fewer. Fix: --like NAME"
     return min(found, key=search.key, default=None), [note]
 
 

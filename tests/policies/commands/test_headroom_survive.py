@@ -19,7 +19,7 @@ from forewarn.policies.questions.application.simulated import world_with
 from forewarn.policies.questions.application.survival import SurvivalRequest, survive
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.questions import each_loss, question_of_loss
-from tests.builders import cluster_text
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn as run
 from tests.policies.small_clusters import CLASSES, small_cluster
 
@@ -149,6 +149,51 @@ def test_prices_decide_and_are_added(tmp_path: Path) -> None:
     assert document["clause"] == "3 more nodes needed, 240.50 EUR per month"
     assert document["price"] == {"cents": 24050, "currency": "EUR"}
     assert sum(each["price"]["cents"] for each in document["add"]) == 24050
+
+
+def test_the_bisection_tries_the_maximum_of_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost zone leaves 3 Pods Pending, one for each new node; 2 nodes, by the sum of requests, do not suffice."""
+    monkeypatch.setattr(survival, "MAX_WORK", 0)
+    nodes = [make_node("a-1").zone("a").has(cpu="64"), make_node("b-1").zone("b").has(cpu="64")]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "web"}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "20"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], "priorityClassName": "p"}}
+    web = Made("apps/v1", "ReplicaSet", "web", "default")
+    web.spec(replicas=6, selector={"matchLabels": {"app": "web"}}, template=template)
+    pods = [
+        make_pod(f"web-{number}")
+        .request(cpu="20")
+        .labels(app="web")
+        .of_class("p")
+        .priority(5)
+        .on("a-1" if number % 2 else "b-1")
+        .metadata(ownerReferences=[owner])
+        .status(conditions=[{"type": "Ready", "status": "True"}])
+        for number in range(6)
+    ]
+    (tmp_path / "c.json").write_text(cluster_text([*nodes, web, *pods, make_priority_class(5, "p")]))
+    status = {"capacity": {"cpu": "30", "memory": "64Gi", "pods": 110}}
+    groups = [{"name": "c", "maxSize": 3, "template": {"metadata": {"labels": {ZONE: "c"}}, "status": status}}]
+    (tmp_path / "g.yaml").write_text(yaml.safe_dump(groups))
+    asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "--node-templates", tmp_path / "g.yaml")
+    assert json.loads(run(*asked, "-o", "json").stdout)["clause"] == "3 more nodes needed"
+
+
+def test_a_group_without_a_price_is_a_warning(tmp_path: Path) -> None:
+    groups = yaml.safe_load(_priced(tmp_path / "g.yaml", "40 EUR", "160.50 EUR").read_text())
+    del groups[0]["pricePerMonth"]
+    (tmp_path / "g.yaml").write_text(yaml.safe_dump(groups))
+    done = run("headroom", "--survive", "zone", "--cluster", CLUSTER, "--node-templates", tmp_path / "g.yaml")
+    assert "no pricePerMonth of spot-large: the fewest nodes, not the cheapest" in done.stdout
+
+
+def test_if_no_allowed_choice_suffices_all_were_tried(tmp_path: Path) -> None:
+    groups = yaml.safe_load(Path(GROUPS).read_text())[:1]
+    (tmp_path / "g.yaml").write_text(yaml.safe_dump(groups))
+    asked = ("headroom", "--survive", "zone", "--cluster", CLUSTER, "--node-templates", tmp_path / "g.yaml")
+    document = json.loads(run(*asked, "-o", "json").stdout)
+    assert (document["survives"], document["notes"]) == (False, [])
+    assert [each["nodes"] for each in document["trials"][1:]] == ["1 spot-large b", "2 spot-large b", "3 spot-large b"]
 
 
 @pytest.mark.parametrize(
