@@ -460,7 +460,8 @@ class Capacity(Result):
 def full_quotas(quotas: Sequence[QuotaUse]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """Return the ResourceQuotas that are exceeded, and others of which more than 90 % of a resource is used."""
     exceeded = {(each.namespace, each.quota) for each in quotas if each.used.nano > each.hard.nano}
-    return exceeded, {(each.namespace, each.quota) for each in quotas if each.percent > _NEARLY_USED} - exceeded
+    short = {(each.namespace, each.quota) for each in quotas if each.percent > _NEARLY_USED and each.used}
+    return exceeded, short - exceeded
 
 
 def _tables_of_capacity(capacity: Capacity) -> Iterator[Table]:

@@ -29,6 +29,7 @@ from forewarn.policies.questions.whatif.questions import each_node_lost, each_zo
 from forewarn.policies.questions.whatif.risk_answer import changes_counter, changes_table
 from forewarn.policies.questions.whatif.sweep import harms
 from forewarn.policies.questions.whatif.upgrade import blockers_of
+from forewarn.policies.questions.why.evidence import NO_EVENTS, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,19 +45,24 @@ MAX_LOST_PODS: Final = 20_000
 """Maximum Pods of all zones whose loss is simulated, about 10 s on 4 CPUs; at least one zone is simulated."""
 DEFAULT_NODES: Final = 10
 """Nodes whose loss is simulated by default, those with most Pods."""
+_LOSSES: Final = ("worst zone", "worst node")
+"""The topics of lines that may be missing."""
 _PHRASES: Final = 2
 _UNKNOWN: Final = "unknown"
 _LONG: Final = 200
 
 
 class OverviewLine(NamedTuple):
-    """The answer to one question. `number`: how much is affected; 0 for nothing. `command`: how to go on."""
+    """The answer to one question. `number`: how much is affected; 0 for nothing. `command`: how to go on. `sample`: the
+    number of simulated cases, if others are left out; 0 for all.
+    """
 
     topic: str
     status: AnswerStatus
     number: int
     finding: str
     command: str
+    sample: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,7 +133,11 @@ def overview(
         if len(asked) < every
     ]
     lines = [
-        *(_loss(sweep, kind, asked) for kind, asked in (("zone", zones), ("node", sample)) if asked),
+        *(
+            _loss(sweep, kind, asked, len(asked) if len(asked) < every else 0)
+            for kind, asked, every in (("zone", zones, of_zones), ("node", sample, total))
+            if asked
+        ),
         _upgrade(cluster, total),
         _quotas(snapshot),
         _without_class(snapshot),
@@ -157,7 +167,7 @@ def _nodes(cluster: ClusterSnapshot, on: Mapping[str, int], limit: int) -> list[
     return [*islice(by_pods, limit)]
 
 
-def _loss(sweep: Sweep, kind: str, asked: Sequence[Question]) -> OverviewLine:
+def _loss(sweep: Sweep, kind: str, asked: Sequence[Question], sample: int) -> OverviewLine:
     """The worst loss of a kind; the cases are in the order of badness."""
     cases = {each.title for each in asked}
     worst = next(row for row in sweep.cases if row.case in cases)
@@ -165,7 +175,8 @@ def _loss(sweep: Sweep, kind: str, asked: Sequence[Question]) -> OverviewLine:
     status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
     finding = _consequence(worst) if is_bad else NO_EFFECT
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending if is_bad else 0
-    return OverviewLine(f"worst {kind}", status, number, finding, command if is_bad else f"whatif lose --each {kind}")
+    command = command if is_bad else f"whatif lose --each {kind}"
+    return OverviewLine(f"worst {kind}", status, number, finding, command, sample)
 
 
 def _consequence(row: Row) -> str:
@@ -189,12 +200,11 @@ def _quotas(cluster: ClusterSnapshot) -> OverviewLine:
     uses = quota_uses(cluster)
     exceeded, short = full_quotas(uses)
     finding = f"{len(exceeded)} exceeded, {len(short)} above 90 %"
-    if exceeded or short:
-        worst = uses[0]
+    if full := exceeded | short:
+        worst = next(each for each in uses if each[:2] in full and each.used)
         used = f"{in_units(worst.used)} of {in_units(worst.hard)}"
         finding += f"; {worst.namespace}/{worst.quota}: {worst.resource} {used}"
-    full = len(exceeded) + len(short)
-    return _line("quotas", AnswerStatus.WARN, full, finding, "headroom", "none above 90 %")
+    return _line("quotas", AnswerStatus.WARN, len(full), finding, "headroom", "none above 90 %")
 
 
 def _without_class(cluster: ClusterSnapshot) -> OverviewLine:
@@ -221,7 +231,11 @@ def _preempted(explained: ClusterWhy) -> OverviewLine:
     number = len(explained.preempted)
     by = Tally(each.workload for each in explained.preempted).most_common(1)
     finding = f"{plural(number, 'Pod')} in 24 h, most of {by[0][0]}" if by else ""
-    nothing = _UNKNOWN if explained.missing else "none in 24 h"
+    nothing = "none in 24 h"
+    if explained.oldest:
+        nothing = f"none since {shown_time(explained.oldest)}, the oldest Event"
+    elif explained.missing:
+        nothing = f"{_UNKNOWN}: {'no Events' if NO_EVENTS in explained.missing else 'Events not read'}"
     return _line("preempted", AnswerStatus.WARN, number, finding, "why", nothing)
 
 
@@ -230,21 +244,22 @@ def changes_since(lines: Iterable[OverviewLine], previous: Mapping[str, Any]) ->
     before = previous.get("lines")
     if not isinstance(before, list) or not all(isinstance(each, dict) for each in before):
         raise ValueError("not a report of `forewarn -o json`: no list lines")
-    return [*_changes(lines, {str(each.get("topic")): each for each in before})]
+    return [*_changes({line.topic: line for line in lines}, {str(each.get("topic")): each for each in before})]
 
 
-def _changes(lines: Iterable[OverviewLine], before: Mapping[str, Mapping[str, Any]]) -> Iterator[ReportChange]:
-    for line in lines:
-        earlier = before.get(line.topic)
-        if earlier is None:
-            yield ReportChange("not evaluated", line.topic, "not evaluated in the earlier report")
-            continue
-        number, finding = earlier.get("number"), cut(one_line(str(earlier.get("finding"))[: 4 * _LONG]), _LONG)
-        if _UNKNOWN in (finding, line.finding):
-            if finding != line.finding:
-                where = "this report" if line.finding == _UNKNOWN else "the earlier report"
-                yield ReportChange("not evaluated", line.topic, f"not evaluated in {where}")
+def _changes(lines: Mapping[str, OverviewLine], before: Mapping[str, Mapping[str, Any]]) -> Iterator[ReportChange]:
+    for topic, line in lines.items():
+        earlier = before.get(topic, {})
+        number, finding = earlier.get("number"), cut(one_line(str(earlier.get("finding", ""))[: 4 * _LONG]), _LONG)
+        if not earlier or finding.startswith(_UNKNOWN) > line.finding.startswith(_UNKNOWN):
+            yield ReportChange("not evaluated", topic, "not evaluated in the earlier report")
+        elif line.finding.startswith(_UNKNOWN) > finding.startswith(_UNKNOWN):
+            yield ReportChange("not evaluated", topic, "not evaluated in this report")
+        elif (earlier.get("sample") or 0) != line.sample:
+            yield ReportChange("changed", topic, f"not comparable, other losses were simulated; was: {finding}")
         elif isinstance(number, int) and number != line.number:
-            yield ReportChange("worse" if line.number > number else "better", line.topic, f"was: {finding}")
-        elif finding != line.finding:
-            yield ReportChange("changed", line.topic, f"was: {finding}")
+            yield ReportChange("worse" if line.number > number else "better", topic, f"was: {finding}")
+        elif finding != line.finding and not earlier.get("status") == line.status == AnswerStatus.OK:
+            yield ReportChange("changed", topic, f"was: {finding}")
+    for topic in (each for each in _LOSSES if each in before and each not in lines):
+        yield ReportChange("not evaluated", topic, "not evaluated in this report")

@@ -253,6 +253,8 @@ class ClusterWhy(Result):
     missing: Sequence[str]
     period: Hidden[float] = 86_400.0
     """The seconds before now in which Pods were preempted."""
+    oldest: Hidden[float] = 0.0
+    """The time of the oldest Event, if nothing else is missing, and earlier preemptions are unknown."""
     fixes: Hidden[Sequence[Fix]] = ()
 
     def __repr__(self) -> str:
@@ -330,10 +332,12 @@ def explain_all(
         if more := records.unexplained(cluster, (each.pod for each in victims)):
             gone = plural(more, "Pod no longer exists", "Pods no longer exist")
             missing.append(f"{gone} since {request.before}, and nothing shows why")
+    oldest = 0.0
     if (records is None or not records.has_audit_log) and events.earliest > now - request.since:
-        oldest = shown_time(events.earliest)
-        missing.append(f"the oldest Event is of {oldest}: earlier preemptions are unknown. Fix: --audit-log FILE")
-    return ClusterWhy(head_of(cluster), pending, victims, missing, request.since, fixes)
+        oldest = 0.0 if missing else events.earliest
+        earlier = f"the oldest Event is of {shown_time(events.earliest)}: earlier preemptions are unknown"
+        missing.append(f"{earlier}. Fix: --audit-log FILE")
+    return ClusterWhy(head_of(cluster), pending, victims, missing, request.since, oldest, fixes)
 
 
 def preempted_since(

@@ -120,7 +120,7 @@ def test_changes_since_an_earlier_report(tmp_path: Path) -> None:
     by_topic = {each["topic"]: each for each in earlier["lines"]}
     by_topic["Pending"] |= {"number": 0, "finding": "no Pod is Pending"}
     by_topic["quotas"] |= {"number": 3, "finding": "3 exceeded"}
-    by_topic["preempted"] |= {"number": 0, "finding": "unknown"}
+    by_topic["preempted"] |= {"number": 0, "finding": "unknown: no Events"}
     earlier["lines"] = [each for topic, each in by_topic.items() if topic != "upgrade"]
     report.write_text(json.dumps(earlier))
     done = json.loads(forewarn("--cluster", path, "--since", report, "-o", "json").stdout)
@@ -130,6 +130,35 @@ def test_changes_since_an_earlier_report(tmp_path: Path) -> None:
         {"change": "worse", "what": "Pending", "why": "was: no Pod is Pending"},
         {"change": "not evaluated", "what": "preempted", "why": "not evaluated in the earlier report"},
     ]
+
+
+def test_losses_of_other_samples_are_not_compared(tmp_path: Path) -> None:
+    report = tmp_path / "last.json"
+    assert forewarn("--cluster", CLUSTER, "-o", f"json={report}", "--most", "1").returncode == 0
+    for most, change, why in (
+        ("1", None, ""),
+        ("2", "changed", "not comparable, other losses were simulated; was: 1 Pod preempted, 2 stay Pending"),
+        ("0", "not evaluated", "not evaluated in this report"),
+    ):
+        done = forewarn("--cluster", CLUSTER, "--since", report, "--most", most, "-o", "json")
+        expected = [{"change": change, "what": "worst node", "why": why}] if change else []
+        assert json.loads(done.stdout)["changes"] == expected
+
+
+def test_no_preemption_is_known_only_since_the_oldest_event(tmp_path: Path) -> None:
+    assert _lines("--cluster", CLUSTER)["preempted"]["finding"] == "unknown: no Events"
+    event = Made("v1", "Event", "web-9.1", "shop")
+    event.obj |= {"reason": "Scheduled", "message": "", "lastTimestamp": "2026-01-01T00:00:00Z"}
+    (tmp_path / "c.json").write_text(cluster_text([make_node("n1"), event, make_pod("a").on("n1")]))
+    found = _lines("--cluster", tmp_path / "c.json")["preempted"]
+    assert found["finding"] == "none since 2026-01-01T00:00:00Z, the oldest Event"
+
+
+def test_a_quota_that_allows_nothing_and_is_not_used_is_no_risk(tmp_path: Path) -> None:
+    quota = Made("v1", "ResourceQuota", "team", "shop").spec(hard={"services.nodeports": "0"})
+    quota.status(hard={"services.nodeports": "0"}, used={"services.nodeports": "0"})
+    (tmp_path / "c.json").write_text(cluster_text([make_node("n1"), make_priority_class(1, "gold"), quota]))
+    assert _lines("--cluster", tmp_path / "c.json")["quotas"]["finding"] == "none above 90 %"
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"lines": [1]}'])
