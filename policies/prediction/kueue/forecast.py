@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import ObjectRef, quote
 from forewarn.policies.base.metering import TooLarge
@@ -93,12 +93,17 @@ def _run(
     forecasts = {}
     for key, workload in workloads.items():
         result = QueueForecast(workload, queues[key].name, admissions.get(key), [*targets[key].values()])
-        if result.admission is None:
+        if result.admission is None and not manager.is_quiet:
+            result = QueueForecast(workload, result.cluster_queue, not_predicted=_NOT_QUIET)
+        elif result.admission is None:
             order = [info.obj for info in manager.queues[queues[key].name].in_order()]
             ahead = order[: next((index for index, each in enumerate(order) if each.key == key), 0)]
             result = replace(result, ahead=ahead, **_why(last.get(key)))
         forecasts[key] = result
     return forecasts
+
+
+_NOT_QUIET: Final = "too many Workloads to try, or preemption goes round in circles"
 
 
 def _why(entry: Entry | None) -> Mapping[str, Any]:

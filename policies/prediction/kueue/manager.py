@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.kueue.flavor_assigner import Assignment
     from forewarn.policies.prediction.kueue.resource_node import CohortSnapshot
 
-MAX_CYCLES: Final = 50
-"""Cycles after which preemption is said to go round in circles."""
+_MIN_CYCLES: Final = 50
+"""Cycles after which preemption of few Workloads is said to go round in circles."""
+_MAX_TRIED: Final = 1_000_000
+"""Workloads in all cycles together: a cycle looks at each one."""
 _UNCHANGED_CYCLES: Final = 6
 """Cycles without a change after which nothing changes any more."""
 
@@ -192,14 +194,20 @@ class Manager:
             self.queues[name].queue_inadmissible(self._matches_namespace, self.now)
 
     def cycles(self) -> Iterator[list[Entry]]:
-        """Run cycles until nothing changes any more, which `is_quiet` then reports. Yields what each decided."""
-        unchanged = 0
-        for _ in range(MAX_CYCLES):
+        """Run cycles until nothing changes any more, which `is_quiet` then reports. Yields what each decided.
+
+        Ends earlier after two cycles for each waiting Workload, to preempt and to be admitted, and some more.
+        """
+        unchanged, before = 0, self._state()
+        waiting = sum(len(queue.heap) for queue in self.queues.values())
+        affordable = _MAX_TRIED // (1 + waiting + len(self.holders))
+        for _ in range(max(_MIN_CYCLES, min(_MIN_CYCLES + 2 * waiting, affordable))):
             if self.is_quiet:
                 return
-            before = self._state()
             yield self.cycle()
-            unchanged = unchanged + 1 if self._state() == before else 0
+            state = self._state()
+            unchanged = unchanged + 1 if state == before else 0
+            before = state
             self._is_unchanged = unchanged == _UNCHANGED_CYCLES
 
     @property

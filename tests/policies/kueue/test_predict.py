@@ -10,6 +10,7 @@ import pytest
 from forewarn.policies.base.documents import json_of
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.prediction.kueue import manager
 from forewarn.policies.questions.application.predict import PredictResult, predict
 from forewarn.policies.questions.application.why import WhyRequest, WorkloadWhy, explain
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling
@@ -149,6 +150,21 @@ def test_several_jobs_share_the_quota_in_their_order() -> None:
     result = predict(cluster(), [job("ml", name, 4, "2", "high") for name in ("one", "two", "three")])
     assert [each.outcome for each in result.queued.jobs] == ["preempts", "preempts", "waits"]
     assert result.document.clause.startswith("Kueue preempts 2 Workloads and admits 2 of 3 Jobs; ")
+
+
+def test_each_of_many_jobs_has_its_cycles() -> None:
+    more = cluster_queue("ml")
+    more["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "1000"
+    result = predict(cluster(more), [job("ml", f"job-{number}", 1, "1m") for number in range(60)])
+    assert {each.outcome for each in result.queued.jobs} == {"admitted"}
+
+
+def test_too_many_cycles_are_not_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manager, "_MIN_CYCLES", 1)
+    monkeypatch.setattr(manager, "_MAX_TRIED", 1)
+    (queued,) = answer(job("ml", "x", 1, "1")).queued.jobs
+    assert queued.outcome == "not-predicted"
+    assert "too many Workloads to try" in queued.message
 
 
 def why_job(name: str, *more: dict[str, Any]) -> WorkloadWhy:
