@@ -367,7 +367,8 @@ class Simulation:
         for pod in pods if random is None else _any_order(pods, random):
             self.api.load_pod(pod)
         if random is not None:
-            self.scheduler.queue.draw_attempts(random.randrange, self.world.epoch)
+            created = sorted(state.created for state in pods)
+            self.scheduler.queue.draw_attempts(random.randrange, self.world.epoch, created)
         self.timeline.events.clear()
         self.controllers.set_statuses()
 

@@ -5,7 +5,7 @@ Source: kubernetes `pkg/scheduler/backend/queue/scheduling_queue.go`, `active_qu
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -608,18 +608,21 @@ class PriorityQueue:
             return Strategy.SKIP
         return max(self._is_pod_worth_requeuing(info, *event) for event in events)
 
-    def draw_attempts(self, draw: Callable[[int], int], now: float) -> None:
+    def draw_attempts(self, draw: Callable[[int], int], now: float, created: Sequence[float]) -> None:
         """Set random numbers of failed attempts before the first of the simulation, which determine the back-off, for
         active Pods.
 
         Cluster snapshots do not contain these numbers. `draw`: returns a random integer from 0 to its argument - 1.
-        `now`: seconds since 1970. Without other events, a Pod is tried at its creation and after each flush of the
-        queue (`flushUnschedulablePodsLeftover`). After MAX_ATTEMPTS failed attempts, the back-off no longer grows.
+        `now`: seconds since 1970. `created`: the times at which Pods were created, in order. A Pod is tried at its
+        creation, after each flush of the queue (`flushUnschedulablePodsLeftover`), and after events; each later Pod
+        stands for one. After MAX_ATTEMPTS failed attempts, the back-off no longer grows.
         """
         for info in self.active:
             pods = info.members if isinstance(info, QueuedPodGroupInfo) else (info,)
-            age = max((now - (each.pod.created or 0) for each in pods), default=0)
-            info.unschedulable_count = draw(min(1 + int(max(age, 0) / MAX_IN_UNSCHEDULABLE_PODS), MAX_ATTEMPTS))
+            since = min((each.pod.created or 0 for each in pods), default=now)
+            events = len(created) - bisect_right(created, since)
+            flushes = int(max(now - since, 0) / MAX_IN_UNSCHEDULABLE_PODS)
+            info.unschedulable_count = draw(min(1 + flushes + events, MAX_ATTEMPTS))
 
     # Events of the API server
 
