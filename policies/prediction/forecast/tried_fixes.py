@@ -3,42 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.base.metering import CutShort, charging, check_time
 from forewarn.policies.kubernetes.objects.node import Toleration
 from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.scheduling.plugins import inter_pod_affinity, node_affinity, pod_topology_spread
 from forewarn.policies.kubernetes.scheduling.plugins.taint_toleration import ADD_TOLERATION
 from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.pod import PodSpec
     from forewarn.policies.kubernetes.scheduling.reasons import Reason
 
 _OF_KUBERNETES: Final = "node.kubernetes.io/"
 """The prefix of taints that stand for a condition of the node, such as not-ready."""
+_UNITS_PER_NODE: Final = 2
 
 
-def with_tried_fixes(prediction: Prediction, reason: Reason, instead: Mapping[str, str]) -> Reason:
-    """Return the reason without edits of the Pod that do not help: with them, it still does not fit without preemption.
+def with_tried_fixes(examples: Sequence[tuple[Reason, Prediction]], instead: Mapping[str, str]) -> list[Reason]:
+    """Return reasons without edits of the Pod that do not help: with them, it still does not fit without preemption.
 
-    `instead`: fix -> text to use instead, which is no edit of the Pod.
+    Without any edit if time runs out. `examples`: each reason with a prediction. `instead`: fix -> text to use instead,
+    which is no edit of the Pod.
     """
-    fixes = [instead.get(fix, fix) for fix in reason.fixes if fix in instead or _helps(prediction, fix)]
-    return reason.with_fixes(*fixes)
+
+    def kept(helps: Callable[[Prediction, str], bool]) -> list[Reason]:
+        return [
+            reason.with_fixes(*(instead.get(fix, fix) for fix in reason.fixes if fix in instead or helps(example, fix)))
+            for reason, example in examples
+        ]
+
+    try:
+        return kept(cache(_helps))
+    except CutShort:
+        return kept(lambda _, fix: fix not in _EDITS)
 
 
 def _helps(prediction: Prediction, fix: str) -> bool:
     if fix not in _EDITS:
         return True
+    check_time()
     pod, snapshot = prediction.pod, prediction.snapshot
     if fix == LOWER_REQUESTS:  # of all Pods of the template
-        alike = [other for info in snapshot.node_infos for other in info.pods if other.spec is pod.spec]
+        infos = charging(snapshot.node_infos, _UNITS_PER_NODE)
+        alike = [other for info in infos for other in info.pods if other.spec is pod.spec]
         snapshot = snapshot.with_pods((), alike)
-    return Prediction(snapshot, replace(pod, spec=_EDITS[fix](prediction))).outcome == "fits"
+    edited = replace(pod, spec=_EDITS[fix](prediction), preemption_policy=PREEMPT_NEVER)
+    return Prediction(snapshot, edited).outcome == "fits"
 
 
 def _tolerating(prediction: Prediction) -> PodSpec:

@@ -86,7 +86,7 @@ def cause(prediction: Prediction) -> Reason:
     run there; "" without such a cause. Its text contains no amounts and taints, its `short` does. Its fixes help.
     """
     found = _cause(prediction)
-    with_fixes = with_tried_fixes(prediction, found, NOTHING)
+    (with_fixes,) = with_tried_fixes([(found, prediction)], NOTHING)
     if with_fixes.fixes or not found.fixes:
         return with_fixes
     statuses = prediction.statuses  # an edit makes large nodes usable, but the Pod does not fit on them either

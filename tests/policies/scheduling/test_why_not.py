@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from forewarn.policies.base.metering import CutShort
+from forewarn.policies.linting.rules.support.predictions import reasons_of
 from forewarn.policies.prediction.forecast.placement import place
 from forewarn.policies.prediction.forecast.why_not import cause, explanations, why_not
 from tests.builders import (
@@ -283,3 +285,17 @@ def test_pods_ahead_in_the_queue_are_named() -> None:
     assert said(asked, small("n1"), full, ahead, *others) == [
         "2 Pending Pods of equal or higher priority are ahead in the queue: default/ahead, default/equal"
     ]
+
+
+def test_reasons_remain_without_untried_fixes_if_time_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    tainted = [node(f"n{number}", taint="x") for number in range(3)]
+    stuck = place(cluster(*tainted), asking(cpu="20").obj).predictions[0]
+    monkeypatch.setattr("forewarn.policies.prediction.forecast.tried_fixes.Prediction", cut_short)
+    assert [(reason.short, reason.fixes, nodes) for reason, nodes in reasons_of([stuck])] == [
+        ("untolerated taint", (), 3)
+    ]
+    assert cause(stuck).short == "requests 20 cpu, more than any node has (8)"
+
+
+def cut_short(*_: object) -> None:
+    raise CutShort("time is up")

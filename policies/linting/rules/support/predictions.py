@@ -200,8 +200,9 @@ def reasons_of(predictions: Sequence[Prediction], instead: Mapping[str, str] = N
             reason = joined((status if dropped is NO_VICTIMS else dropped).reasons)
             counts[reason] += 1
             examples.setdefault(reason, prediction)
-    shown, rest = (found := ranked(counts))[:SHOWN_REASONS], found[SHOWN_REASONS:]
-    return [*((with_tried_fixes(examples[reason], reason, instead), nodes) for reason, nodes in shown), *rest]
+    found = ranked(counts)
+    tried = with_tried_fixes([(reason, examples[reason]) for reason, _ in found[:SHOWN_REASONS]], instead)
+    return [*((reason, nodes) for reason, (_, nodes) in zip(tried, found, strict=False)), *found[SHOWN_REASONS:]]
 
 
 _PAUSE: Final = later(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL)
