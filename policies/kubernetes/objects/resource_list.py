@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from forewarn.policies.base.metering import FEW, charge, meter
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping, ref_of
-from forewarn.policies.kubernetes.objects.resources import add_to
 from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
 
+Amount = TypeVar("Amount", int, Quantity)
 ResourceList = Mapping[str, Quantity]
 """Resource names to amounts, in thousandths as the API server stores them."""
 
@@ -51,6 +51,14 @@ def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
     total = dict(first)
     add_to(total, second)
     return total
+
+
+def add_to(amounts: dict[str, Amount], more: Mapping[str, Amount]) -> None:
+    """Add amounts in place."""
+    if len(more) > FEW:
+        charge(len(more) // 8)
+    for name, amount in more.items():
+        amounts[name] = amounts[name] + amount if name in amounts else amount
 
 
 def subtract_to_zero(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:

@@ -8,19 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.metering import FEW, charge, meter
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping, ref_of
-from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
+from forewarn.policies.kubernetes.objects.resource_list import add_to
+from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
+    from forewarn.policies.kubernetes.objects.resource_list import Amount
 
 ResourceList = dict[str, int]
 """Resource name -> exact amount in billionths."""
-
-Amount = TypeVar("Amount", int, Quantity)
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -301,14 +301,6 @@ def largest_of(lists: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
     for amounts in lists:
         raise_to(result, amounts)
     return result
-
-
-def add_to(amounts: dict[str, Amount], more: Mapping[str, Amount]) -> None:
-    """Add amounts in place."""
-    if len(more) > FEW:
-        charge(len(more) // 8)
-    for name, amount in more.items():
-        amounts[name] = amounts[name] + amount if name in amounts else amount
 
 
 def _non_missing(requests: ResourceList, defaults: ResourceList) -> ResourceList:

@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.objects.devices import (
     Readiness,
     ResourceSlice,
 )
-from forewarn.policies.kubernetes.objects.resources import add_to
+from forewarn.policies.kubernetes.objects.resource_list import add_to
 from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.kubernetes.scheduling.devices.selectors import NotModelled, SelectorError, Selectors
 from forewarn.policies.kubernetes.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason
