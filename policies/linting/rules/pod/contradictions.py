@@ -16,7 +16,15 @@ from forewarn.policies.kubernetes.kinds.registry import (
     SCALED_OBJECT,
     STATEFUL_SET,
 )
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, mapping_at, text_at
+from forewarn.policies.kubernetes.objects.fields import (
+    PREFERRED,
+    REQUIRED,
+    at,
+    group_kind,
+    list_at,
+    mapping_at,
+    text_at,
+)
 from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
 from forewarn.policies.kubernetes.objects.workload import parts_of, pod_template_of
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
@@ -345,23 +353,20 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
             yield Problem(message, template.at(*path), "write an integer in quotes")
 
 
-_DURING: Final = "DuringSchedulingIgnoredDuringExecution"
 _INTEGER: Final = later(r"[+-]?[0-9]{1,19}")
 
 
 def _pod_terms(spec: ApiObject) -> Iterator[tuple[Path, ApiObject]]:
     """Yield the terms of the affinities of a Pod to other Pods."""
     for kind in ("podAffinity", "podAntiAffinity"):
-        yield from found_at(spec, ("affinity", kind, f"required{_DURING}", ITEMS))
-        yield from found_at(spec, ("affinity", kind, f"preferred{_DURING}", ITEMS, "podAffinityTerm"))
+        yield from found_at(spec, ("affinity", kind, REQUIRED, ITEMS))
+        yield from found_at(spec, ("affinity", kind, PREFERRED, ITEMS, "podAffinityTerm"))
 
 
 def _node_expressions(spec: ApiObject) -> Iterator[tuple[Path, ApiObject]]:
     """Yield the expressions about labels of nodes in the node affinity of a Pod."""
-    affinity = ("affinity", "nodeAffinity")
-    terms = ("nodeSelectorTerms", ITEMS), (ITEMS, "preference")
-    for kind, steps in zip(("required", "preferred"), terms, strict=True):
-        yield from found_at(spec, (*affinity, f"{kind}{_DURING}", *steps, "matchExpressions", ITEMS))
+    for terms in ((REQUIRED, "nodeSelectorTerms", ITEMS), (PREFERRED, ITEMS, "preference")):
+        yield from found_at(spec, ("affinity", "nodeAffinity", *terms, "matchExpressions", ITEMS))
 
 
 def _may_match(selector: Any, labels: Mapping[str, str], subject: ReviewedObject, context: Context) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, grouped
 from forewarn.policies.base.metering import CutShort, charging
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, list_at
+from forewarn.policies.kubernetes.objects.fields import NOTHING, REQUIRED, ApiObject, at, list_at
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_OR_TEMPLATE, Context, Phase, Target, rule
@@ -395,7 +395,7 @@ def _not_known(not_broken: int, impact: Impact, template: PodTemplate) -> Proble
     return Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)
 
 
-_TERMS: Final = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+_TERMS: Final = ("affinity", "podAffinity", REQUIRED)
 _MAX_TERMS: Final = 20
 
 
