@@ -101,9 +101,14 @@ def with_classes(
 
 
 def new_classes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
-    """Return the created PriorityClasses with their values: `gold (value 5)`."""
+    """Return the created and recreated PriorityClasses with their values: `gold (value 5)`, `gold (value 3 → 5)`."""
     old, new = before.priority_classes, after.priority_classes
-    return [f"{name} (value {new[name].value})" for name in sorted(new.keys() - old.keys())]
+    values = {name: [each[name].value for each in (old, new) if name in each] for name in sorted(new)}
+    return [
+        f"{name} (value {' → '.join(map(str, own))})"
+        for name, own in values.items()
+        if own[0] != own[-1] or name not in old
+    ]
 
 
 def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str, PriorityClass]) -> None:
@@ -111,8 +116,8 @@ def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str
     from forewarn.policies.kubernetes.kube_apiserver.priority import check_default
     from forewarn.policies.kubernetes.kube_apiserver.validation import priority_class as validation
 
-    old, ref = classes.get(new.name), fields.ref_of(obj)
-    if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
+    old, ref = None if is_recreated(obj) else classes.get(new.name), fields.ref_of(obj)
+    if new.global_default and (why := check_default(new.name, new.name in classes, classes.values())):
         raise fields.InvalidObject(
             f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref
         )

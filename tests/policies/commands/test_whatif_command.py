@@ -833,6 +833,20 @@ def test_a_class_whose_value_is_immutable_is_rejected_and_keeps_it(
     assert {each["by"]["priority"] for each in answer["preempted"]} == {100000}
 
 
+def test_a_class_that_argo_cd_recreates_has_the_new_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = '{argocd.argoproj.io/sync-options: "Force=true,Replace=true"}'
+    file = tmp_path / "gold.yaml"
+    file.write_text(
+        f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: gold, annotations: {options}}}\n"
+        "value: 50\n---\n" + ROLLOUT.replace("replicas: 6", "replicas: 3").replace("name: web", "name: api")
+    )
+    status, out, err = run(capsys, "apply", "-f", str(file), "--cluster", SHOWN, "-o", "json")
+    assert (status, err) == (0, "")
+    answer = json.loads(out)
+    assert answer["question"] == "2 objects applied, with new PriorityClass gold (value 100000 → 50)"
+    assert {each["by"]["priority"] for each in answer["preempted"]} <= {50}
+
+
 def test_a_changed_priority_of_applied_workloads_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`newPods` only has workloads that do not change."""
     (tmp_path / "web.yaml").write_text(ROLLOUT.replace("replicas: 6", "replicas: 3").replace("gold", "batch"))
