@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from forewarn.policies.base.metering import charge
@@ -26,6 +27,7 @@ class RequeueReason(StrEnum):
 
 
 _IMMEDIATE = (RequeueReason.FAILED_AFTER_NOMINATION, RequeueReason.PENDING_PREEMPTION)
+_RANK = attrgetter("rank")
 _BULK_MOVED = (RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES)
 
 
@@ -41,19 +43,17 @@ class PendingQueue:
         self._sticky: str | None = None
         self._bulk_moved: set[str] = set()
 
-    def order(self, info: Info) -> tuple[object, ...]:
-        """Return the sort key of the heap: the sticky Workload, then by priority and age. Source: `baseCompareFunc`."""
-        obj = info.obj
-        return info.key != self._sticky, -obj.priority, obj.queued_since, obj.uid, obj.key
-
     def in_order(self) -> list[Info]:
-        """Return all waiting Workloads in the order of the heap."""
-        return sorted((*self.heap.values(), *self.inadmissible.values()), key=self.order)
+        """Return all waiting Workloads in the order of the heap: the sticky one, then by rank."""
+        waiting = (*self.heap.values(), *self.inadmissible.values())
+        return sorted(waiting, key=lambda info: (info.key != self._sticky, info.rank))
 
     def pop(self) -> Info | None:
         """Remove and return the head; None if the heap is empty."""
         charge(1 + len(self.heap) // 4)
-        head = min(self.heap.values(), key=self.order, default=None)
+        if self._sticky in self.heap:
+            return self.heap.pop(self._sticky)
+        head = min(self.heap.values(), key=_RANK, default=None)
         return None if head is None else self.heap.pop(head.key)
 
     def push_or_update(self, info: Info, now: float) -> None:

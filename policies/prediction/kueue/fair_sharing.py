@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.kueue import NEVER
-from forewarn.policies.prediction.kueue.preemption import Reason, Target, satisfies_preemption_policy
+from forewarn.policies.prediction.kueue.preemption import Reason, Target, candidates_in
 from forewarn.policies.prediction.kueue.resource_node import NEGATIVE_RANK
 
 if TYPE_CHECKING:
@@ -50,19 +50,11 @@ def _find_candidates(context: PreemptionContext) -> Iterator[Info]:
     cq, preemption = context.cq, context.cq.spec.preemption
     frs = context.frs_need_preemption
     if preemption.within_cluster_queue != NEVER:
-        yield from _by_policy(context, cq, preemption.within_cluster_queue)
+        yield from candidates_in(context, cq, preemption.within_cluster_queue)
     if cq.parent is not None and preemption.reclaim_within_cohort != NEVER:
         for other in cq.parent.root.subtree_cluster_queues():
             if other is not cq and not other.is_within_nominal_in(frs):
-                yield from _by_policy(context, other, preemption.reclaim_within_cohort)
-
-
-def _by_policy(context: PreemptionContext, cq: ClusterQueueSnapshot, policy: str) -> Iterator[Info]:
-    preemptor, frs = context.preemptor.obj, context.frs_need_preemption
-    for info in list(cq.workloads.values()):
-        charge()
-        if satisfies_preemption_policy(preemptor, info.obj, policy) and not info.assigned.isdisjoint(frs):
-            yield info
+                yield from candidates_in(context, other, preemption.reclaim_within_cohort)
 
 
 def _run_first_strategy(

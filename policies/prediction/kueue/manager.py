@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.kubernetes.objects.kueue import NONE, Admission, Configuration, PodSetAssignment
 from forewarn.policies.prediction.kueue.cluster_queue import PendingQueue, RequeueReason
 from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome
-from forewarn.policies.prediction.kueue.snapshot import Snapshot, cohorts_with_cycle, take_snapshot
+from forewarn.policies.prediction.kueue.snapshot import Held, Snapshot, cohorts_with_cycle, take_snapshot
 from forewarn.policies.prediction.kueue.workload import Info, resources_fault, with_adjusted_resources
 
 if TYPE_CHECKING:
@@ -96,15 +96,23 @@ class Manager:
         self.now = now
         self.active = objects.active_cluster_queues()
         self.queues = {name: PendingQueue(spec) for name, spec in objects.cluster_queues.items()}
-        self.holders: dict[str, Info] = {}
+        self._held = {name: Held() for name in objects.cluster_queues}
         self.evicted: set[str] = set()
         self._is_unchanged = False
-        self._generations = dict.fromkeys(objects.cluster_queues, 0)
         for key, workload in sorted(objects.workloads.items()):
             if workload.has_quota:
-                self.holders[key] = Info.from_workload(workload, "")
+                self._hold(Info.from_workload(workload, ""))
             elif workload.is_active and workload.is_queueable and (queue := self._queue_of(workload)) is not None:
                 queue.heap[key] = self._waiting(workload)
+
+    @property
+    def holders(self) -> dict[str, Info]:
+        """The Workloads with quota, by key."""
+        return {key: info for held in self._held.values() for key, info in held.workloads.items()}
+
+    def _hold(self, info: Info) -> None:
+        """Add a Workload with quota, or replace it."""
+        self._held.setdefault(info.cluster_queue, Held()).replace(info.key, info)
 
     def _queue_of(self, workload: Workload) -> PendingQueue | None:
         local_queue = self._objects.local_queue_of(workload)
@@ -122,8 +130,7 @@ class Manager:
             objects.cluster_queues,
             objects.cohorts,
             objects.flavors,
-            self.holders,
-            self._generations,
+            self._held,
             self.active,
         )
 
@@ -163,28 +170,26 @@ class Manager:
         if entry.outcome is Outcome.ADMITTED:
             admission = _admission(cq, entry.assignment)
             workload = replace(workload, admission=admission, reserved_at=int(self.now), is_evicted=False, message=None)
-            self.holders[workload.key] = Info.from_workload(workload, cq)
+            self._hold(Info.from_workload(workload, cq))
             self.queues[cq].delete(workload.key)
-            self._generations[cq] += 1
+            self._held[cq].generation += 1
         elif workload.message != entry.message:
             # the copy in the queue is replaced, which forgets the flavor to try next
             self.queues[cq].push_or_update(Info.from_workload(replace(workload, message=entry.message), cq), self.now)
         for target in entry.targets if entry.outcome is Outcome.PREEMPTING else ():
             if not target.info.obj.is_evicted:
-                evicted = replace(target.info.obj, is_evicted=True)
-                self.holders[target.info.key] = Info.from_workload(evicted, target.info.cluster_queue)
-                self._generations[target.info.cluster_queue] += 1
+                self._hold(Info.from_workload(replace(target.info.obj, is_evicted=True), target.info.cluster_queue))
+                self._held[target.info.cluster_queue].generation += 1
 
     def _release(self, snapshot: Snapshot) -> None:
         """Take the quota of evicted Workloads, and queue them and inadmissible Workloads again."""
         freed: set[str] = set()
-        for key, info in sorted(self.holders.items()):
-            if not info.obj.is_evicted:
-                continue
+        evicted = {key: info for key, info in self.holders.items() if info.obj.is_evicted}
+        for key, info in sorted(evicted.items()):
             self.evicted.add(key)
-            del self.holders[key]
-            if info.cluster_queue in self._generations:
-                self._generations[info.cluster_queue] += 1
+            held = self._held[info.cluster_queue]
+            held.replace(key, None)
+            held.generation += 1
             waiting = replace(info.obj, admission=None, reserved_at=None, message="")
             if (queue := self._queue_of(waiting)) is not None:
                 info = self._waiting(waiting)

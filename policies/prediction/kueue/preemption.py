@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
@@ -61,7 +61,7 @@ class PreemptionContext:
         """
         obj = info.obj
         reserved_at = self.now if obj.reserved_at is None else obj.reserved_at
-        return not obj.is_evicted, info.cluster_queue == self.cq.name, obj.priority, -reserved_at, obj.uid, obj.key
+        return not obj.is_evicted, info.cluster_queue == self.cq.name, obj.priority, -reserved_at, obj.uid, info.key
 
     def fill_back(self, targets: list[Target], *, allow_borrowing: bool) -> list[Target]:
         """Add Workloads back, the last one first, as long as the preemptor fits. Then restore the snapshot.
@@ -144,8 +144,9 @@ class _Candidate(NamedTuple):
 
 def classical_preemptions(context: PreemptionContext) -> list[Target]:
     """Return the Workloads to preempt without fair sharing. Source: `classicalPreemptions`."""
-    cq = context.cq
-    same_queue = _from_cluster_queue(context, cq, None) if cq.spec.preemption.within_cluster_queue != NEVER else []
+    cq, policy = context.cq, context.cq.spec.preemption.within_cluster_queue
+    within = candidates_in(context, cq, policy) if policy != NEVER else []
+    same_queue = [_Candidate(info, None, Reason.IN_CLUSTER_QUEUE) for info in within]
     hierarchy, by_priority = _from_cohorts(context)
     groups = [
         sorted(group, key=lambda each: context.order(each.info)) for group in (hierarchy, by_priority, same_queue)
@@ -206,7 +207,7 @@ def _from_cohorts(context: PreemptionContext) -> tuple[list[_Candidate], list[_C
     has_advantage, remaining = cq.quantities_fit_in_quota(context.requests)
     for cohort in cq.path_parent_to_root():
         for other in _borrowing_in_subtree(context, cohort, previous):
-            found = _from_cluster_queue(context, other, cohort, has_advantage=has_advantage)
+            found = _variants(context, other, cohort, has_advantage=has_advantage)
             (hierarchy if has_advantage else by_priority).extend(found)
         fits, remaining = cohort.quantities_fit_in_quota(remaining)
         has_advantage = has_advantage or fits
@@ -227,31 +228,26 @@ def _borrowing_in_subtree(
             yield cq
 
 
-def _from_cluster_queue(
-    context: PreemptionContext, cq: ClusterQueueSnapshot, lca: CohortSnapshot | None, *, has_advantage: bool = False
-) -> list[_Candidate]:
+def candidates_in(context: PreemptionContext, cq: ClusterQueueSnapshot, policy: str) -> list[Info]:
+    """Return the Workloads of a ClusterQueue that a policy allows to preempt, and that use what is needed."""
     charge(len(cq.workloads))
-    found = (_classified(context, info, lca, has_advantage=has_advantage) for info in cq.workloads.values())
-    return [candidate for candidate in found if candidate is not None]
+    preemptor, frs = context.preemptor.obj, context.frs_need_preemption
+    using = [info for info in cq.workloads.values() if not info.assigned.isdisjoint(frs)]
+    return [info for info in using if satisfies_preemption_policy(preemptor, info.obj, policy)]
 
 
-def _classified(
-    context: PreemptionContext, info: Info, lca: CohortSnapshot | None, *, has_advantage: bool
-) -> _Candidate | None:
-    """Return a Workload as a candidate; None if it must not be preempted. Source: `classifyPreemptionVariant`."""
-    preemption = context.cq.spec.preemption
-    policy = preemption.within_cluster_queue if lca is None else preemption.reclaim_within_cohort
-    if info.assigned.isdisjoint(context.frs_need_preemption):
-        return None
-    preemptor, candidate = context.preemptor.obj, info.obj
-    if not satisfies_preemption_policy(preemptor, candidate, policy):
-        return None
-    if lca is None:
-        return _Candidate(info, lca, Reason.IN_CLUSTER_QUEUE)
-    if has_advantage:
-        return _Candidate(info, lca, Reason.IN_COHORT_RECLAMATION)
+def _variants(
+    context: PreemptionContext, cq: ClusterQueueSnapshot, cohort: CohortSnapshot, *, has_advantage: bool
+) -> Iterator[_Candidate]:
+    """Yield the candidates of another ClusterQueue. Source: `classifyPreemptionVariant`."""
+    preemption, preemptor = context.cq.spec.preemption, context.preemptor.obj
     threshold = preemption.max_priority_threshold
-    is_above = candidate.priority >= preemptor.priority or (threshold is not None and candidate.priority > threshold)
-    if preemption.borrow_within_cohort == NEVER or is_above:
-        return _Candidate(info, lca, Reason.IN_COHORT_RECLAMATION, without_borrowing=True)
-    return _Candidate(info, lca, Reason.IN_COHORT_RECLAIM_WHILE_BORROWING)
+    for info in candidates_in(context, cq, preemption.reclaim_within_cohort):
+        priority = info.obj.priority
+        is_above = priority >= preemptor.priority or (threshold is not None and priority > threshold)
+        if has_advantage:
+            yield _Candidate(info, cohort, Reason.IN_COHORT_RECLAMATION)
+        elif preemption.borrow_within_cohort == NEVER or is_above:
+            yield _Candidate(info, cohort, Reason.IN_COHORT_RECLAMATION, without_borrowing=True)
+        else:
+            yield _Candidate(info, cohort, Reason.IN_COHORT_RECLAIM_WHILE_BORROWING)

@@ -14,6 +14,7 @@ from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapsho
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, ResourceFlavor
+    from forewarn.policies.prediction.kueue.amount import Quantities
     from forewarn.policies.prediction.kueue.workload import Info
 
 MAX_DEPTH: Final = 100
@@ -50,20 +51,45 @@ class Snapshot:
             cq.add_all(usage)
 
 
+@dataclass
+class Held:
+    """The Workloads with quota of a ClusterQueue, and what they use. `generation`: see `LastAssignment`."""
+
+    workloads: dict[str, Info] = field(default_factory=dict)
+    usage: Quantities = field(default_factory=dict)
+    generation: int = 0
+
+    def replace(self, key: str, info: Info | None) -> None:
+        """Add a Workload, or remove it if `info` is None, in place of the former one with this key."""
+        former = self.workloads.pop(key, None)
+        for each, sign in ((former, -1), (info, 1)):
+            for fr, amount in each.usage.items() if each is not None else ():
+                self.usage[fr] = self.usage.get(fr, 0) + sign * amount
+        if info is not None:
+            self.workloads[key] = info
+
+    def to_snapshot(self, spec: ClusterQueue) -> ClusterQueueSnapshot:
+        """Return the ClusterQueue at the start of a cycle, without its Cohort."""
+        charge(1 + len(self.workloads) // 50)
+        cq = ClusterQueueSnapshot(spec, self.generation)
+        cq.workloads = dict(self.workloads)
+        cq.usage = {fr: saturated(amount) for fr, amount in self.usage.items() if amount}
+        return cq
+
+
 def take_snapshot(
     cluster_queues: Mapping[str, ClusterQueue],
     cohorts: Mapping[str, Cohort],
     flavors: Mapping[str, ResourceFlavor],
-    holders: Mapping[str, Info],
-    generations: Mapping[str, int],
+    held: Mapping[str, Held],
     active: frozenset[str],
 ) -> Snapshot:
     """Return the state of quota. Raises TooLarge for too many levels of Cohorts.
 
-    `holders`: Workloads with quota, by key. `generations`: of ClusterQueues, see `LastAssignment`.
-    The usage of inactive ClusterQueues counts in their Cohorts, but their Workloads cannot be preempted.
+    `held`: by ClusterQueue. The usage of inactive ClusterQueues counts in their Cohorts, but their Workloads cannot be
+    preempted.
     """
-    cqs = _cluster_queues(cluster_queues, holders, generations)
+    cqs = {name: held[name].to_snapshot(spec) for name, spec in sorted(cluster_queues.items())}
     snapshot = Snapshot(cqs, active, flavors)
     nodes = snapshot.cohorts
     for name in cohorts_of(cluster_queues.values(), cohorts):
@@ -84,22 +110,6 @@ def take_snapshot(
         if node.parent is None:
             _accumulate(node, children, 1)
     return snapshot
-
-
-def _cluster_queues(
-    cluster_queues: Mapping[str, ClusterQueue], holders: Mapping[str, Info], generations: Mapping[str, int]
-) -> dict[str, ClusterQueueSnapshot]:
-    """Return the ClusterQueues with their Workloads and usage, without Cohorts."""
-    cqs = {name: ClusterQueueSnapshot(spec, generations.get(name, 0)) for name, spec in sorted(cluster_queues.items())}
-    for key, info in holders.items():
-        if (cq := cqs.get(info.cluster_queue)) is not None:
-            cq.workloads[key] = info
-            for fr, amount in info.usage.items():
-                cq.usage[fr] = cq.usage.get(fr, 0) + amount
-    charge(2 * len(holders))
-    for cq in cqs.values():
-        cq.usage = {fr: saturated(amount) for fr, amount in cq.usage.items()}
-    return cqs
 
 
 def _accumulate(cohort: CohortSnapshot, children: Mapping[str, list[ClusterQueueSnapshot]], depth: int) -> None:

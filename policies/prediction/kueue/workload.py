@@ -74,9 +74,14 @@ class Info:
             return cls(workload, workload.admission.cluster_queue, requests)
         return cls(workload, cluster_queue, tuple(_from_pod_set(workload, each) for each in workload.pod_sets))
 
-    @property
+    @cached_property
     def key(self) -> str:
         return self.obj.key
+
+    @cached_property
+    def rank(self) -> tuple[object, ...]:
+        """The order of queues: by priority and age. Source: `baseCompareFunc`."""
+        return -self.obj.priority, self.obj.queued_since, self.obj.uid, self.key
 
     @cached_property
     def usage(self) -> Quantities:
