@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.kueue import NONE, Admission, Configuration, PodSetAssignment
 from forewarn.policies.prediction.kueue.cluster_queue import PendingQueue, RequeueReason
 from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome
@@ -52,6 +53,7 @@ class Objects:
 
     def in_trees_of(self, queues: Iterable[ClusterQueue]) -> Objects:
         """Return the objects without ClusterQueues of other trees of cohorts, which do not affect these."""
+        charge(len(self.workloads))
         own = list(queues)
         roots, names = {self._root(each.cohort) for each in own} - {""}, {each.name for each in own}
         within = {
@@ -99,7 +101,9 @@ class Manager:
         self._held = {name: Held() for name in objects.cluster_queues}
         self.evicted: set[str] = set()
         self._is_unchanged = False
+        charge(len(objects.workloads))
         for key, workload in sorted(objects.workloads.items()):
+            charge(20)
             if workload.has_quota:
                 self._hold(Info.from_workload(workload, ""))
             elif workload.is_active and workload.is_queueable and (queue := self._queue_of(workload)) is not None:
@@ -184,6 +188,7 @@ class Manager:
     def _release(self, snapshot: Snapshot) -> None:
         """Take the quota of evicted Workloads, and queue them and inadmissible Workloads again."""
         freed: set[str] = set()
+        charge(len(self.queues) + sum(len(held.workloads) for held in self._held.values()) // 4)
         evicted = {key: info for key, info in self.holders.items() if info.obj.is_evicted}
         for key, info in sorted(evicted.items()):
             self.evicted.add(key)

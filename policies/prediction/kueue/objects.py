@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.kinds.registry import KUEUE_CONFIGURATION, LIMIT_RANGE, LOCAL_QUEUE, NAMESPACE
 from forewarn.policies.kubernetes.objects.fields import group_kind, string_map, text
 from forewarn.policies.kubernetes.objects.kueue import GROUP, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
@@ -34,6 +35,7 @@ def objects_of(cluster: ClusterSnapshot) -> Objects | None:
     found = Objects()
     for kind, (table, _) in _VIEWS.items():
         views = cluster.kueue.get(kind, {}).values()
+        charge(2 * len(views))
         getattr(found, table).update((view.key if hasattr(view, "key") else view.name, view) for view in views)
     found.namespaces.update((namespace.name, namespace.labels) for namespace in cluster.namespaces.values())
     used = {each.namespace for each in found.local_queues.values()}

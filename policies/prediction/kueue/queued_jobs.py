@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.cluster.cache import seconds_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.prediction.kueue.forecast import QueueForecast, forecast
@@ -24,6 +25,7 @@ def forecast_jobs(
     cluster: ClusterSnapshot, objects: Objects, jobs: Sequence[ApiObject]
 ) -> list[QueueForecast | InvalidObject]:
     """Return what Kueue does with each Job of one apply, or why it creates no Workload for it."""
+    charge(len(objects.workloads))
     now = time_of(cluster, objects)
     stored = {(each.namespace, each.owner): each for each in objects.workloads.values()}
     forecasts: dict[int, QueueForecast | InvalidObject] = {}

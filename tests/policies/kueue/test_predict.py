@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.base.documents import json_of
+from forewarn.policies.base.metering import CHECK_INTERVAL, CutShort, metered
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.prediction.kueue import manager
@@ -192,3 +193,15 @@ def test_why_a_job_is_suspended_by_a_queue_that_is_not_modelled() -> None:
 
 def test_why_a_job_runs_says_nothing_about_kueue() -> None:
     assert why_job("train-a").kueue is None
+
+
+def test_the_work_is_counted() -> None:
+    """A deadline is looked at while Workloads are read, and in each cycle."""
+    made = [obj(KUEUE, "Workload", f"w{index}", "ml", spec={"queueName": "team"}) for index in range(1000)]
+    new, looks = job("ml", "urgent", 4, "2", "high"), []
+    state = cluster(*made)
+    with metered(lambda: bool(looks.append(1))):
+        predict(state, new)
+    assert len(looks) > 20_000 / CHECK_INTERVAL
+    with pytest.raises(CutShort), metered(lambda: True):
+        predict(state, new)
