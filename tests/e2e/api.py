@@ -8,13 +8,14 @@ import ssl
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from forewarn.policies.kubernetes.kinds.registry import KINDS
+from forewarn.policies.kubernetes.kinds.registry import KINDS, KUEUE
 from tests.e2e.build import POLICIES_ARE_STABLE
 
 Obj = dict[str, Any]
 
 _POLICIES = f"apis/admissionregistration.k8s.io/{'v1' if POLICIES_ARE_STABLE else 'v1beta1'}"
-PATHS = {spec.kind: (spec.path.strip("/").rpartition("/")[0], spec.plural, spec.namespaced) for spec in KINDS} | {
+_SPECS = (*KINDS, *KUEUE)
+PATHS = {spec.kind: (spec.path.strip("/").rpartition("/")[0], spec.plural, spec.namespaced) for spec in _SPECS} | {
     "PodGroup": ("apis/scheduling.k8s.io/v1beta1", "podgroups", True),
     "RuntimeClass": ("apis/node.k8s.io/v1", "runtimeclasses", False),
     "Lease": ("apis/coordination.k8s.io/v1", "leases", True),

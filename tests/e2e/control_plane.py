@@ -16,6 +16,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from signal import SIGKILL
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.error import URLError
+from urllib.request import urlopen
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -290,3 +292,12 @@ def listens(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def answers(url: str) -> bool:
+    """Whether a GET has status 200."""
+    try:
+        with urlopen(url, timeout=5) as response:
+            return bool(response.status == 200)
+    except (URLError, OSError):
+        return False

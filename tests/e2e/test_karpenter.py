@@ -20,8 +20,6 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from signal import SIGCONT, SIGSTOP
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
@@ -35,6 +33,7 @@ from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 from forewarn.policies.questions.whatif.karpenter import KarpenterRounds
 from tests.e2e.api import Refused, identity
 from tests.e2e.build import KARPENTER, binaries
+from tests.e2e.control_plane import answers
 from tests.e2e.graceful_kubelet import GracefulKubelets, workload_of
 from tests.e2e.living import CLASSES, CONTROLLERS, NAMESPACE, RUNS, ZONE, apart, clear, forewarn, keep, made
 from tests.e2e.objects import container, node
@@ -245,14 +244,6 @@ def is_served(api: Api) -> bool:
     try:
         return not any(api.list(kind) for kind in ("NodePool", "NodeClaim", "KWOKNodeClass"))
     except Refused:
-        return False
-
-
-def answers(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=5) as response:
-            return bool(response.status == 200)
-    except (URLError, OSError):
         return False
 
 
