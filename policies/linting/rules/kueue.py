@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, grouped, plural, quote
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, plural, quote
 from forewarn.policies.kubernetes.kinds.registry import (
     CLUSTER_QUEUE,
+    COHORT,
     LOCAL_QUEUE,
     QUEUE_LABEL,
+    RESOURCE_FLAVOR,
     WORKLOAD_PRIORITY_CLASS,
     WORKLOAD_PRIORITY_CLASS_LABEL,
 )
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.names import Lookups, Names, is_misspelt, workload_classes
+from forewarn.policies.linting.rules.support.names import Names, is_misspelt, kueue_names, workload_classes
 from forewarn.policies.linting.rules.support.rule_text import (
     autoscaler_of,
     class_name,
@@ -64,7 +66,7 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     Fix: create the class first, or use an existing class.
     """
     name = text_at(subject.object, *_LABEL)
-    names = context.once(workload_classes) if name else None
+    names = context.once(workload_classes) if name and context.phase is Phase.LINT else None
     if not names or name in names or is_template_variable(name, subject, context):
         return
     if name in context.once(_priority_classes):
@@ -75,13 +77,13 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     meant = names.nearest_name(name)
     yield Problem(
         Text(
-            f"WorkloadPriorityClass {quote(name)} not found in this input",
+            f"WorkloadPriorityClass {quote(name)} not found in this input{_or_the_cluster(context)}",
             f"create it, or use {quote(meant)}" if meant else "create it, or use one that exists",
             (f"Did you mean {quote(meant)}?",) if meant else (),
         ),
         _LABEL,
         detail={"class": name},
-        severity=None if meant and is_misspelt(name, meant) else Severity.WARNING,
+        severity=None if _or_the_cluster(context) or (meant and is_misspelt(name, meant)) else Severity.WARNING,
     )
 
 
@@ -92,11 +94,13 @@ def _priority_classes(context: Context) -> Collection[str]:
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)
 def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A workload names a LocalQueue of Kueue, or a LocalQueue a ClusterQueue, that the input does not define.
+    """A workload names a LocalQueue of Kueue, a LocalQueue a ClusterQueue, or a ClusterQueue a ResourceFlavor, that
+    does not exist.
 
-    Why: Kueue does not admit workloads of an unknown queue, so the Job stays suspended.
+    Why: Kueue does not admit workloads of an unknown queue, or of a ClusterQueue with an unknown flavor, so the Job
+    stays suspended.
 
-    Details: the rule reports only names that are similar to the name of a queue in the input.
+    Details: without a cluster that has Kueue, the rule reports only names that are similar to a name in the input.
 
     Example:
 
@@ -113,26 +117,39 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
         -     kueue.x-k8s.io/queue-name: reserach
         +     kueue.x-k8s.io/queue-name: research
 
-    Fix: write the name of an existing queue.
+    Fix: write the name of an existing object.
     """
-    if context.phase is not Phase.LINT or not context.of_kind(LOCAL_QUEUE) or subject.is_partial:
+    if context.phase is not Phase.LINT or subject.is_partial:
         return
-    path, kind, namespace = _QUEUE_LABEL, LOCAL_QUEUE, subject.effective_namespace
-    if group_kind(subject.object) == LOCAL_QUEUE:
-        path, kind, namespace = ("spec", "clusterQueue"), CLUSTER_QUEUE, ""
-    name = str(at(subject.object, *path) or "")
-    queues = context.once(_queues).get((kind, namespace)) if name else None
-    near = queues.nearest_name(name) if queues and name not in queues else ""
-    if near and is_misspelt(name, near):
-        message = f"no {kind.rpartition('/')[2]} {quote(name)} in this input. Did you mean {quote(near)}?"
-        yield Problem(message, path, f"write {near}")
+    for kind, namespace, name, path in _references(subject):
+        names = context.once(kueue_names).get((kind, namespace), Names(()))
+        if name in names or is_template_variable(name, subject, context):
+            continue
+        near, what = names.nearest_name(name), f"{kind.rpartition('/')[2]} {quote(name)}"
+        is_near, in_cluster = bool(near) and is_misspelt(name, near), _or_the_cluster(context)
+        if is_near or in_cluster:
+            hint = f". Did you mean {quote(near)}?" if is_near else ""
+            fix = f"write {near}" if is_near else "create it, or write the name of another one"
+            yield Problem(f"no {what} in this input{in_cluster}{hint}", path, fix)
 
 
-def _queues(context: Context) -> Mapping[tuple[str, str], Names]:
-    """Return the names of the queues of the input by kind and namespace; that of a ClusterQueue is ""."""
-    queues = [((CLUSTER_QUEUE, ""), name_of(each)) for each in context.of_kind(CLUSTER_QUEUE)]
-    queues += [((LOCAL_QUEUE, each.effective_namespace), name_of(each)) for each in context.of_kind(LOCAL_QUEUE)]
-    return {place: Names(names, context.once(Lookups)) for place, names in grouped(queues).items()}
+def _or_the_cluster(context: Context) -> str:
+    """Return words for a cluster whose objects of Kueue are known; "" without one."""
+    return " or the cluster" if context.cluster is not None and context.cluster.kueue.get(LOCAL_QUEUE) else ""
+
+
+def _references(subject: ReviewedObject) -> Iterator[tuple[str, str, str, Path]]:
+    """Yield the kind, namespace ("" for none) and name of objects of Kueue that an object names, and the field."""
+    kind = group_kind(subject.object)
+    references: list[tuple[str, str, Any, Path]]
+    if kind == LOCAL_QUEUE:
+        references = [(CLUSTER_QUEUE, "", at(subject.object, "spec", "clusterQueue"), ("spec", "clusterQueue"))]
+    elif kind == CLUSTER_QUEUE:
+        references = [(RESOURCE_FLAVOR, "", at(flavor, "name"), (*path, "name")) for path, flavor in _flavors(subject)]
+    else:
+        label = at(subject.object, *_QUEUE_LABEL)
+        references = [(LOCAL_QUEUE, subject.effective_namespace, label, _QUEUE_LABEL)]
+    yield from ((kind, namespace, name, path) for kind, namespace, name, path in references if isinstance(name, str))
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)
@@ -226,15 +243,30 @@ def workload_priority_class_invalid(subject: ReviewedObject, context: Context) -
         yield Problem(f"{what}: kube-apiserver rejects the class", ("value",), f"write {numbers}, without quotes")
 
 
-@rule(Target.OTHER, severity=Severity.WARNING, depends_on=("nodes",), objects={Target.OTHER: "ClusterQueues"})
+def _flavors(subject: ReviewedObject) -> Iterator[tuple[Path, Any]]:
+    """Yield the flavors of a ClusterQueue or Cohort, each with its path."""
+    for group_index, group in enumerate(list_at(subject.object, "spec", "resourceGroups")):
+        for index, flavor in enumerate(list_at(group, "flavors")):
+            yield ("spec", "resourceGroups", group_index, "flavors", index), flavor
+
+
+@rule(
+    Target.OTHER,
+    severity=Severity.ERROR,
+    depends_on=("nodes",),
+    objects={Target.OTHER: "ClusterQueues and Cohorts of Kueue"},
+)
 def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A ClusterQueue of Kueue does not preempt although WorkloadPriorityClasses exist, or its quota exceeds the nodes.
+    """A ClusterQueue of Kueue does not preempt although WorkloadPriorityClasses exist, its quota is invalid or exceeds
+    the nodes, or its Cohorts form a cycle.
 
     Why: without `preemption`, WorkloadPriorityClasses only order the queue: workloads that Kueue has admitted keep
-    their quota. If the quota exceeds the nodes, Kueue admits workloads whose Pods then stay Pending.
+    their quota. If the quota exceeds the nodes, Kueue admits workloads whose Pods then stay Pending. Kueue rejects
+    negative quotas, and a ClusterQueue below a cycle of Cohorts admits nothing: these findings are errors.
 
-    Details: the rule compares the quota with the nodes if you pass a cluster. The finding is a note if the cluster has
-    an autoscaler, and the finding about `preemption`, too. The rule ignores resources that no node has.
+    Details: the rule compares the quota with the nodes if you pass a cluster. This finding is a warning, or a note if
+    the cluster has an autoscaler. The finding about `preemption` is a note. The rule ignores resources that no node
+    has.
 
     Cluster:
 
@@ -261,7 +293,16 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
 
     Fix: set `preemption.withinClusterQueue: LowerPriority`, and lower `nominalQuota` to what the nodes have.
     """
-    if group_kind(subject.object) != CLUSTER_QUEUE or subject.is_partial or context.phase is not Phase.LINT:
+    kind = group_kind(subject.object)
+    if kind not in (CLUSTER_QUEUE, COHORT) or subject.is_partial or context.phase is not Phase.LINT:
+        return
+    yield from _invalid_quotas(subject)
+    if kind == COHORT:
+        if name_of(subject) in context.once(_cohorts_in_cycles):
+            message = "the parents of this Cohort form a cycle: Kueue admits nothing in its ClusterQueues"
+            yield Problem(
+                message, ("spec", "parentName"), "remove the parentName of one of them", severity=Severity.ERROR
+            )
         return
     policy = text_at(subject.object, "spec", "preemption", "withinClusterQueue")
     if policy in ("", "Never") and context.of_kind(WORKLOAD_PRIORITY_CLASS):
@@ -269,10 +310,41 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
         fix = "set preemption.withinClusterQueue: LowerPriority"
         yield Problem(message, ("spec",), fix, severity=Severity.NOTE)
     nodes = context.cluster.objects.nodes.values() if context.cluster else ()
-    severity = Severity.NOTE if context.cluster and autoscaler_of(context.cluster) else None
+    severity = Severity.NOTE if context.cluster and autoscaler_of(context.cluster) else Severity.WARNING
     for name, quota, available in _above_nodes(subject, nodes) if nodes else ():
         message = f"nominalQuota of {name} is {quota}, but the nodes have {available}: Pods stay Pending"
         yield Problem(message, ("spec", "resourceGroups"), f"lower nominalQuota to {available}", severity=severity)
+
+
+def _invalid_quotas(subject: ReviewedObject) -> Iterator[Problem]:
+    from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, parse_quantity  # few inputs have queues
+
+    for path, flavor in _flavors(subject):
+        for index, resource in enumerate(list_at(flavor, "resources")):
+            for limit in ("nominalQuota", "borrowingLimit", "lendingLimit"):
+                if (value := at(resource, limit)) is None:
+                    continue
+                try:
+                    is_valid = parse_quantity(value) >= ZERO
+                except InvalidQuantity:
+                    is_valid = False
+                if not is_valid:
+                    message = f"{limit} must be a quantity of 0 or more: kube-apiserver or Kueue rejects the object"
+                    place = (*path, "resources", index, limit)
+                    yield Problem(message, place, "write a quantity such as 4")
+
+
+def _cohorts_in_cycles(context: Context) -> Collection[str]:
+    """Return the names of Cohorts in or below a cycle, in the input and the cluster together."""
+    from forewarn.policies.kubernetes.objects.kueue import Cohort  # few inputs have Cohorts
+    from forewarn.policies.prediction.kueue.snapshot import cohorts_with_cycle
+
+    stored = context.cluster.kueue.get(COHORT, {}) if context.cluster is not None else {}
+    cohorts = {each.name: each for each in stored.values()}
+    for each in context.of_kind(COHORT):
+        parent = text_at(each.object, "spec", "parentName") or text_at(each.object, "spec", "parent")
+        cohorts[name_of(each)] = Cohort(name_of(each), parent)
+    return cohorts_with_cycle(cohorts)
 
 
 def _above_nodes(subject: ReviewedObject, nodes: Collection[Node]) -> Iterator[tuple[str, Quantity, Quantity]]:
@@ -290,12 +362,11 @@ def _above_nodes(subject: ReviewedObject, nodes: Collection[Node]) -> Iterator[t
     )
 
     totals: dict[str, Quantity] = {}
-    for group in list_at(subject.object, "spec", "resourceGroups"):
-        for resource in (each for flavor in list_at(group, "flavors") for each in list_at(flavor, "resources")):
-            with suppress(InvalidQuantity):
-                amount = parse_quantity(str(at(resource, "nominalQuota")))
-                name = text_at(resource, "name")
-                totals[name] = totals.get(name, ZERO) + amount
+    for resource in (each for _, flavor in _flavors(subject) for each in list_at(flavor, "resources")):
+        with suppress(InvalidQuantity):
+            amount = parse_quantity(str(at(resource, "nominalQuota")))
+            name = text_at(resource, "name")
+            totals[name] = totals.get(name, ZERO) + amount
     for name, quota in totals.items():
         unit = MILLI if name == "cpu" else NANO
         available = Quantity(unit * sum(_allocatable(node, name) for node in nodes), quota.format)

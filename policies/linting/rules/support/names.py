@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import nsmallest
 from itertools import takewhile
@@ -11,10 +11,18 @@ from operator import eq
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.disclosure import OPEN, Audience
-from forewarn.policies.base.findings import listed, quote
+from forewarn.policies.base.findings import grouped, listed, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charging
-from forewarn.policies.kubernetes.kinds.registry import NAMESPACE, RESOURCE_QUOTA, WORKLOAD_PRIORITY_CLASS
+from forewarn.policies.kubernetes.kinds.registry import (
+    CLUSTER_QUEUE,
+    COHORT,
+    LOCAL_QUEUE,
+    NAMESPACE,
+    RESOURCE_FLAVOR,
+    RESOURCE_QUOTA,
+    WORKLOAD_PRIORITY_CLASS,
+)
 from forewarn.policies.kubernetes.objects.fields import group_kind, text_at
 from forewarn.policies.kubernetes.objects.priority_class import (
     HOSTED_CLASSES,
@@ -308,5 +316,18 @@ def _namespace_of(subject: ReviewedObject) -> str:
 
 def workload_classes(context: Context) -> Names:
     """Return the names of Kueue's WorkloadPriorityClasses in the change set."""
-    names = {text_at(subject.object, "metadata", "name") for subject in context.of_kind(WORKLOAD_PRIORITY_CLASS)}
-    return Names(names, context.once(Lookups))
+    return context.once(kueue_names).get((WORKLOAD_PRIORITY_CLASS, ""), Names(()))
+
+
+def kueue_names(context: Context) -> Mapping[tuple[str, str], Names]:
+    """Return the names of Kueue's objects by kind and namespace ("" for none): those of the change set, and of the
+    cluster.
+    """
+    names = []
+    stored = context.cluster.kueue if context.cluster is not None else {}
+    for kind in (RESOURCE_FLAVOR, COHORT, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS):
+        for subject in context.of_kind(kind):
+            namespace = subject.effective_namespace if kind == LOCAL_QUEUE else ""
+            names.append(((kind, namespace), text_at(subject.object, "metadata", "name")))
+        names += (((kind, namespace), name) for namespace, name in stored.get(kind, ()))
+    return {place: Names(found, context.once(Lookups)) for place, found in grouped(names).items()}
