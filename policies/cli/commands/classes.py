@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.questions.application.classes import classes
 
         levels = classes(settle(cluster_command.loaded(run), release).snapshot())
-        document_in(run.output, levels, levels.document).print()
+        cluster_command.print_answer(document_in(run.output, levels, levels.document), ())
         return 0
 
     return cluster_command.answered("classes", run.output, answer)

@@ -39,6 +39,14 @@ def read_baseline(path: str | None) -> dict[str, Any] | None:
     return None if path is None else _read(path, "a baseline. Fix: write one with --write-baseline")
 
 
+def read_since(options: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[str, Any] | None:
+    """Return the report of `--since`; None without the option. Exits if the file is no report."""
+    try:
+        return read_report(options.since)
+    except ValueError as fault:
+        parser.error(str(fault))
+
+
 def read_report(since: str | None, *, of_several: bool = False) -> dict[str, Any] | None:
     """Return the earlier report of `--since`; None without the option. Raises ValueError.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cli.commands import autoscaling, cluster_command
-from forewarn.policies.cli.commands.known_findings import read_report
+from forewarn.policies.cli.commands.known_findings import read_since
 from forewarn.policies.cli.commands.parser import Parser, document_in, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import add_until_option, loaded_for
-from forewarn.policies.cli.terminal import complain, counting
+from forewarn.policies.cli.terminal import counting
 from forewarn.policies.kubernetes.objects.fields import InvalidInput, InvalidObject, at
 from forewarn.policies.questions.application.simulated import DEFAULT_UNTIL
 
@@ -29,10 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argument_parser()
     options, run = cluster_command.options_with_cluster(parser, arguments)
     release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
-    try:
-        previous = read_report(options.since)
-    except ValueError as fault:
-        return complain("risk", fault, USAGE)
+    previous = read_since(options, parser)
 
     def answer() -> int:
         from forewarn.policies.questions.application.cluster import Cluster
