@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.sweep import Row, Sweep
     from forewarn.policies.questions.why.evidence import PreemptionEvents
 
-MAX_LOST_PODS: Final = 20_000
-"""Maximum Pods of all zones whose loss is simulated, about 10 s on 4 CPUs; at least one zone is simulated."""
+MAX_LOST_PODS: Final = 6_000
+"""Maximum Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""
 DEFAULT_NODES: Final = 10
 """Nodes whose loss is simulated by default, those with most Pods."""
 _LOSSES: Final = ("worst zone", "worst node")
