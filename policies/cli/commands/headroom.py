@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "show the nodes to add so that no such loss preempts protected Pods or leaves them Pending"
     add("--survive", nargs="+", metavar=("zone|node|pool", "LABEL=VALUE"), help=help_text)
     help_text = "PriorityClasses of protected Pods, with --survive (default: all Pods with a priority above 0)"
-    add("--protect", nargs="+", metavar="CLASS", help=help_text)
+    add("--protect", nargs="+", action="extend", metavar="CLASS", help=help_text)
     help_text = "node, pool or node group that new nodes are like, with --survive (default: any)"
     add("--like", default="", metavar="NAME", help=help_text)
     autoscaling.add_autoscaling_options(add)

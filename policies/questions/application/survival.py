@@ -41,6 +41,8 @@ MAX_WORK: Final = 20_000
 """Pods in all simulations of a search through all choices; beyond it, a bisection tries some."""
 _MAX_SIZE: Final = 30
 """Nodes in the largest of all choices; of more, a bisection tries some."""
+_BLOCK: Final = 40
+"""Choices whose simulations share their start."""
 _SETTLE: Final = 120.0
 """Seconds from the addition of nodes to the loss: Pending Pods and DaemonSets get their place first."""
 _MAX_FAMILIES: Final = 3
@@ -214,11 +216,14 @@ class _Search:
         sets = (each for size in range(1, limit + 1) for each in combinations_with_replacement(numbers, size))
         choices = [tuple(Tally(each)[number] for number in numbers) for each in sets]
         choices = sorted((each for each in choices if self._is_allowed(each)), key=self.key)
-        trials = [(each, [loss for loss in self.losses(each) if loss.title in names]) for each in choices]
-        with closing(self._harms(trials)) as found:
-            for (choice, losses), harms in zip(trials, found, strict=True):
-                if all(harm.is_none for harm in self._tried(choice, [each.title for each in losses], harms).values()):
-                    return choice
+        for first in range(0, len(choices), _BLOCK):
+            block = choices[first : first + _BLOCK]
+            trials = [(each, [loss for loss in self.losses(each) if loss.title in names]) for each in block]
+            with closing(self._harms(trials)) as found:
+                for (choice, losses), harms in zip(trials, found, strict=True):
+                    harm_of = self._tried(choice, [each.title for each in losses], harms)
+                    if all(harm.is_none for harm in harm_of.values()):
+                        return choice
         return None
 
     def _is_allowed(self, choice: Sequence[int]) -> bool:
