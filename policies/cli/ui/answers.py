@@ -33,11 +33,14 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
 from forewarn.policies.questions.application.audit import audit
 from forewarn.policies.questions.application.changes import CHANGES
+from forewarn.policies.questions.application.class_suggestion import suggest_classes
 from forewarn.policies.questions.application.classes import ClassPlanRequest, plan_classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress
 from forewarn.policies.questions.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.questions.application.node import NodePods, PressureRequest, node_pressure, periods
+from forewarn.policies.questions.application.overview import overview
 from forewarn.policies.questions.application.predict import PredictRequest, PredictResult, predicted
+from forewarn.policies.questions.application.survival import SurvivalRequest, survive
 from forewarn.policies.questions.application.whatif import Workloads, risk, whatif, whatif_each
 from forewarn.policies.questions.application.why import WhyRequest, why
 from forewarn.policies.questions.whatif.class_change import with_class
@@ -45,6 +48,7 @@ from forewarn.policies.questions.whatif.node_bands import NodeBands, zone_of
 from forewarn.policies.questions.whatif.node_groups import POOL_LABELS, pool_of
 from forewarn.policies.questions.whatif.occupancy import Placed
 from forewarn.policies.questions.whatif.questions import only_workload, workloads_of
+from forewarn.policies.questions.why.evidence import PreemptionEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -189,7 +193,7 @@ class State(NamedTuple):
         progress = _counting("preparing the simulations", "losses", print_notice)
         cluster = Cluster(self.cache, self.config)
         sweep = whatif_each(cluster, question["change"], autoscaling=self.autoscaling, progress=progress)
-        return _answer(answer_page(sweep.document, self._head(sweep.head)), sweep.to_dict())
+        return self._answer(sweep)
 
     def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the risks of workloads."""
@@ -199,13 +203,32 @@ class State(NamedTuple):
         risks = risk(Cluster(self.cache), workloads, limit=most, autoscaling=self.autoscaling, progress=progress)
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
-        return _answer(answer_page(risks.document, self._head(risks.head)), risks.to_dict())
+        return self._answer(risks)
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
         progress = _counting("checking the objects", "restarts", print_notice)
-        result = audit(Cluster(self.cache, self.config), autoscaling=self.autoscaling, progress=progress)
-        return _answer(answer_page(result.document, self._head(result.head)), result.to_dict())
+        return self._answer(audit(Cluster(self.cache, self.config), autoscaling=self.autoscaling, progress=progress))
+
+    def overview(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return what is at risk in the cluster."""
+        progress, events = _counting("preparing the simulations", "losses", print_notice), PreemptionEvents()
+        self._read(events.collect)
+        cluster = Cluster(self.cache, self.config, self.sources)
+        return self._answer(overview(cluster, events, autoscaling=self.autoscaling, progress=progress))
+
+    def survive(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the nodes to add so that no loss harms protected Pods."""
+        request = SurvivalRequest(question["change"], autoscaling=self.autoscaling, **question["fields"])
+        cluster = Cluster(self.cache, self.config, self.sources)
+        progress = _counting("preparing the simulations", "choices of nodes", print_notice)
+        return self._answer(survive(cluster, request, progress=progress))
+
+    def suggest(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return PriorityClasses for the workloads without one."""
+        progress = _counting("preparing the simulations", "losses", print_notice)
+        cluster = Cluster(self.cache, self.config, self.sources)
+        return self._answer(suggest_classes(cluster, autoscaling=self.autoscaling, progress=progress))
 
     def headroom(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return how many more replicas of a workload fit, and its placeholder Pods."""
@@ -259,6 +282,10 @@ class State(NamedTuple):
         pods = NodePods(fields["node"])
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
         return _answer(answer_page(result.document, result.head), result.to_dict())
+
+    def _answer(self, result: Any) -> dict[str, Any]:
+        """The page and the document of a result with a `document` in the form of all answers."""
+        return _answer(answer_page(result.document, self._head(result.head)), result.to_dict())
 
     def _head(self, head: AnswerHead) -> AnswerHead:
         """Return the head, which names missing node groups: these pages have no --node-templates."""
@@ -323,7 +350,7 @@ def _counting(first: str, what: str, print_notice: PrintNotice) -> Progress:
         nonlocal last
         if count > last:
             last = int(count)
-            print_notice(f"{last} of {total} {what} simulated")
+            print_notice(f"{last} of {total} {what} simulated" if total else f"{last} {what} simulated")
 
     return show
 

@@ -107,7 +107,13 @@ _PLANNED_VALUE: Final = _NEW_VALUE._replace(required=True)
 _PLANNED_WORKLOADS: Final = _ITS_WORKLOADS._replace(option="")
 _OF_CLASS: Final = Field("class", "PriorityClass", "priority_class", "--class", names="classes")
 _MOST: Final = Field("most", "Zones and nodes to simulate", "most", "--most", "number", hint="100", most=100_000)
+_PROTECT: Final = Field("protect", "Protected classes", "protect", "--protect", "words", "classes", "all above 0")
+_LIKE: Final = Field("like", "Nodes like", "like", "--like", hint="node, pool or node group")
 GROUPS: Final = {
+    "Cluster": {
+        "overview": Question("What is at risk?", "overview", answer="overview"),
+        "preempted": Question("Which Pods are Pending, or were preempted?", "why", answer="why"),
+    },
     "Nodes": {
         "lose-zone": Question("Lose a zone (outage)", "whatif lose zone", (_ZONE,), "LoseZone"),
         "each-zone": Question("Lose each zone in turn", "whatif lose --each zone", request="zone", answer="losses"),
@@ -120,6 +126,27 @@ GROUPS: Final = {
             "whatif remove",
             (_REMOVED, _POOL._replace(option="--pool", required=False, hint="all nodes")),
             "Remove",
+        ),
+        "survive-zone": Question(
+            "Add nodes to survive the loss of any zone",
+            "headroom --survive zone",
+            (_PROTECT, _LIKE),
+            "zone",
+            "survive",
+        ),
+        "survive-node": Question(
+            "Add nodes to survive the loss of any node",
+            "headroom --survive node",
+            (_PROTECT, _LIKE),
+            "node",
+            "survive",
+        ),
+        "survive-pool": Question(
+            "Add nodes to survive the loss of a pool",
+            "headroom --survive pool",
+            (_POOL._replace(field="selector"), _PROTECT, _LIKE),
+            "pool",
+            "survive",
         ),
         "upgrade": Question(
             "Upgrade nodes, one after another",
@@ -160,6 +187,7 @@ GROUPS: Final = {
             "ChangeClass",
             least=2,
         ),
+        "suggest": Question("Suggest a class for workloads without one", "classes suggest", answer="suggest"),
         "class-plan": Question(
             "Plan the replacement of a PriorityClass",
             "classes plan",

@@ -111,6 +111,13 @@ OTHER_QUESTIONS = {
     "change=scale&name=web&number=7": "whatif",
     "change=headroom&name=shop/deployment/web": "headroom",
     "change=placeholders&name=deployment/web&namespace=shop&number=3": "headroom",
+    "change=overview": "overview",
+    "change=preempted": "why",
+    "change=survive-zone&protect=gold+batch": "headroom",
+    "change=survive-node&like=web": "headroom",
+    "change=survive-pool&name=topology.kubernetes.io/zone%3Da": "headroom",
+    "change=remove&number=1": "whatif",
+    "change=suggest": "classes-suggest",
     "change=class-plan&name=silver&value=7&workloads=deployment/web&namespace=shop": "classes-plan",
 }
 
