@@ -255,6 +255,10 @@ apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
+- level: Request
+  verbs: [create, update, patch, delete]
+  users: ["system:kube-scheduler"]
+  resources: [{group: "", resources: [pods, pods/binding, pods/status]}]
 - {level: Metadata, verbs: [create, update, patch, delete]}
 - {level: None}
 """

@@ -349,8 +349,8 @@ def preempted_since(
     found: dict[str, tuple[float, PreemptedPod]] = {}
     for key, event in events.within(now - since, now):
         by = by_preemptor(cluster, event).removeprefix(" by ").partition(" (priority")[0]
-        if records is not None and "no longer exists" in by:
-            by = records.name_of(event.by[2]) or by
+        if records is not None and "no longer exists" in by and not event.by[1]:
+            by = records.preemptor(event.by[2], event.node, event.when) or by
         found[key] = (event.when, _preempted(cluster, records, key, by, event.node, event.when))
     for pod in cluster.pods.values():
         if pod.preempted and pod.key not in found:
@@ -362,7 +362,7 @@ def preempted_since(
         if known is None:
             of_log = _preempted(cluster, records, each.pod, each.by, each.node, each.when)
             found[each.pod] = (each.when, of_log._replace(source="audit log"))
-        elif each.by and ("no longer" in known[1].by or known[1].by == UNKNOWN):
+        elif each.by and known[1].by == UNKNOWN:
             found[each.pod] = (known[0], known[1]._replace(by=each.by))
     return [pod for _, pod in sorted(found.values(), key=lambda each: (-each[0], each[1].pod))]
 

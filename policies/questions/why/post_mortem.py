@@ -49,8 +49,11 @@ class PostMortem:
         """Node -> times, and the Pods that were nominated for it."""
         self._nominated = 0
         self._names: dict[str, str] = {}
+        """The uid of a Pod -> `namespace/name`."""
+        self._with_uid = set[str]()
         for key, pod in before.pods.items() if before is not None else ():
             self._names[pod.uid] = pod.key
+            self._with_uid.add(pod.key)
             self._nodes[key] = pod.node_name
         self._limit = self._size + _MAX_RECORDS
         self._is_cut = False
@@ -87,6 +90,7 @@ class PostMortem:
         when = seconds(at(event, "requestReceivedTimestamp"))
         if uid:
             self._names[uid] = f"{namespace}/{name}"
+            self._with_uid.add(f"{namespace}/{name}")
         if verb == "delete" and not part:
             self._deleted[key] = when
         elif part == "binding":
@@ -118,9 +122,14 @@ class PostMortem:
         """Return the deletion of a Pod by kube-scheduler; None without a record."""
         return next((each for each in self.deletions(cluster, 0.0) if each.pod == f"{namespace}/{name}"), None)
 
-    def name_of(self, uid: str) -> str:
-        """Return the Pod with this uid as `namespace/name`; "" if unknown."""
-        return self._names.get(uid, "") if uid else ""
+    def preemptor(self, uid: str, node: str, when: float) -> str:
+        """Return the preemptor with this uid, or else the Pod that was nominated for a node nearest to a time, if its
+        uid is unknown; "" without one.
+        """
+        if name := self._names.get(uid, "") if uid else "":
+            return name
+        nominated = self._nominated_at(node, when)
+        return "" if nominated in self._with_uid else nominated
 
     def former(self, namespace: str, name: str) -> Pod | None:
         """Return the Pod as it was in the earlier snapshot."""

@@ -122,6 +122,16 @@ def test_the_period_selects_events_and_the_answer_names_the_oldest(tmp_path: Pat
     assert missing.startswith("the oldest Event is of 2026-01-01T10:10:00Z: earlier preemptions are unknown")
 
 
+def test_the_audit_log_names_the_deleted_preemptor_of_an_event(tmp_path: Path) -> None:
+    """By its nomination, unless the log shows that the nominated Pod has another uid."""
+    cluster = _now(tmp_path / "c.json", _event("web-1", "of-a-deleted-pod", 20))
+    nominated = _preemption("web-1", "other", 20)
+    bound = _audit("create", "other", 21, "binding").replace('"resource"', '"uid": "of-another-pod", "resource"')
+    for more, by in ([], "shop/other"), ([bound], "a Pod that no longer exists"):
+        (pod,) = _answer("--cluster", cluster, "--audit-log", _log(tmp_path / "a.log", *nominated, *more))["preempted"]
+        assert pod["by"] == by
+
+
 def test_the_audit_log_shows_what_events_no_longer_do(tmp_path: Path) -> None:
     cluster = _now(tmp_path / "c.json", _event("web-9", HIGH, 100))
     log = _log(tmp_path / "audit.log", *_preemption("web-1", "urgent", 20), *_preemption("web-2", "other", 50))
