@@ -461,19 +461,26 @@ def _document_of(results: Sequence[Tested]) -> AnswerDocument:
         warnings=[*_warnings(results)],
         why=_why(results),
         tables=[*_tables(results)],
-        more="-v counterexamples and met expectations",
+        more="-v violations, counterexamples and met expectations",
     )
 
 
 def _why(results: Sequence[Tested]) -> Why | None:
-    """The first violation of each failed expectation; if none failed, why expectations are not evaluated."""
+    """The first violation of each failed expectation, and how many follow; if none failed, why expectations are not
+    evaluated.
+    """
     failed = [(result, result.failures) for result in results if result.failures]
     heads = ("failed", "VIOLATION", "VIOLATIONS")
     if not failed:
         failed = [(result, result.not_evaluated) for result in results if result.not_evaluated]
         heads = ("not evaluated", "PART IS NOT EVALUATED", "PARTS ARE NOT EVALUATED")
     causes = [
-        Cause(len(texts), "expectation", f"{': '.join(filter(None, (result.name, result.case)))}: {texts[0]}")
+        Cause(
+            len(texts),
+            "expectation",
+            f"{': '.join(filter(None, (result.name, result.case)))}: {texts[0]}"
+            f"{f'; {len(texts) - 1} more: -v' if texts[1:] else ''}",
+        )
         for result, texts in failed
     ]
     total = sum(cause.number for cause in causes)

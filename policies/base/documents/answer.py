@@ -46,7 +46,8 @@ class Effects(NamedTuple):
     - `pending`: Pods that are Pending at the end, and were not before.
     - `lost`: replicas that no longer run at the end, without those that the change removes and DaemonSet Pods of
       removed nodes.
-    - `down`: workloads that have too few replicas for a time. `downSeconds`: the longest of these times.
+    - `down`: workloads that have too few replicas for a time. `downSeconds`: the longest time without a break in which
+      one of them has too few.
     - `rejected`: Pods and objects that kube-apiserver rejects, and workloads whose next Pods it rejects because of a
       PriorityClass. `jobsFailed`: Jobs that fail.
     - `pdbsViolated`: PodDisruptionBudgets with more disruptions than allowed. `pdbsShort`: those with too few healthy

@@ -10,7 +10,14 @@ from forewarn.policies.cli import terminal
 from forewarn.policies.cli.commands import cluster_command, known_findings
 from forewarn.policies.cli.commands.autoscaling import add_arrival_options, add_autoscaling_options, autoscaling_of
 from forewarn.policies.cli.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.cli.commands.parser import Output, Parser, Printed, add_rule_options, document_in
+from forewarn.policies.cli.commands.parser import (
+    Output,
+    Parser,
+    Printed,
+    add_rule_options,
+    document_in,
+    in_every_format,
+)
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.linting.config.model import ConfigError
@@ -75,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         suppressed = result.suppressed + known
         result = result._replace(skipped=cache.skipped, findings=findings, suppressed=suppressed)
         result = result._replace(changes=_changes(previous, since, result.findings, run))
-        printed = _printed(run.output, result)
+        printed = in_every_format(run.output, lambda output: _printed(output, result))
         fails = None if options.exit_zero or options.write_baseline else fails_at
         return _evaluated(result, fails, printed, _notices(form, result, notices, writer, quiet=quiet))
 
@@ -174,7 +181,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add_rule_options(add)
     add_autoscaling_options(add, has_config=True)
     add_arrival_options(add)
-    cluster_command.add_output_option(add, FORMATS)
+    cluster_command.add_output_option(add, FORMATS, repeatable=True)
     known_findings.add_status_options(add)
     cluster_command.add_since_option(add)
     help_text = "also write the findings into the running cluster, as Reports and a ClusterReport of OpenReports"

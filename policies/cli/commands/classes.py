@@ -41,5 +41,5 @@ def _parser() -> argparse.ArgumentParser:
     cluster_command.add_cluster_option(add)
     add_release_options(add)
     cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES)
+    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
     return parser

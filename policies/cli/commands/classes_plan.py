@@ -64,5 +64,5 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
     add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=help_text)
     cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES)
+    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
     return parser

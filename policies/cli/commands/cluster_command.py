@@ -274,11 +274,11 @@ def unknown_format(form: str, formats: Sequence[str], near: str = "") -> str:
 
 
 class _Output(argparse.Action):
-    """Stores `FORMAT[=FILE]` as an Output."""
+    """Stores `FORMAT[=FILE]` as an Output; if it is `repeatable`, several of them, of which one may have no file."""
 
-    def __init__(self, *, formats: Sequence[str], **arguments: Any) -> None:
+    def __init__(self, *, formats: Sequence[str], repeatable: bool, **arguments: Any) -> None:
         super().__init__(default=Output(formats[0]), **arguments)
-        self._formats = formats
+        self._formats, self._repeatable = formats, repeatable
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object) -> None:
         form, sign, file = value.partition("=")
@@ -286,9 +286,16 @@ class _Output(argparse.Action):
             parser.error(unknown_format(form, self._formats))
         if sign and not file:
             parser.error(f"-o {form}=: no file given. Fix: write -o {form}=FILE")
-        if namespace.output.is_given:
+        earlier, new = namespace.output, Output(form, file=file, is_given=True)
+        if earlier.is_given and not self._repeatable:
             parser.error(f"-o {form}: -o is given twice. Fix: pass it once, because a run writes one format")
-        namespace.output = Output(form, file=file, is_given=True)
+        if earlier.is_given and not (earlier.file or file):
+            fix = "Fix: write others to files: -o json=answer.json"
+            parser.error(f"-o {form}: several formats on standard output. {fix}")
+        if earlier.is_given:
+            first, second = (earlier, new) if file else (new, earlier._replace(others=()))
+            new = first._replace(others=(*earlier.others, second))
+        namespace.output = new
 
 
 TABLES: Final = ("text", "json", "markdown")
@@ -297,15 +304,27 @@ PAGES: Final = (*TABLES, "html")
 """Formats of a report that has a page."""
 
 
-def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("text", "json")) -> None:
-    """Add `-o FORMAT[=FILE]` by a parser's `add_argument`."""
-    help_text = f"{', '.join(formats)} (default: {formats[0]})"
-    add("-o", "--output", action=_Output, formats=formats, metavar="FORMAT[=FILE]", help=help_text)
+def add_output_option(
+    add: Callable[..., object], formats: Sequence[str] = ("text", "json"), *, repeatable: bool = False
+) -> None:
+    """Add `-o FORMAT[=FILE]` by a parser's `add_argument`. `repeatable`: the command writes several formats."""
+    help_text = f"{', '.join(formats)} (default: {formats[0]}{'; repeatable with files' if repeatable else ''})"
+    add(
+        "-o",
+        "--output",
+        action=_Output,
+        formats=formats,
+        repeatable=repeatable,
+        metavar="FORMAT[=FILE]",
+        help=help_text,
+    )
 
 
-def add_printing_options(add: Callable[..., object], formats: Sequence[str] = ("text", "json")) -> None:
+def add_printing_options(
+    add: Callable[..., object], formats: Sequence[str] = ("text", "json"), *, repeatable: bool = False
+) -> None:
     """Add `-o` and `--color` by a parser's `add_argument`."""
-    add_output_option(add, formats)
+    add_output_option(add, formats, repeatable=repeatable)
     add_color_option(add)
 
 
@@ -339,6 +358,8 @@ def check_several(options: argparse.Namespace, run: Run, parser: argparse.Argume
     """Exit if an option does not work with several clusters."""
     if run.output.form == "html":
         parser.error("-o html: takes one cluster. Fix: pass --cluster")
+    if run.output.others:
+        parser.error("-o: several clusters are written in one format. Fix: pass -o once")
     for name in ("baseline", "write_baseline", "shard", "timeline"):
         if getattr(options, name, None):
             parser.error(f"--{name.replace('_', '-')}: takes one cluster. Fix: pass --cluster")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import chdir
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +14,15 @@ from forewarn.policies.base.findings import LONGEST_PATH, cut, duration
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.comment import NoComment, post
 from forewarn.policies.cli.commands.many_clusters import clusters_of, name_of
-from forewarn.policies.cli.commands.parser import Output, Parser, add_config_option, any_duration, print_lines
+from forewarn.policies.cli.commands.parser import (
+    Output,
+    Parser,
+    Printed,
+    add_config_option,
+    any_duration,
+    cleaned,
+    in_every_format,
+)
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.cli.commands.simulated import add_until_option
 from forewarn.policies.cli.terminal import as_json, as_markdown, complain, print_notice
@@ -45,16 +52,20 @@ _CONDITIONS: Final = (*CONDITIONS, "change")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
+    """Run the command; returns 0, 1 if an object is rejected or a condition of --fail-on is met, 2 for wrong usage, or
+    3 without a result.
+    """
     parser = _parser()
     options = cluster_command.parsed(parser, arguments)
     output = options.output._replace(color=options.color, level=options.verbose)
     run = cluster_command.choose_cluster(options, parser, output, required=False)
     has_clusters = bool(run.cluster or run.several)
-    if output.form == "json" and options.disclose != Disclose.NAMES:
+    if "json" in output.forms and options.disclose != Disclose.NAMES:
         parser.error("--disclose goes with -o text and markdown, because -o json has all details")
-    if output.form == "sarif" and (has_clusters or options.comment or options.fail_on):
-        parser.error("-o sarif has the new findings of forewarn lint; it takes no clusters, --comment and --fail-on")
+    if "sarif" in output.forms and (has_clusters or options.comment or options.fail_on or output.others):
+        parser.error(
+            "-o sarif has the new findings of forewarn lint; it takes no clusters, --comment, --fail-on and other -o"
+        )
     release = release_of(options, parser) if has_clusters else None
     disclose = Disclose(options.disclose)
 
@@ -81,24 +92,27 @@ def _print(result: Diff, output: Output, disclose: Disclose, fail_on: Sequence[s
 
     answer = answer_of(result, disclose)
     document, several = answer.document, answer.clusters
-    comment = ""
-    if comments or output.form == "markdown":
-        comment = as_markdown(clusters.comment(document, answer.head, several))
-    if output.form == "json":
-        sys.stdout.write(as_json(result.to_dict()))
-    elif output.form == "markdown":
-        sys.stdout.write(comment)
-    else:
-        print_lines(output, lambda paint: clusters.text(document, answer.head, several, paint, output.level))
+
+    def printed(target: Output) -> Printed:
+        if target.form == "json":
+            return Printed([as_json(result.to_dict())])
+        if target.form == "markdown":
+            return Printed([as_markdown(clusters.comment(document, answer.head, several))])
+        lines = partial(clusters.text, document, answer.head, several, level=target.level)
+        return Printed(cleaned(target, lambda paint: lines(paint=paint)))
+
+    in_every_format(output, printed).print()
     if comments:
         try:
+            comment = as_markdown(clusters.comment(document, answer.head, several))
             address = post(comment, os.environ, is_needed=document.status is not AnswerStatus.OK)
         except NoComment as fault:
             return complain("diff", f"--comment: {fault}", FAILED)
         print_notice(f"comment: {address or 'none, because nothing needs attention'}")
     if any(cluster.reason or (cluster.answer and cluster.answer.answer.incomplete) for cluster in result.clusters):
         return FAILED
-    return cluster_command.status_of_conditions(conditions(result), fail_on)
+    status = cluster_command.status_of_conditions(conditions(result), fail_on)
+    return FOUND if document.status is AnswerStatus.REJECTED else status
 
 
 def _new_findings(request: DiffRequest) -> int:
@@ -157,7 +171,8 @@ def _parser() -> Parser:
         description="Compare two versions of manifests. Show which priorities, requests, replicas, quotas and PDBs "
         "change, and simulate the change on the clusters that it concerns. -o sarif writes the new findings of "
         "forewarn lint.",
-        epilog="Exit status: 0: compared. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
+        epilog="Exit status: 0: compared. 1: an object is rejected, or a condition of --fail-on is met. 2: wrong "
+        "usage. 3: no answer.",
         examples=(
             "diff",
             "diff main --clusters 'snapshots/*.json.gz' -o markdown",
@@ -193,7 +208,7 @@ def _parser() -> Parser:
     cluster_command.add_namespace_option(add)
     help_text = "exit with 1 if this counter is not 0, or with `change` if an object changes (repeatable)"
     add("--fail-on", action="append", choices=_CONDITIONS, default=[], metavar="COUNTER", help=help_text)
-    cluster_command.add_output_option(add, FORMATS)
+    cluster_command.add_output_option(add, FORMATS, repeatable=True)
     cluster_command.add_verbose_option(add)
     cluster_command.add_color_option(add)
     return parser

@@ -154,5 +154,5 @@ def _parser() -> argparse.ArgumentParser:
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
     cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES)
+    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
     return parser

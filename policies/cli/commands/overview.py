@@ -77,5 +77,5 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--most", type=integer_between(0, _MAX_NODES), default=10, metavar="N", help=help_text)
     cluster_command.add_since_option(add)
     cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES)
+    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
     return parser

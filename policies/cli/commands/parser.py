@@ -36,7 +36,8 @@ R = TypeVar("R", bound="Result")
 class Output(NamedTuple):
     """Where an answer goes. `file`: "" for standard output.
 
-    `is_given`: the command line names the format. `level`: 1 with -v, 2 with -vv.
+    `is_given`: the command line names the format. `level`: 1 with -v, 2 with -vv. `others`: further formats, each in a
+    file.
     """
 
     form: str
@@ -44,6 +45,12 @@ class Output(NamedTuple):
     file: str = ""
     is_given: bool = False
     level: int = 0
+    others: Sequence[Output] = ()
+
+    @property
+    def forms(self) -> list[str]:
+        """The formats in which the answer is written."""
+        return [self.form, *(other.form for other in self.others)]
 
     @contextmanager
     def redirected(self) -> Iterator[None]:
@@ -67,15 +74,25 @@ class Output(NamedTuple):
 class Printed(NamedTuple):
     """An answer in a format, in parts, and as JSON data: text, or the documents of the format.
 
-    `verdict`: its first line as text.
+    `verdict`: its first line as text. `others`: files and the answer in their formats.
     """
 
     parts: Iterable[str] = ()
     data: Callable[[], Any] = str
     verdict: Callable[[], str] = str
+    others: Sequence[tuple[str, Printed]] = ()
 
     def print(self) -> None:
+        """Print the answer, and write the files. Raises SourceError."""
+        for file, printed in self.others:
+            write_file(file, "".join(printed.parts).encode())
         sys.stdout.writelines(self.parts)
+
+
+def in_every_format(output: Output, printed: Callable[[Output], Printed]) -> Printed:
+    """Return the answer in the formats of a command line. `printed`: returns it in one of them."""
+    others = [(each.file, printed(each._replace(level=output.level))) for each in output.others]
+    return printed(output._replace(others=()))._replace(others=others)
 
 
 def print_lines(output: Output, lines: Lines) -> None:
@@ -107,6 +124,12 @@ def document_in(
     """An answer in the form of all answers. `result`: its JSON document. `page`: with more than the answer. `more`:
     lines of text after it.
     """
+    return in_every_format(output, lambda each: _document_in(each, result, document, page, more))
+
+
+def _document_in(
+    output: Output, result: Answered, document: AnswerDocument, page: Callable[[], Page] | None, more: Lines | None
+) -> Printed:
     from forewarn.policies.cli.render import answer
 
     if output.form == "json":

@@ -85,7 +85,7 @@ def argument_parser() -> argparse.ArgumentParser:
     help_text = "use N instead of the number of Pods in the manifest"
     add("--replicas", type=integer_between(0, _MAX_REPLICAS), metavar="N", help=help_text)
     cluster_command.add_namespace_option(add)
-    cluster_command.add_output_option(add, cluster_command.PAGES)
+    cluster_command.add_output_option(add, cluster_command.PAGES, repeatable=True)
     cluster_command.add_verbose_option(add)
     add_fail_on(add)
     autoscaling.add_autoscaling_options(add)

@@ -84,5 +84,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help=help_text)
     cluster_command.add_namespace_option(add)
     cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES)
+    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
     return parser

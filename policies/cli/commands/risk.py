@@ -103,5 +103,5 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--fail-on", choices=("loss", "lasting-loss"), help=help_text)
     cluster_command.add_since_option(add)
     cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES)
+    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
     return parser

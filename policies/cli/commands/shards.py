@@ -88,8 +88,8 @@ def shard_given(text: str | None, output: Output, parser: argparse.ArgumentParse
         shard = shard_of(text, os.environ)
     except ValueError as fault:
         parser.error(str(fault))
-    if shard is not None and output.is_given and output.form != "json":
-        parser.error(f"-o {output.form}: a part is written as json, which `forewarn whatif merge` reads")
+    if shard is not None and output.is_given and output.forms != ["json"]:
+        parser.error(f"-o {' -o '.join(output.forms)}: a part is written as json, which `forewarn whatif merge` reads")
     return shard
 
 

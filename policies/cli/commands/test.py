@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.autoscaling import reject_node_templates
-from forewarn.policies.cli.commands.parser import Output, Parser, add_config_option, document_in, integer_between
+from forewarn.policies.cli.commands.parser import (
+    Output,
+    Parser,
+    Printed,
+    add_config_option,
+    document_in,
+    in_every_format,
+    integer_between,
+)
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
 from forewarn.policies.cli.commands.simulated import add_until_option, loaded_for
@@ -84,10 +92,12 @@ def write_results(result: Expectations, output: Output) -> None:
     """Print the results."""
     from forewarn.policies.cli.render.junit import junit
 
-    if output.form == "junit":
-        sys.stdout.write(junit(result.expectations, "forewarn test") + "\n")
-    else:
-        document_in(output, result, result.document).print()
+    def printed(output: Output) -> Printed:
+        if output.form == "junit":
+            return Printed([junit(result.expectations, "forewarn test") + "\n"])
+        return document_in(output, result, result.document)
+
+    in_every_format(output, printed).print()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,5 +120,5 @@ def _parser() -> argparse.ArgumentParser:
     cluster_command.add_namespace_option(add)
     add_shard_option(add)
     cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, FORMATS)
+    cluster_command.add_printing_options(add, FORMATS, repeatable=True)
     return parser

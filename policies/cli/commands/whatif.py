@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     options, run = cluster_command.options_with_cluster(argument_parser(), arguments)
     parser = options.own
     check_request(options, parser)
-    _check(options, run.output.form, parser)
+    _check(options, run.output.forms, parser)
     release = release_of(options, parser)
     settings_of = autoscaling.autoscaling_of(options, parser)
     if getattr(options, "each", None):
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         cache = simulated.loaded_for(run, options.config, release)
         cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
         settings = settings_of(cache, run.cluster)
-        drawn = run.output.form == "html"
+        drawn = "html" in run.output.forms
         with counting("simulating", run.errors, simulated.STEPS) as show:
             result = whatif(
                 cluster, request, until=options.until, autoscaling=settings, nodes_over_time=drawn, progress=show
@@ -81,14 +81,14 @@ def main(arguments: Sequence[str]) -> int:
     return answered_each(Evaluation("whatif", evaluate, modules=modules), run)
 
 
-def _check(options: argparse.Namespace, form: str, parser: argparse.ArgumentParser) -> None:
+def _check(options: argparse.Namespace, forms: Sequence[str], parser: argparse.ArgumentParser) -> None:
     """Exit if options cannot be combined."""
     sweep = bool(getattr(options, "each", None))
     if not sweep and getattr(options, "shard", None):
         parser.error("--shard goes with --each. Fix: pass --each node or --each zone")
-    if sweep and (form not in cluster_command.PAGES or options.timeline):
-        parser.error("--each goes with -o text, json, markdown and html, without --timeline")
-    if options.timeline and form not in ("text", "json"):
+    if sweep and options.timeline:
+        parser.error("--each goes without --timeline")
+    if options.timeline and not {"text", "json"}.issuperset(forms):
         parser.error("--timeline goes with -o text and json; the html page has a slider for it")
 
 
@@ -119,7 +119,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add_release_options(add)
     simulated.add_until_option(add)
     cluster_command.add_namespace_option(add)
-    cluster_command.add_output_option(add, FORMATS)
+    cluster_command.add_output_option(add, FORMATS, repeatable=True)
     cluster_command.add_verbose_option(add)
     add("--timeline", action="store_true", help="also show all events in order")
     add_fail_on(add)

@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--audit-log", type=existing, action="append", default=[], metavar="FILE", help=help_text)
     help_text = "earlier snapshot of the cluster, for Pods that no longer exist, and how to prevent preemptions"
     add("--before", type=existing, metavar="FILE", help=help_text)
-    cluster_command.add_output_option(add, cluster_command.PAGES)
+    cluster_command.add_output_option(add, cluster_command.PAGES, repeatable=True)
     help_text = "also show the original messages of conditions and Events"
     add("-v", "--verbose", action="count", default=0, help=help_text)
     states = "pending, preempted, terminating, running, not-ready, ended, gone"

@@ -6,7 +6,7 @@ Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckReq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -534,7 +534,7 @@ _CHECKING: Final = 50
 class RemainingQuota:
     """The ResourceQuotas of namespaces while a simulation creates and deletes Pods.
 
-    `quotas_of`: the initial quotas of a namespace, by name; called once for each namespace. A Pod counts until its
+    `quotas_of`: returns the initial quotas of a namespace, by name. A Pod counts until its
     deletion: upstream `QuotaV1Pod` counts a terminating Pod until its grace period ends.
     """
 
@@ -545,6 +545,15 @@ class RemainingQuota:
 
     def limits(self, namespace: str) -> bool:
         return bool(self._of(namespace))
+
+    def changes(self) -> Iterator[tuple[ResourceQuota, ResourceQuota]]:
+        """Yield the quotas whose usage or limits differ from the initial ones: initially and now."""
+        for namespace, quotas in self.now.items():
+            initial = {quota.name: quota for quota in self._quotas_of(namespace)}
+            for quota in quotas:
+                before = initial.get(quota.name, quota)
+                if (before.used, before.hard) != (quota.used, quota.hard):
+                    yield before, quota
 
     def rejection(self, namespace: str, pod: ApiObject) -> str:
         """Add a Pod to the used amounts and return ""; add nothing, and return upstream's message, if a quota rejects

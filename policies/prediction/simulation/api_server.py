@@ -124,6 +124,10 @@ class Quotas:
         """See `RemainingQuota.now`."""
         return self._remaining_quota.now
 
+    def changes(self) -> Iterator[tuple[ResourceQuota, ResourceQuota]]:
+        """See `RemainingQuota.changes`."""
+        return self._remaining_quota.changes()
+
     def put(self, quota: ResourceQuota, pods: Iterable[PodState]) -> None:
         """Add or change a quota, with the usage by `pods`, the Pods of its namespace."""
         counted = []

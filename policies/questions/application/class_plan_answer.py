@@ -16,6 +16,7 @@ from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in, rejecting
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.prediction.simulation.summary import unsettled
+from forewarn.policies.questions.application.quota_tables import quota_tables
 from forewarn.policies.questions.whatif.answer import pairs
 from forewarn.policies.questions.whatif.effects import consequences, effects_of, joined
 
@@ -149,6 +150,7 @@ def _tables(plan: Plan) -> Iterator[Table]:
             before, after = (str(pods.priority) if pods else "rejected" for pods in (each.before, each.after))
             priorities.append([each.workload, before, after, sum(each.running.values())])
         yield Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "RUNNING PODS"), priorities, detail=1)
+    yield from quota_tables(plan.answer.after.simulation)
     preempted: list[list[str | int]] = [
         [number, by, by_value, victim, value, len(found)]
         for number, step in enumerate(plan.steps, 1)

@@ -20,9 +20,10 @@ from forewarn.policies.base.documents.answer import (
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
-from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
+from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota, rejecting
 from forewarn.policies.kubernetes.objects.pod import wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
+from forewarn.policies.kubernetes.quantity import ZERO, in_units
 from forewarn.policies.kubernetes.scheduling.reasons import in_short, joined
 from forewarn.policies.kubernetes.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.linting.rules.support.predictions import (
@@ -56,6 +57,8 @@ from forewarn.policies.questions.application.kueue import (
 )
 from forewarn.policies.questions.application.places import why_rejected
 from forewarn.policies.questions.whatif.effects import Kind
+from forewarn.policies.questions.whatif.node_bands import zone_of
+from forewarn.policies.questions.whatif.node_groups import pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -257,10 +260,22 @@ def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
     if (effects.pending or _missing(result) or result.faults) and rejected:
         by = rejecting([(_namespace(each), each.rejection) for each in rejected])
         yield f"{by} rejects {plural(result.outcomes['rejected'], 'new Pod')}"
+    yield from dict.fromkeys(text for each in rejected for text in _usage(each, result.cluster))
     namespaces = {_namespace(placement) for placement in rejected}
     for name, usage in exceeded_quotas(result.cluster).items() if rejected else ():
         if name.partition("/")[0] in namespaces:
             yield f"quota {name} is exceeded already ({usage})"
+
+
+def _usage(placement: Placement, cluster: ClusterSnapshot) -> Iterator[str]:
+    """Yield the usage of the quota that rejects new Pods: now, and with those that it admits."""
+    message, namespace = placement.rejection, _namespace(placement)
+    if isinstance(message, ExceededQuota):
+        for quota in cluster.quotas_of(namespace):
+            for name, amount in message.amounts.items() if quota.name == message.quota else ():
+                if (used := quota.used.get(name, ZERO)) < amount.limited:
+                    amounts = f"{in_units(used)} → {in_units(amount.used)} of {in_units(amount.limited)}"
+                    yield f"quota {namespace}/{quota.name}: {name} {amounts}; each Pod {in_units(amount.requested)}"
 
 
 def _may_be_simulated(prediction: Prediction) -> bool:
@@ -433,6 +448,7 @@ def _tables(result: PredictResult) -> Iterator[Table]:
         yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
     if result.autoscalers:
         yield from autoscaler_tables.tables_of(result.autoscalers)
+    yield from _nodes_of_new_pods(result)
     yield from _pods(result)
 
 
@@ -518,6 +534,19 @@ def nodes_why_not(prediction: Prediction, detail: int = 0) -> Iterator[Table]:
     rows.sort(key=lambda row: -int(row[0]))
     if rows:
         yield Table(("NODES", "WHY NOT"), rows, detail=detail)
+
+
+def _nodes_of_new_pods(result: PredictResult) -> Iterator[Table]:
+    """Yield the nodes on which many new Pods run, most Pods first; those of DaemonSets by pool and zone."""
+    nodes = {node.name: node for node in result.cluster.objects.nodes.values()}
+    running = [each for each in result.predicted.alone if each.outcome in RUNNING and each.node in nodes]
+    places = Tally[tuple[str, str, str]]()
+    for each in running:
+        name = "(each)" if each.pod.spec.node_affinity.only_node else each.node
+        places[name, pool_of(nodes[each.node]), zone_of(nodes[each.node])] += 1
+    rows: Rows = [[*place, pods] for place, pods in places.most_common()]
+    if len(result.predicted.alone) > MAX_ROWS and rows:
+        yield Table(("NEW PODS RUN ON NODE", "POOL", "ZONE", "PODS"), rows, detail=1)
 
 
 def _pods(result: PredictResult) -> Iterator[Table]:

@@ -22,15 +22,19 @@ from forewarn.policies.base.documents.answer import (
     counters_of,
 )
 from forewarn.policies.base.findings import duration, grouped, listed, plural
+from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.kubernetes.quantity import cores, gibibytes
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.prediction.simulation.summary import unsettled
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
+from forewarn.policies.questions.application.quota_tables import quota_tables
 from forewarn.policies.questions.whatif.answer import pairs
 from forewarn.policies.questions.whatif.effects import (
     Kind,
     consequences,
+    creates_pods,
+    desired,
     effects_of,
     effects_without,
     helped_by_added_nodes,
@@ -237,6 +241,9 @@ def _own_counters(answer: Answer) -> Iterator[Counter]:
         yield Counter("Pods evicted", evictions)
     if pdbs := _blocking(answer):
         yield Counter("PDBs blocking", len(pdbs))
+    if scaled := _scaled(answer):
+        objects = {ref_of(arrival.object, "") for arrival in answer.after.simulation.world.arrivals}
+        yield Counter("fully scaled", sum(each.after >= wanted for each, wanted in scaled), len(objects))
     if answer.after.new_nodes is not None:
         yield Counter("run only with new nodes", helped_by_added_nodes(answer))
     elif started := sum(each.started for each in own_workloads(answer)):
@@ -351,7 +358,7 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
         return why_rejected(result.faults)
     if effects.blocked and not answer.after.upgrade and answer.after.not_drained:
         return _why_blocked(answer)
-    if effects.lost:
+    if effects.lost and (effects.lost >= effects.pending or not creates_pods(answer)):
         causes = [_cause(*each) for each in reasons_of_loss(answer).items()]
         return _explained("lost", effects.lost, "REPLICA IS LOST", "REPLICAS ARE LOST", causes)
     if effects.pending:
@@ -457,7 +464,11 @@ def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
         yield _priorities(ranked)
     if answer.after.not_drained and answer.after.upgrade is None:
         yield _not_drained(answer)
+    yield from _scaled_tables(answer)
     yield from of_workloads(answer)
+    is_limited = creates_pods(answer) and any(answer.over_quota.values())
+    is_moved = result.class_change is not None or bool(_ranked(result))
+    yield from quota_tables(answer.after.simulation, detail=0 if is_limited or is_moved else 1)
     yield from _details(answer)
     if answer.after.preempted:
         yield _pairs(answer.after.preempted)
@@ -491,6 +502,36 @@ def _of_runs(outcomes: Sequence[Ending]) -> Table:
     return Table(("RUNS", "PREEMPTED", "PENDING", "REJECTED", "PDBS VIOLATED"), cells)
 
 
+def _scaled(answer: Answer) -> list[tuple[WorkloadCount, int]]:
+    """Return the workloads that the change scales up, with their replicas, the highest priority first; [] for only
+    one.
+    """
+    summary = answer.after.summary
+    found: list[tuple[WorkloadCount, int]] = []
+    scaled = {arrival.op for arrival in answer.after.simulation.world.arrivals} == {"scale"}
+    for each in own_workloads(answer) if scaled else ():
+        is_new = each.workload in summary.new_workloads or answer.over_quota[each.workload]
+        if is_new and (wanted := desired(each, answer)) > each.before:
+            found.append((each, wanted))
+    found.sort(key=lambda item: (-item[0].priority, item[0].after - item[1], item[0].workload))
+    return found if len(found) > 1 else []
+
+
+def _scaled_tables(answer: Answer) -> Iterator[Table]:
+    """Yield the workloads that do not reach the replicas to which they are scaled; with -v, those that do."""
+    heads = ("WORKLOAD", "CLASS", "VALUE", "BEFORE", "AFTER", "WANTED")
+    reached: list[list[str | int]] = []
+    others: list[list[str | int]] = []
+    for each, wanted in _scaled(answer):
+        row: list[str | int] = [each.workload, each.priority_class or NO_CLASS, each.priority]
+        row += [each.before, each.after, wanted]
+        (others if each.after < wanted else reached).append(row)
+    if others:
+        yield Table(heads, others, title="SCALED ONLY IN PART", zeros=True)
+    if reached:
+        yield Table(heads, reached, title="SCALED", detail=1)
+
+
 def _not_drained(answer: Answer) -> Table:
     """The nodes that are not drained, with the Pods that are left and the PDBs that block their eviction."""
     cells: list[list[str | int]] = []
@@ -513,12 +554,12 @@ def _details(answer: Answer) -> Iterator[Table]:
             duration(each.seconds),
             each.times,
             each.most,
-            duration(each.total),
+            duration(each.longest),
         ]
         for each in answer.outages
     ]
     if outages:
-        heads = ("DOWN", "REPLICAS", "DOWN FOR LONG", "AFTER", "FOR", "TIMES", "AT WORST", "ANY DOWN FOR")
+        heads = ("DOWN", "REPLICAS", "DOWN FOR LONG", "AFTER", "FOR", "TIMES", "AT WORST", "LONGEST")
         yield Table(heads, outages, detail=1)
     if answer.after.pdbs:
         pdbs: list[list[str | int]] = [[name, *counts] for name, counts in sorted(answer.after.pdbs.items())]
@@ -617,12 +658,12 @@ def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
 
 
 def _down(outage: Interruption | None) -> str:
-    """Return how many replicas are down for how long, and for how long at least one is, if this is longer."""
+    """Return how many replicas are down for how long, and the longest time in which at least one is, if it differs."""
     if outage is None:
         return ""
-    times = f" {outage.times} times," if outage.times > 1 else ""
-    longer = f", 1 or more for {duration(outage.total)}" if outage.total > outage.seconds else ""
-    return f"{outage.down} of {outage.replicas} down{times} for {duration(outage.seconds)}{longer}"
+    times = f"{outage.times} times, {duration(outage.seconds)} in all" if outage.times > 1 else ""
+    longest = f", longest {duration(outage.longest)}" if outage.longest != outage.seconds else ""
+    return f"{outage.down} of {outage.replicas} down {times or f'for {duration(outage.seconds)}'}{longest}"
 
 
 def _class_table(
@@ -712,11 +753,10 @@ def _of_class_change(change: ClassChange) -> Iterator[Table]:
         yield _priorities(change.changed)
     if change.totals and not all(each.after is None for each in change.changed):
         cells: list[list[str | int]] = [
-            [each.class_ or NO_CLASS, each.before, each.during_rollout, each.after, len(each.changed)]
-            for each in change.totals
+            [each.class_ or NO_CLASS, each.before, each.during_rollout, each.after] for each in change.totals
         ]
-        heads = ("MAY PREEMPT BEFORE", "MAY PREEMPT DURING ROLLOUT", "MAY PREEMPT AFTER")
-        yield Table(("PODS OF CLASS", *heads, "OF WORKLOADS"), cells)
+        title = "RUNNING PODS THAT A NEW POD OF A CLASS MAY PREEMPT"
+        yield Table(("NEW POD OF", "BEFORE", "DURING ROLLOUT", "AFTER"), cells, title=title, zeros=True)
 
 
 def _more(result: Simulated) -> str:

@@ -105,19 +105,12 @@ class MayPreempt(NamedTuple):
 
 
 class PreemptionTotal(NamedTuple):
-    """The number of running Pods of all workloads that a new Pod of a PriorityClass may preempt. `changed`: the
-    workloads for which a number changes, most Pods first.
-    """
+    """The number of running Pods of all workloads that a new Pod of a PriorityClass may preempt."""
 
     class_: str
     before: int
     during_rollout: int
     after: int
-    changed: Hidden[list[str]]
-
-    @in_json
-    def workloads(self) -> int:
-        return len(self.changed)
 
 
 class ClassChange(NamedTuple):
@@ -226,7 +219,7 @@ def effect_of(
     rows = list(ranked(before, after, templates))
     cells = list(_cells(before, after, rows))
     differing = sorted(filter(_differs, cells), key=lambda c: (-max(c[2:]), c.class_, c.workload))
-    return ClassChange(old, new, next(defaults, ""), rows, differing, [*_totals(cells)], templates)
+    return ClassChange(old, new, next(defaults, ""), rows, differing, _totals(cells), templates)
 
 
 def with_class(workload: ApiObject, name: str) -> ApiObject:
@@ -357,19 +350,15 @@ def _differs(cell: MayPreempt) -> bool:
     return not cell.before == cell.during_rollout == cell.after
 
 
-def _totals(cells: Iterable[MayPreempt]) -> Iterator[PreemptionTotal]:
-    """Yield the sums of the classes for which a number changes, most Pods first."""
+def _totals(cells: Iterable[MayPreempt]) -> list[PreemptionTotal]:
+    """Return the sums of the classes for which a number changes, most Pods first."""
     by_class = grouped((cell.class_, cell) for cell in cells)
-    totals = [PreemptionTotal(name, *_sums(of_class), _changing(of_class)) for name, of_class in by_class.items()]
-    yield from sorted((total for total in totals if total.changed), key=lambda t: (-max(t[1:4]), t.class_))
+    totals = [PreemptionTotal(name, *_sums(each)) for name, each in by_class.items() if any(map(_differs, each))]
+    return sorted(totals, key=lambda total: (-max(total[1:]), total.class_))
 
 
 def _sums(cells: Sequence[MayPreempt]) -> tuple[int, int, int]:
     return sum(c.before for c in cells), sum(c.during_rollout for c in cells), sum(c.after for c in cells)
-
-
-def _changing(cells: Iterable[MayPreempt]) -> list[str]:
-    return [cell.workload for cell in sorted(cells, key=lambda c: -max(c[2:])) if _differs(cell)]
 
 
 def _below(running: Mapping[int, int], level: int | None) -> int:

@@ -37,7 +37,7 @@ def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
         pending=sum(each.more_pending for each in own),
         lost=sum(each.lost for each in own),
         down=len(answer.outages),
-        down_seconds=max((each.total for each in answer.outages), default=0),
+        down_seconds=max((each.longest for each in answer.outages), default=0),
         rejected=answer.over_quota.total() + rejected_objects,
         jobs_failed=sum(len(each.failures) for each in own),
         pdbs_violated=len(forced.union(after.summary.violated_pdbs)),

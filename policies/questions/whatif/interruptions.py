@@ -46,8 +46,8 @@ class Interruption(NamedTuple):
     `workload`: display name. `replicas`: running Pods without an interruption. `down`: so many fewer run, at least:
     all, if no Pod runs at such a time, otherwise the number whose product with `seconds` is the largest. `since`,
     `until`: when the first of these times begins, and the last one ends. `seconds`: how long these times are in all.
-    `times`: number of these times. `longest`: seconds of the longest of these times. `most`: how many replicas are down
-    at any time. `total`: seconds in all in which one or more replicas are down.
+    `times`: number of these times. `most`: how many replicas are down at any time. `longest`: seconds of the longest
+    time in which one or more replicas are down without a break.
     """
 
     workload: str
@@ -58,9 +58,8 @@ class Interruption(NamedTuple):
     until: int
     seconds: int
     times: int
-    longest: int
     most: int
-    total: int
+    longest: int
     quota: Hidden[str] = ""
     """A ResourceQuota that delayed Pods of the workload, such as `quota shop/q`; "" if none did."""
     priority_class: Hidden[str] = ""
@@ -227,9 +226,8 @@ def _worst(workload: str, priority: int, times: Mapping[_Level, list[_Time]]) ->
     if not reported:
         return None
     worst = max(reported, key=lambda each: (each.down == each.replicas, each.down * total[each]))
-    found, longest = times[worst], max(one.seconds for one in times[worst])
-    span = found[0].since, found[-1].until, total[worst], len(found), longest
-    in_all = Counter[int]()
-    for level, seconds in total.items():
-        in_all[level.down] += seconds
-    return Interruption(workload, priority, *worst, *span, max(in_all), max(in_all.values()))
+    found = times[worst]
+    span = found[0].since, found[-1].until, total[worst], len(found)
+    most = max(level.down for level in times)
+    longest = max(one.seconds for each in times.values() for one in each)
+    return Interruption(workload, priority, *worst, *span, most, longest)

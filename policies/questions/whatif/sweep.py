@@ -23,6 +23,7 @@ from forewarn.policies.base.findings import cut, described, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Result
 from forewarn.policies.questions.whatif import EVERY
 from forewarn.policies.questions.whatif.answer import rank_of_loss
+from forewarn.policies.questions.whatif.comparison import MAX_REPEATED
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.interruptions import Interruption  # noqa: TC001  (`from_dict` reads the types)
 
@@ -210,7 +211,7 @@ def _document_of(sweep: Sweep) -> AnswerDocument:
         counters=effects,
         shown=counters_of(effects, victims=None, preempted=Counter("preempted", effects.preempted, more=of_worst)),
         counters_with_new_nodes=worst.counters_with_new_nodes if worst else None,
-        warnings=[*_warnings(sweep)],
+        warnings=[*_warnings(sweep, worst)],
         tables=[_table(sweep, harmful)] if harmful else [],
         priority=worst.priority if worst else None,
         more=f"forewarn whatif lose {worst.case} | -v every case that does harm" if worst else "",
@@ -246,7 +247,7 @@ def _clause(sweep: Sweep, harmful: Sequence[Row]) -> str:
     return f"{len(harmful):,} {'does' if len(harmful) == 1 else 'do'} harm; worst {harmful[0].case}: {worst}"
 
 
-def _warnings(sweep: Sweep) -> Iterator[str]:
+def _warnings(sweep: Sweep, worst: Row | None) -> Iterator[str]:
     if (alone := sweep.without_change) is not None:
         yield f"without any loss: {joined([*consequences(alone.counters)][:2]) or NO_EFFECT}"
     if by_quota := sum(row.counters.lost == row.counters.rejected > 0 for row in sweep.cases):
@@ -255,6 +256,9 @@ def _warnings(sweep: Sweep) -> Iterator[str]:
         unsettled = [row.name for row in sweep.cases if not row.steady]
         yield f"no steady state within the simulated time: {plural(len(unsettled), sweep.sweep)}"
     yield from sweep.notes
+    if worst and worst.counters.pending and sweep.running <= MAX_REPEATED:
+        most = f"`forewarn whatif lose {worst.case}` shows the most frequent of several runs"
+        yield f"a row is one run: if chance decides between Pods, {most}, which may differ"
 
 
 def _table(sweep: Sweep, rows: Sequence[Row]) -> Table:

@@ -98,7 +98,7 @@ class Tally:
             pending=(+more).total(),
             lost=lost.total(),
             down=len(outages),
-            down_seconds=max((each.total for each in outages), default=0),
+            down_seconds=max((each.longest for each in outages), default=0),
             jobs_failed=sum(map(len, failures_in(simulation, self._failed).values())),
             pdbs_violated=len(simulation.scheduler.violated_pdbs.counts),
             pdbs_short=len(pdbs_below_desired(simulation).keys() - self._pdbs),

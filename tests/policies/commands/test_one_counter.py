@@ -117,13 +117,15 @@ def document_of(*words: str | Path) -> Any:
 
 def forms(words: list[str], path: Path) -> dict[str, dict[str, int]]:
     """Return form of the answer -> its counters."""
-    document = document_of(*words)
+    files = {form: path / f"answer.{form}" for form in ("json", "markdown", "html")}
+    done = forewarn(*words, "-o", "text", *(word for form in files for word in ("-o", f"{form}={files[form]}")))
+    assert done.stdout, (words, done.stderr)
+    document, texts = json.loads(files["json"].read_text()), {form: each.read_text() for form, each in files.items()}
     own = {name: document["counters"][key_of(name)] for name in Effects._fields} if document.get("counters") else {}
     own = own or dict.fromkeys(Effects._fields, 0)
-    texts = {form: forewarn(*words, "-o", form).stdout for form in ("text", "markdown", "html")}
     found = {
         "json": own,
-        "text": in_text(texts["text"]),
+        "text": in_text(done.stdout),
         "markdown": shown(texts["markdown"].split("\n\n")[1]),
         "html": in_html(texts["html"]),
     }

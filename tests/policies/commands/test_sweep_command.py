@@ -591,7 +591,7 @@ def test_every_field_of_a_row_is_read_again() -> None:
         -7,
         {"team/f": 4},
         2,
-        [Interruption("team/c", 100, 1, 2, 0, 60, 60, 1, 60, 1, 60)],
+        [Interruption("team/c", 100, 1, 2, 0, 60, 60, 1, 1, 60)],
         ["team/d"],
         ["team/e"],
         True,

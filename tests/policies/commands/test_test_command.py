@@ -180,6 +180,14 @@ def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[s
     assert (told["cases"], told["case"]) == (1, "zone a lost (2 of 4 nodes)")
 
 
+def test_the_number_of_violations_stands_beside_the_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    expectation = {"name": "it", "when": {"drain": {"zone": "any"}}, "expect": {"run": {}, "noPending": {}}}
+    (tmp_path / "given.yaml").write_text(json.dumps([expectation]))
+    main(["test", str(tmp_path / "given.yaml"), *CLUSTER])
+    lines = capsys.readouterr().out.splitlines()
+    assert "1 more: -v" in " ".join(lines[lines.index("WHY 2 VIOLATIONS") :])
+
+
 @pytest.mark.parametrize(
     ("expect", "unanswered"),
     [

@@ -557,6 +557,27 @@ def test_pods_that_a_quota_rejects_are_counted_in_every_form(
     assert "rejected 2" in run(capsys, *scaled, "-o", "markdown")[1]
     answer = json.loads(run(capsys, *scaled, "-o", "json")[1])
     assert (answer["rejectedByQuota"], answer["counters"]["rejected"]) == ({"shop/web": 2}, 2)
+    rows = [line.split() for line in run(capsys, *scaled)[1].splitlines()]
+    assert rows[rows.index(["QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"]) + 1] == ["shop/few", "pods", "4", "5", "5"]
+
+
+def test_a_class_change_moves_pods_between_quotas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A quota with the scope PriorityClass counts the Pods after the restart, another one no longer does."""
+    quotas = []
+    for name, used in (("gold", "4"), ("best", "0")):
+        only = {"scopeName": "PriorityClass", "operator": "In", "values": [name]}
+        made = Made("v1", "ResourceQuota", name, "shop")
+        made.spec(hard={"pods": "9"}, scopeSelector={"matchExpressions": [only]})
+        quotas.append(made.status(hard={"pods": "9"}, used={"pods": used}).obj)
+    (tmp_path / "quotas.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": quotas}))
+    given = ("--cluster", SHOWN, "--cluster", str(tmp_path / "quotas.json"))
+    out = run(capsys, "class", "best", "--value", "100001", "--workloads", "shop/web", *given)[1]
+    rows = [line.split() for line in out.splitlines()]
+    start = rows.index(["QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"])
+    assert rows[start + 1 : start + 3] == [
+        ["shop/best", "pods", "0", "4", "9"],
+        ["shop/platform", "pods", "4", "0", "9"],
+    ]
 
 
 def test_the_reasons_of_lost_replicas_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

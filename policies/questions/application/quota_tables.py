@@ -1,0 +1,28 @@
+"""The table of the ResourceQuotas whose usage a simulation changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forewarn.policies.base.documents.answer import Table
+from forewarn.policies.kubernetes.quantity import ZERO, in_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.prediction.simulation.simulation import Simulation
+
+
+def quota_tables(simulation: Simulation, detail: int = 0) -> Iterator[Table]:
+    """Yield a row for each resource whose usage at the end differs from that at the start, the fullest quota first."""
+    rows: list[tuple[float, list[str | int]]] = []
+    for before, after in simulation.api.quotas.changes() if simulation.api.quotas is not None else ():
+        for resource, limit in sorted(after.hard.items()):
+            used = [quota.used.get(resource, ZERO) for quota in (before, after)]
+            if used[0] != used[1]:
+                share = used[1].nano / limit.nano if limit.nano else 2.0
+                texts = [in_units(amount) for amount in (*used, limit)]
+                rows.append((share, [f"{after.namespace}/{after.name}", resource, *texts]))
+    rows.sort(key=lambda row: -row[0])
+    if rows:
+        yield Table(("QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"), [cells for _, cells in rows], detail=detail)
