@@ -9,7 +9,6 @@ The last row is a profile with a filter that has no columns: every plugin is run
 import argparse
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -63,7 +62,7 @@ def cluster(nodes: int, args: dict[str, Any], plugins: dict[str, Any]) -> Cluste
     profile = {"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": given}
     known = {**IN_TREE, "Passes": Passes}
     cache = Cache(
-        semantics=replace(DEFAULT, scheduler=scheduler_configuration({**HEADER, "profiles": [profile]}, DEFAULT, known))
+        semantics=DEFAULT._replace(scheduler=scheduler_configuration({**HEADER, "profiles": [profile]}, DEFAULT, known))
     )
     for number in range(nodes):
         cache.add(make_node(f"n{number}").labels(disk="ssd" if number % 3 else "hdd").obj)

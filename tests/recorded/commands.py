@@ -6,7 +6,6 @@ omits these commands.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -218,7 +217,7 @@ def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:
 
     if case.get("config") is None:
         return semantics
-    return replace(semantics, scheduler=scheduler_configuration(case["config"], semantics))
+    return semantics._replace(scheduler=scheduler_configuration(case["config"], semantics))
 
 
 def _typed(obj: Any, key: str) -> ApiObject:

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from forewarn.policies.base.light import NamedTuple
+
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_NONE: Final[Mapping[str, Any]] = {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Profile:
+class Profile(NamedTuple):
     """One scheduler profile.
 
     `points`: extension point, in upstream's spelling (`preFilter`) -> names of its plugins in order; points without
@@ -25,10 +26,20 @@ class Profile:
 
     scheduler_name: str
     points: Mapping[str, tuple[str, ...]]
-    weights: Mapping[str, int] = field(default_factory=dict)
-    args: Mapping[str, Any] = field(default_factory=dict)
-    plugins: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, int] = _NONE
+    args: Mapping[str, Any] = _NONE
+    plugins: Mapping[str, Any] = _NONE
     percentage_of_nodes_to_score: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Report whether this is the same profile."""
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def at(self, point: str) -> tuple[str, ...]:
         """Return the plugins of an extension point, in the order in which they run."""
@@ -40,8 +51,7 @@ class Profile:
         return tuple(dict.fromkeys(name for names in self.points.values() for name in names))
 
 
-@dataclass(frozen=True, slots=True)
-class Extender:
+class Extender(NamedTuple):
     """An HTTP extender of kube-scheduler. An empty verb means that kube-scheduler does not call this endpoint.
 
     `managed_resources`: the extender handles only Pods that request one of these; empty: all Pods.
@@ -58,8 +68,7 @@ class Extender:
     ignored_resources: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SchedulerConfiguration:
+class SchedulerConfiguration(NamedTuple):
     """A scheduler's configuration: profiles by `schedulerName`, extenders and limits.
 
     `source`: the file or preset. `percentage_of_nodes_to_score` 0: depends on the number of nodes. Back-off in seconds.
@@ -71,6 +80,16 @@ class SchedulerConfiguration:
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
     source: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        """Report whether this is the same configuration."""
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def profile(self, scheduler_name: str) -> Profile | None:
         """Return the profile for Pods with this `spec.schedulerName`; None if another scheduler schedules them."""

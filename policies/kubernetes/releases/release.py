@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -174,7 +173,7 @@ class Release(NamedTuple):
         of_release = self._of_release(reported_minor, kubelet_minor)
         if self.scheduler is None or of_release.unknown:
             return of_release
-        return replace(of_release, scheduler=self.scheduler(of_release))
+        return of_release._replace(scheduler=self.scheduler(of_release))
 
     def _of_release(self, reported_minor: int | None, kubelet_minor: int | None) -> Semantics:
         minor = self.minor or reported_minor
@@ -184,7 +183,7 @@ class Release(NamedTuple):
         expected = kubelet_minor or NEWEST
         for minor in sorted(KNOWN_MINORS, key=lambda minor: (abs(minor - expected), -minor)):
             try:
-                return replace(semantics_of(minor, self.gates), assumed=True)
+                return semantics_of(minor, self.gates)._replace(assumed=True)
             except BadGates as error:
                 fault = error if minor == NEWEST else fault
         raise fault

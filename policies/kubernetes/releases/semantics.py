@@ -7,9 +7,9 @@ gives each check with its first minor version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Final, Self, overload
 
+from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.kubernetes.releases.gates import MODELLED, default
 from forewarn.policies.kubernetes.releases.minors import (
     KNOWN_MINORS,
@@ -45,8 +45,15 @@ class _Property:
         return self._since <= owner.minor <= self._until and (not self._gate or owner.enabled(self._gate))
 
 
-@dataclass(frozen=True, slots=True)
-class Semantics:
+class _Fields(NamedTuple):
+    minor: int = RECORDED_MINOR
+    gates: tuple[tuple[str, bool], ...] = ()
+    scheduler: SchedulerConfiguration | None = None
+    fault: str = ""
+    assumed: bool = False
+
+
+class Semantics(_Fields):
     """One release with feature gates.
 
     `minor`: minor of Kubernetes 1. `gates`: the gates that were set, as (name, state). `scheduler`: the scheduler's
@@ -55,14 +62,20 @@ class Semantics:
     snapshot.
     """
 
-    minor: int = RECORDED_MINOR
-    gates: tuple[tuple[str, bool], ...] = ()
-    scheduler: SchedulerConfiguration | None = None
-    fault: str = ""
-    assumed: bool = field(default=False, compare=False)
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Report whether both describe the same release; `assumed` does not count."""
+        return self is other or (isinstance(other, Semantics) and self[:-1] == other[:-1])
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])
 
     def with_gates(self, **gates: bool) -> Semantics:
-        return replace(self, gates=tuple(sorted({**dict(self.gates), **gates}.items())))
+        return self._replace(gates=tuple(sorted({**dict(self.gates), **gates}.items())))
 
     def enabled(self, gate: str) -> bool:
         """Report whether a feature gate is on. Raises KeyError for gates that are not modelled."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
@@ -35,7 +34,7 @@ def args(**by_plugin: Obj) -> list[Obj]:
 def semantics(given: Obj, *plugins: Any, base: Semantics = DEFAULT) -> Semantics:
     """Of a scheduler with this configuration, and these plugins beside its own."""
     every = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
-    return replace(base, scheduler=scheduler_configuration(given, base, every))
+    return base._replace(scheduler=scheduler_configuration(given, base, every))
 
 
 def cluster(meant: Semantics, *made: Made) -> ClusterSnapshot:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -143,7 +142,7 @@ def test_a_profile_without_scheduling_gates_tries_gated_pods() -> None:
 def test_pod_groups_need_gang_scheduling(spec: dict[str, Any]) -> None:
     """Upstream schedules them without the plugin too, but then nothing holds a PodGroup with too few Pods."""
     on = Semantics(37).with_gates(GenericWorkload=True)
-    meant = replace(on, scheduler=scheduler_configuration(config({"plugins": spec}), on))
+    meant = on._replace(scheduler=scheduler_configuration(config({"plugins": spec}), on))
     basic = {"schedulingPolicy": {"basic": {}}, "disruptionMode": {"single": {}}, "priority": 0}
     group = Made("scheduling.k8s.io/v1beta1", "PodGroup", "g", "default").spec(**basic)
     made = cluster(meant, make_node("n1"), group)
