@@ -17,7 +17,7 @@ from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.policies.prediction.forecast.effects import Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
-from tests.builders import Made, cluster, cluster_text, make_node, make_pod, make_priority_class
+from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.policies.rollouts import pdbs, random_rollout
 from tests.policies.test_cascade import is_settled, random_world
@@ -196,6 +196,23 @@ def test_a_preemption_without_the_change_is_not_its_harm_whatever_the_names(
     path.write_text(cluster_text([make_priority_class(10), *nodes, *victims, pending]))
     result = forewarn.whatif(forewarn.load(str(path)), forewarn.Apply(make_pod("new").request(cpu="1").obj))
     assert result.document.status == "WARN"
+
+
+def test_equal_pods_on_equal_nodes_are_alike_whatever_their_node(tmp_path: Path) -> None:
+    """A rollout that raises the priority of Pods with a PDB, as in kubernetes/kubernetes#109714."""
+    names, path, found = ["n1", "n2", "n3"], tmp_path / "cluster.json", set[tuple[Any, ...]]()
+    for nodes in permutations(names):
+        made = [*deployment("w1", nodes, "2500m", 100, strategy=rolling(0, 1)), *map(make_node, names)]
+        made += [make_budget("w1", 1, app="w1").spec(maxUnavailable=1), *map(make_priority_class, (100, 900))]
+        change = changed(made, priority=900)
+        for obj in (change, *(one.obj for one in made)):
+            set_class(obj)
+        path.write_text(cluster_text(made))
+        runs = forewarn.whatif(forewarn.load(str(path)), forewarn.Apply(change)).answer.typical_of
+        assert runs is not None
+        found.add((runs.alike, *runs.counters.items()))
+    ((_, *ranges),) = found
+    assert [(name, each.least, each.most) for name, each in ranges if name == "preempted"] == [("preempted", 0, 1)]
 
 
 @pytest.mark.slow

@@ -209,6 +209,11 @@ class WithoutChange(NamedTuple):
         """Whether no Pods are lost, preempted, Pending or rejected."""
         return not (self.lost or self.summary.evictions or self.summary.waiting or self.summary.missing)
 
+    @property
+    def effects(self) -> tuple[object, ...]:
+        """What happens to the Pods of each workload."""
+        return dict(self.lost_by_workload), self.summary.effects
+
 
 class Ending(NamedTuple):
     """One outcome of several runs."""
@@ -526,7 +531,7 @@ class Answer(NamedTuple):
         if without is None or self.outages or after.pdbs or failed or blocks or summary.new_pods_pending:
             return False
         lost = {each.workload: each.lost for each in after.workloads if each.lost}
-        return (lost, summary.effects) == (without.lost_by_workload, without.summary.effects)
+        return (lost, summary.effects) == without.effects
 
     @property
     def over_quota(self) -> Counter[str]:

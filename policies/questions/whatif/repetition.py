@@ -128,11 +128,13 @@ def repeat(
 
     fixed, answers, endings = outcome_without_change(world), dict[int, Answer](), list[Ending]()
     draws = [] if fixed.is_quiet else [random_of(seed, run) for run in range(first, first + runs)]
-    without = {number: outcome_without_change(world, random) for number, random in enumerate(draws, first)}
+    alone = [outcome_without_change(world, random) for random in draws] or [fixed]
+    effects = [each.effects for each in alone]
+    usual = alone[effects.index(max(effects, key=effects.count))]
     for outcome in explore(begun, runs, seed, first=first):
         answer = answer_after(outcome.simulation, question, starts[outcome.simulation])
-        answer = compared_without(answer, question, world, without.get(outcome.run, fixed))
-        same = (answer._replace(without_change=each) for each in without.values())
+        answer = compared_without(answer, question, world, usual)
+        same = (answer._replace(without_change=each) for each in alone)
         answers[outcome.run] = completed(next((each for each in same if each.is_as_without), answer))
         endings.append(Ending(outcome, answers[outcome.run].after.summary, effects_of(answers[outcome.run])))
     groups = by_frequency(endings)
@@ -142,7 +144,8 @@ def repeat(
 def without_names(world: World) -> World:
     """Return a world in an order that does not depend on names, because random draws depend on this order.
 
-    Pods are compared with their nodes and workloads, and these with their Pods.
+    Pods are compared with their nodes and workloads, and these with their Pods. Equal Pods are in the order of their
+    nodes, and equal workloads in the order of their Pods.
     """
     nodes: Mapping[str, object] = {each.name: (each.allocatable, each.unschedulable) for each in world.nodes}
     workloads: dict[Key | None, object] = {
@@ -167,10 +170,26 @@ def without_names(world: World) -> World:
             own = (pods[each.pod.key] for each in world.pods if pdb.matches(each.pod.namespace, each.pod.labels))
             limits = spec.get("minAvailable"), spec.get("maxUnavailable")
             workloads[state.key] = _digest_of((limits, sorted(map(repr, own))))
+    in_order = sorted(world.nodes, key=lambda node: repr(nodes[node.name]))
+    place = {node.name: number for number, node in enumerate(in_order)}
+    own_pods = sorted(
+        world.pods,
+        key=lambda state: (state.created, repr(pods[state.pod.key]), place.get(state.pod.node_name, -1)),
+    )
+    parents = {state.key: state.controller for state in world.workloads}
+    first_pods: dict[Key, int] = {}
+    for number, pod_state in enumerate(own_pods):
+        key = controller_of(pod_state.pod)
+        while key is not None and key not in first_pods:
+            first_pods[key] = number
+            key = parents.get(key)
     return world._replace(
-        nodes=sorted(world.nodes, key=lambda node: repr(nodes[node.name])),
-        workloads=sorted(world.workloads, key=lambda state: repr(workloads[state.key])),
-        pods=sorted(world.pods, key=lambda state: (state.created, repr(pods[state.pod.key]))),
+        nodes=in_order,
+        workloads=sorted(
+            world.workloads,
+            key=lambda state: (repr(workloads[state.key]), first_pods.get(state.key, len(own_pods))),
+        ),
+        pods=own_pods,
     )
 
 
