@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn import Restart, load, whatif
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.metering import CutShort
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
@@ -821,7 +822,7 @@ def test_a_set_with_pods_that_is_not_stored_is_not_simulated_as_a_new_one() -> N
 
 
 @pytest.mark.parametrize(("grace", "is_close"), [(1, True), (8, False)])
-def test_a_preemption_shortly_before_old_pods_terminate_may_happen(grace: int, is_close: bool) -> None:
+def test_a_preemption_shortly_before_old_pods_terminate_may_happen(grace: int, is_close: bool, tmp_path: Path) -> None:
     """Whether new Pods are ready, so that the next ones come, before old Pods have terminated: under load they are not.
 
     In 3 of 3 tries with a grace period of 1 s nothing was preempted, in 2 of 2 with 8 s the other Pod was.
@@ -841,6 +842,14 @@ def test_a_preemption_shortly_before_old_pods_terminate_may_happen(grace: int, i
     new.obj = change
     (warning,) = (text for text in evaluated(cluster(*made), new) if "preempt" in text)
     assert f"1 of 8 new Pods {'may' if is_close else 'would'} preempt" in warning
+    path, high = tmp_path / "cluster.json", make_priority_class(100)
+    for one in made[:2]:
+        one.obj["spec"]["template"]["spec"]["priorityClassName"] = high.name
+    path.write_text(cluster_text([*made, high]))
+    restarted = whatif(load(str(path)), Restart("deployment/web"))
+    assert (restarted.counters.preempted, restarted.answer.after.by_timing) == (1, is_close)
+    note = "the new Pods preempt Pods only if they are scheduled before the old Pods terminate"
+    assert (note in restarted.document.warnings) is is_close
 
 
 @pytest.mark.parametrize("objects", [1, 2])

@@ -48,7 +48,7 @@ from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot, changed_pdbs
 from forewarn.policies.kubernetes.scheduling.ties import fewest_of, fewest_victims
 from forewarn.policies.prediction.forecast.impact import Cascade
-from forewarn.policies.prediction.simulation.clock import Clock
+from forewarn.policies.prediction.simulation.clock import CLOSE, Clock
 from forewarn.policies.prediction.simulation.controller_manager import termination_seconds
 from forewarn.policies.prediction.simulation.dump import MINUTE, completed, quiet_for
 from forewarn.policies.prediction.simulation.scenario import Arrival, World, read_workload
@@ -201,8 +201,6 @@ _LOADING: Final = 20
 """Units of work to load a Pod or a workload."""
 _STEP: Final = 20
 """Units of work of a simulation step, without scheduling, which is charged separately."""
-CLOSE: Final = 3.0
-"""Seconds between two events of which either may be the first: the actual start of containers is unknown."""
 _COMPARING: Final = 2
 """Units of work to compare a node, besides its Pods."""
 _MAX_COMPARED: Final = 100

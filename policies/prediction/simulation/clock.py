@@ -114,6 +114,8 @@ START: Final = 0.1
 
 The actual time until a container is ready is unknown.
 """
+CLOSE: Final = 3.0
+"""Seconds between two events of which either may be the first: the actual start of containers is unknown."""
 _SLOWEST_START: Final = 30.0
 """Maximum factor of START with random latencies; it differs by run."""
 _JITTER: Final = 12.0

@@ -25,7 +25,7 @@ from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.kubernetes.quantity import cores, gibibytes
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
-from forewarn.policies.prediction.simulation.summary import unsettled
+from forewarn.policies.prediction.simulation.summary import BY_TIMING, unsettled
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
 from forewarn.policies.questions.application.quota_tables import quota_tables
@@ -330,6 +330,8 @@ def _doubts(answer: Answer) -> Iterator[str]:
         yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
     yield from of_runs(answer)
     yield from _of_chance(answer)
+    if answer.after.by_timing:
+        yield BY_TIMING.format("Pods")
 
 
 def _of_chance(answer: Answer) -> Iterator[str]:

@@ -317,6 +317,7 @@ class EndState(NamedTuple):
     - `equalVictims`: workloads whose Pods, or more of them, may be preempted instead of those in `preempted`.
     - `mayStayPending`: workloads that have more Pending Pods in other runs with random ties and races.
     - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
+    - `byTiming`: whether new Pods of a rollout preempt only if they are scheduled before old Pods terminate.
     - `blocks`: what the change blocks. `interruptions`: workloads, without DaemonSets, that have no running Pod for 30
       seconds or longer, or fewer for 2 minutes in all.
     """
@@ -347,6 +348,7 @@ class EndState(NamedTuple):
     equal_victims: Sequence[str] = ()
     may_stay_pending: Sequence[str] = ()
     has_more_rivals: bool = False
+    by_timing: bool = False
     left: Hidden[Mapping[OfOtherScheduler, int]] = MappingProxyType({})
     """The numbers of new Pods that other schedulers may bind."""
 

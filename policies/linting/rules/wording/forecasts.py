@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.disclosure import OPEN, Audience
 from forewarn.policies.base.findings import plural
 from forewarn.policies.prediction.forecast.impact import BY_CHOICE, WITHOUT_CLAIMS, Cascade, Impact
+from forewarn.policies.prediction.simulation.summary import BY_TIMING
 
 if TYPE_CHECKING:
     from forewarn.policies.prediction.forecast.placement import Placement
@@ -39,8 +40,7 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     if impact.new == 0 and not impact.replaces_none:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:
-        victims = "Pods" if impact.is_close else "Pods of the same workload"
-        yield f"the new Pods preempt {victims} only if they are scheduled before the old Pods terminate"
+        yield BY_TIMING.format("Pods" if impact.is_close else "Pods of the same workload")
     if impact.delay:
         yield f"new Pods are rejected at first by {impact.delay}, and the controller retries"
     if impact.by_chance not in ("", BY_CHOICE):
