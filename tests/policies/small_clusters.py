@@ -36,17 +36,17 @@ def small_cluster(rng: Random) -> list[Made]:
                 free[place] -= cpu
                 places.append(place)
         if places:
-            made += _replica_set(name, cpu, places, spec)
+            made += replica_set(name, cpu, places, spec)
             if rng.random() < 0.25:
                 least = rng.choice([len(places), len(places) - 1])
                 made.append(make_budget(name, 0, app=name).spec(minAvailable=least))
     return made
 
 
-def _replica_set(name: str, cpu: float, places: list[int], spec: dict[str, object]) -> list[Made]:
+def replica_set(name: str, cpu: float, places: list[int], spec: dict[str, object]) -> list[Made]:
     """A ReplicaSet with a ready Pod on each of these nodes."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": f"{cpu}"}}}
-    named = {key: value for key, value in spec.items() if key == "priorityClassName"}
+    named = {key: value for key, value in spec.items() if key != "priority"}
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **named}}
     selector = {"matchLabels": {"app": name}}
     workload = Made("apps/v1", "ReplicaSet", name, "default").spec(

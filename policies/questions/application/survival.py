@@ -85,9 +85,14 @@ class _Harm(NamedTuple):
     incomplete: bool = False
 
     def beyond(self, alone: _Harm) -> _Harm:
-        """The harm that does not happen without a loss."""
-        preempted, pending = max(self.preempted - alone.preempted, 0), max(self.pending - alone.pending, 0)
-        return self._replace(preempted=preempted, pending=pending, incomplete=self.incomplete or alone.incomplete)
+        """The harm without that which happens anyway."""
+        return _Harm(
+            max(self.preempted - alone.preempted, 0),
+            max(self.pending - alone.pending, 0),
+            max(self.milli_cpu - alone.milli_cpu, 0),
+            max(self.memory - alone.memory, 0),
+            self.incomplete or alone.incomplete,
+        )
 
     @property
     def is_none(self) -> bool:
@@ -135,6 +140,7 @@ class _Search:
         self._protects = _protection(cluster.snapshot, request.protect)
         self._limit = max(simulated.MAX_ADDED, len(cluster.snapshot.objects.nodes))
         self.trials: list[Trial] = []
+        self._not_helped: Mapping[str, _Harm] = {}
         ((self._alone,),) = self._harms([((0,) * len(kinds), [Loss("nothing", ())])])
 
     def _nodes(self, choice: Sequence[int]) -> list[Node]:
@@ -180,6 +186,21 @@ class _Search:
         self.trials += [trial] if trial not in self.trials[-1:] else []
         return beyond
 
+    def try_many(self, names: Sequence[str]) -> int:
+        """Simulate these losses with twice the nodes; what then remains, such as Pods with volumes in a lost zone, is
+        not to be prevented. Returns the number of new nodes; 0 without such harm, and for node groups.
+        """
+        there = Tally(map(_pool_and_zone, self._cluster.snapshot.objects.nodes.values()))
+        nodes = [there[_pool_and_zone(kind.template)] for kind in self.kinds]
+        if all(nodes):
+            harms = self.harms_of([count + 1 for count in nodes], names)
+            self._not_helped = {name: harm for name, harm in harms.items() if not harm.is_none}
+        return sum(nodes) + len(nodes) if self._not_helped else 0
+
+    def is_prevented(self, harms: Mapping[str, _Harm]) -> bool:
+        """Report whether losses do only the harm that nodes do not prevent."""
+        return all(harm.beyond(self._not_helped.get(name, _Harm(0, 0))).is_none for name, harm in harms.items())
+
     def text_of(self, choice: Sequence[int]) -> str:
         """A choice as text, such as `2 general a, 1 general b`."""
         many = [(kind, count) for kind, count in zip(self.kinds, choice, strict=True) if count]
@@ -222,7 +243,7 @@ class _Search:
             with closing(self._harms(trials)) as found:
                 for (choice, losses), harms in zip(trials, found, strict=True):
                     harm_of = self._tried(choice, [each.title for each in losses], harms)
-                    if all(harm.is_none for harm in harm_of.values()):
+                    if self.is_prevented(harm_of):
                         return choice
         return None
 
@@ -256,7 +277,7 @@ class _Search:
         """
 
         def suffices(choice: Sequence[int]) -> bool:
-            return all(harm.is_none for harm in self.harms_of(choice, names).values())
+            return self.is_prevented(self.harms_of(choice, names))
 
         own = [kind for kind in self.kinds if kind.family == family]
         most, lower = self._room(own), below
@@ -279,6 +300,10 @@ class _Search:
         while (less := next(filter(suffices, _with_one_less(choice)), None)) is not None:
             choice = less
         return choice
+
+
+def _pool_and_zone(node: Node) -> tuple[str, str]:
+    return pool_of(node), zone_of(node)
 
 
 def _with_one_less(choice: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -336,20 +361,8 @@ def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | 
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, request.autoscaling)
     kinds = _kinds(snapshot, autoscaling.groups, request.like)
     search = _Search(cluster, request, kinds, progress)
-    none = (0,) * len(kinds)
-    before = search.harms_of(none)
-    failing = [name for name, harm in before.items() if not harm.is_none]
-    choice: Sequence[int] | None = none
-    after, notes = before, list[str]()
-    while failing:
-        choice, notes = _choice(search, snapshot, failing, before)
-        if choice is None:
-            break
-        after = search.harms_of(choice)
-        more = [name for name, harm in after.items() if not harm.is_none and name not in failing]
-        if not more:
-            break
-        failing += more
+    before = search.harms_of((0,) * len(kinds))
+    choice, after, notes = _found(search, snapshot, request.scope, before)
     added = _added(kinds, choice) if choice is not None else []
     losses = [
         LossHarm(name, *before.get(name, _Harm(0, 0))[:2], *(after[name][:2] if choice is not None else harm[:2]))
@@ -364,9 +377,34 @@ def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | 
     question = request.scope, request.selector, [*request.protect]
     worst = sorted(losses, key=lambda loss: (-loss.pending, -loss.preempted, loss.loss))
     price = _sum_of(kinds, search.cents(choice)) if choice is not None else None
-    return Survival(
-        head, *question, added, choice is not None, worst, search.trials, price, notes, is_incomplete=is_cut
-    )
+    survives = choice is not None and all(harm.is_none for harm in after.values())
+    return Survival(head, *question, added, survives, worst, search.trials, price, notes, is_incomplete=is_cut)
+
+
+def _found(
+    search: _Search, cluster: ClusterSnapshot, scope: str, before: Mapping[str, _Harm]
+) -> tuple[Sequence[int] | None, Mapping[str, _Harm], list[str]]:
+    """Return the best choice of nodes that is found, None for none; the harm with it; and what the search leaves out.
+    `before`: the harm of all losses without new nodes.
+    """
+    failing, notes, more = [name for name, harm in before.items() if not harm.is_none], list[str](), list[str]()
+    if failing and scope != "pool" and (many := search.try_many(failing)):
+        notes.append(
+            f"Pods that stay Pending even with {many} more nodes, such as with volumes in the lost zone, do not count"
+        )
+        failing = [name for name in failing if not search.is_prevented({name: before[name]})]
+    choice: Sequence[int] | None = (0,) * len(search.kinds)
+    after = before
+    while failing:
+        choice, more = _choice(search, cluster, failing, before)
+        if choice is None:
+            break
+        after = search.harms_of(choice)
+        others = [name for name, harm in after.items() if not search.is_prevented({name: harm}) and name not in failing]
+        if not others:
+            break
+        failing += others
+    return choice, after, [*notes, *more]
 
 
 def _choice(

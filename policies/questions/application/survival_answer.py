@@ -99,17 +99,24 @@ class Survival(Result):
     def _clause(self) -> str:
         if self.is_incomplete:
             return INCOMPLETE
-        if not self.survives:
+        if not self.survives and not self.add:
             return "no number of nodes that was tried suffices"
         cost = f", {self.price} per month" if self.price else ""
-        return f"{plural(self.nodes, 'more node')} needed{cost}" if self.add else "no more nodes needed"
+        needed = f"{plural(self.nodes, 'more node')} needed{cost}" if self.add else "no more nodes needed"
+        if self.survives:
+            return needed
+        return f"{needed}; then {plural(self._pending_then, 'Pod stays', 'Pods stay')} Pending in the worst loss"
+
+    @property
+    def _pending_then(self) -> int:
+        return max((each.pending_then for each in self.losses), default=0)
 
     def _counters(self) -> Iterator[Counter]:
-        then = self.survives
-        for name, now, later in (
-            ("preempted", max((each.preempted for each in self.losses), default=0), 0),
-            ("pending", max((each.pending for each in self.losses), default=0), 0),
-        ):
+        then = self.survives or self.add
+        for name in ("preempted", "pending"):
+            now, later = (
+                max((getattr(each, key) for each in self.losses), default=0) for key in (name, f"{name}_then")
+            )
             yield Counter(name, now, after=later if then else None, more=" in the worst loss")
         yield Counter("nodes to add", self.nodes)
         yield Counter("losses", len(self.losses))
@@ -128,7 +135,7 @@ class Survival(Result):
             yield Table(("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING"), self.trials, detail=1, zeros=True)
 
     def _fixes(self) -> Iterator[Fix]:
-        if self.add and self.survives:
+        if self.add:
             worst = self.losses[0]
             effect = f"Pending {worst.pending:,} → {worst.pending_then:,}, preempted {worst.preempted:,} → "
             nodes = listed([f"{each.nodes} like {' '.join(filter(None, each[:2]))}" for each in self.add], 4)

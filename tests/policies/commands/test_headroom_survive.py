@@ -21,7 +21,7 @@ from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.questions import each_loss, question_of_loss
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn as run
-from tests.policies.small_clusters import BATCHES, CLASSES, compared, compared_without_forks, small_cluster
+from tests.policies.small_clusters import BATCHES, CLASSES, compared, compared_without_forks, replica_set, small_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,6 +184,23 @@ def test_the_bisection_tries_the_maximum_of_a_group(tmp_path: Path, monkeypatch:
     (tmp_path / "g.yaml").write_text(yaml.safe_dump(groups))
     asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "--node-templates", tmp_path / "g.yaml")
     assert json.loads(run(*asked, "-o", "json").stdout)["clause"] == "3 more nodes needed"
+
+
+def test_pods_that_no_node_helps_need_none(tmp_path: Path) -> None:
+    """A Pod that runs only in zone a stays Pending without it; the other Pods need a node in each zone."""
+    made: list[Made] = [make_node(f"n{number}").has(cpu="4").zone(zone) for number, zone in enumerate("ab")]
+    of_class = {"priorityClassName": "high", "priority": 1000}
+    made += [make_priority_class(1000, "high"), *replica_set("free", 3, [0, 1], of_class)]
+    made += replica_set("bound", 1, [0], {**of_class, "nodeSelector": {ZONE: "a"}})
+    (tmp_path / "c.json").write_text(cluster_text(made))
+    done = run("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "-o", "json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["status"]) == (1, "HARM")
+    assert document["clause"] == "2 more nodes needed; then 1 Pod stays Pending in the worst loss"
+    assert [(each["zone"], each["nodes"]) for each in document["add"]] == [("a", 1), ("b", 1)]
+    losses = {each["loss"]: (each["pending"], each["pendingThen"]) for each in document["losses"]}
+    assert losses == {"zone a": (2, 1), "zone b": (1, 0)}
+    assert document["notes"][0].startswith("Pods that stay Pending even with 4 more nodes")
 
 
 def test_a_group_without_a_price_is_a_warning(tmp_path: Path) -> None:
