@@ -10,7 +10,15 @@ from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import first_of, plural, quote
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.kubernetes.objects.fields import InvalidInput, check_numbers, check_one_of, group_kind, ref_of
+from forewarn.policies.kubernetes.objects.fields import (
+    ApiObject,
+    InvalidInput,
+    InvalidObject,
+    check_numbers,
+    check_one_of,
+    group_kind,
+    ref_of,
+)
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import names_in
 from forewarn.policies.questions.application import simulated
@@ -22,7 +30,13 @@ from forewarn.policies.questions.application.kueue import (
     summary_of,
     warnings_of_jobs,
 )
-from forewarn.policies.questions.application.manifests import Manifest, applied, given_manifests, manifests_of
+from forewarn.policies.questions.application.manifests import (
+    Manifest,
+    applied,
+    given_manifests,
+    manifests_of,
+    with_queues,
+)
 from forewarn.policies.questions.application.removal import removal
 from forewarn.policies.questions.whatif import class_change, questions
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
@@ -57,8 +71,16 @@ class Start(NamedTuple):
     def cluster(self) -> ClusterSnapshot:
         return self.cache.snapshot()
 
-    def read(self, manifests: Manifest | Sequence[Manifest], namespace: str, *, strict: bool = True) -> list[Arrival]:
-        return list(applied(manifests_of(manifests), namespace, self.places, self.cluster, strict=strict))
+    def read(
+        self,
+        manifests: Manifest | Sequence[Manifest],
+        namespace: str,
+        *,
+        strict: bool = True,
+        queues: list[ApiObject] | None = None,
+    ) -> list[Arrival]:
+        given = manifests_of(manifests)
+        return list(applied(given, namespace, self.places, self.cluster, strict=strict, queues=queues))
 
 
 class Change(Protocol):
@@ -284,8 +306,14 @@ class Apply:
     def question(self, start: Start) -> Question:
         """The objects are created."""
         given_manifests(self.manifests)
-        read = start.read(self.manifests, self.namespace)
-        arrivals, jobs = queued_arrivals(start.cluster, read)
+        queues, faults = list[ApiObject](), list[InvalidObject]()
+        read = start.read(self.manifests, self.namespace, queues=queues)
+        cluster = with_queues(start.cluster, queues, faults)
+        if faults:
+            raise faults[0]
+        if not read:
+            raise InvalidInput("only objects of Kueue: their effect is not simulated. Fix: apply a Job with them")
+        arrivals, jobs = queued_arrivals(cluster, read)
         title = f"{questions.objects_text(read)} applied"
         question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers)
         if not jobs:

@@ -91,22 +91,28 @@ def applied(
     cluster: ClusterSnapshot | None = None,
     *,
     strict: bool = True,
+    queues: list[ApiObject] | None = None,
 ) -> Iterator[Arrival]:
     """Yield the objects of manifests as arrivals at time 0; workloads of `cluster` keep their other fields.
 
-    `places` records the objects' positions. `strict`: as for `check_decodes`.
+    `places` records the objects' positions. `strict`: as for `check_decodes`. `queues`: gets the objects of Kueue,
+    which are skipped otherwise.
 
     Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
     """
     for manifest in manifests:
         skipped, count = Counter[str](), 0
         for file in files_of([manifest]):
-            reading = reading_of(file, (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS), namespace)
+            kinds = (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS)
+            reading = reading_of(file, kinds if queues is None else (*kinds, *_QUEUES), namespace)
             skipped += Counter(reading.skipped)
             count += len(reading.subjects)
             for subject in reading.subjects:
                 places.add(subject)
                 check_decodes(subject, strict=strict)
+                if queues is not None and group_kind(subject.object) in _QUEUES:
+                    queues.append(subject.object)
+                    continue
                 check_template(subject.object, cluster)
                 int32(subject.object, "spec", "replicas")
                 names = {"name": subject.ref.name}
@@ -209,7 +215,7 @@ def with_manifests(
     _collect(faults, (fault for _, fault in problems))
     left_out = {id(obj) for obj, _ in problems}
     to_be = with_applied(cluster_with_classes, _without(left_out, others), unreadable)
-    to_be = _with_queues(to_be, queues, unreadable)
+    to_be = with_queues(to_be, queues, unreadable)
     _collect(faults, unreadable)
     if not objects:
         skipped += Counter(str(obj.get("kind")) for obj in (*classes, *_without(left_out, others)))
@@ -222,9 +228,7 @@ def with_manifests(
 _QUEUES: Final = frozenset(spec.group_kind for spec in registry.KUEUE)
 
 
-def _with_queues(
-    cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults: list[InvalidObject]
-) -> ClusterSnapshot:
+def with_queues(cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults: list[InvalidObject]) -> ClusterSnapshot:
     """Return the cluster with these objects of Kueue. Adds the errors of unreadable ones to `faults`."""
     tables = {kind: dict(views) for kind, views in cluster.kueue.items()}
     for obj in objects:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from forewarn.policies.kubernetes.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.questions.application.changes import Apply, LoseZone
 from forewarn.policies.questions.application.predict import predict
 from forewarn.policies.questions.application.whatif import whatif
@@ -40,6 +41,28 @@ def test_an_apply_of_a_job_that_cannot_start_names_the_fix() -> None:
     document = whatif(cluster(without="ClusterQueue/ml"), Apply(job("ml", "x", 1, "1"))).document
     assert document.status == "PENDING"
     assert any("Fix: create it" in warning for warning in document.warnings)
+
+
+def test_an_apply_of_a_job_with_its_queue_and_class() -> None:
+    queue = cluster_queue("new")
+    del queue["spec"]["cohortName"]
+    local = obj(KUEUE, "LocalQueue", "new", "ml", spec={"clusterQueue": "new"})
+    urgent = obj(KUEUE, "WorkloadPriorityClass", "urgent", value=1000)
+    labels = {"kueue.x-k8s.io/queue-name": "new", "kueue.x-k8s.io/priority-class": "urgent"}
+    made = job("ml", "first", 4, "2", metadata={"labels": labels})
+    document = whatif(cluster(), Apply([queue, local, urgent, made])).document
+    assert document.clause.startswith("Kueue admits it (flavor on-demand); 0 of 4 new Pods run, 4 stay Pending")
+
+
+def test_an_apply_of_queues_alone_has_nothing_to_simulate() -> None:
+    with pytest.raises(InvalidInput, match="only objects of Kueue"):
+        whatif(cluster(), Apply(cluster_queue("new")))
+
+
+def test_a_malformed_queue_of_an_apply_is_named() -> None:
+    queue = cluster_queue("new", resourceGroups=[{"flavors": [{"name": 5}]}])
+    with pytest.raises(InvalidObject, match=r"ClusterQueue new: .*name: must be a string"):
+        whatif(cluster(), Apply([queue, job("ml", "x", 1, "1")]))
 
 
 def test_a_lost_zone_leaves_quota_without_nodes() -> None:
