@@ -17,15 +17,18 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.kueue.scheduler import Entry
 
 
-def answer_case(case: ApiObject) -> ApiObject:
-    """Return what Kueue decides. `configuration` of a case: of Kueue's manager. Raises InvalidObject, ValueError."""
+def answer_case(case: ApiObject, *, is_reversed: bool = False) -> ApiObject:
+    """Return what Kueue decides. `configuration` of a case: of Kueue's manager. `is_reversed`: as for `Manager`.
+
+    Raises InvalidObject, ValueError.
+    """
     now = moment_of(text(case, "now"))
     if now is None:
         raise ValueError("now is no RFC 3339 time")
     objects = read_objects(objects_at(case, "objects"))
     configuration = Configuration.from_api(mapping(case, "configuration"))
     objects.configuration = replace(configuration, is_fair_sharing=case.get("fairSharing") is True)
-    manager = Manager(objects, now.timestamp())
+    manager = Manager(objects, now.timestamp(), is_reversed=is_reversed)
     cycles = [*manager.cycles()]
     entries = cycles[0] if cycles else []
     admitted = {

@@ -41,9 +41,12 @@ class QueueForecast:
     not_predicted: str | None = None
 
 
-def forecast(objects: Objects, workloads: Sequence[Workload], now: float) -> list[QueueForecast]:
+def forecast(
+    objects: Objects, workloads: Sequence[Workload], now: float, *, is_reversed: bool = False
+) -> list[QueueForecast]:
     """Predict what Kueue does with waiting Workloads, whether `objects` contain them or not: in cycles until all of
     them are admitted, or nothing changes any more. Workloads of one apply are queued in their order.
+    `is_reversed`: as for `Manager`.
     """
     forecasts: dict[str, QueueForecast] = {}
     queues: dict[str, ClusterQueue] = {}
@@ -62,7 +65,7 @@ def forecast(objects: Objects, workloads: Sequence[Workload], now: float) -> lis
     if queues:
         waiting = {each.key: each for each in workloads if each.key in queues}
         try:
-            forecasts |= _run(objects, waiting, queues, now)
+            forecasts |= _run(objects, waiting, queues, now, is_reversed=is_reversed)
         except TooLarge as why:
             problem = why.excess.problem
             forecasts |= {
@@ -72,10 +75,15 @@ def forecast(objects: Objects, workloads: Sequence[Workload], now: float) -> lis
 
 
 def _run(
-    objects: Objects, workloads: Mapping[str, Workload], queues: Mapping[str, ClusterQueue], now: float
+    objects: Objects,
+    workloads: Mapping[str, Workload],
+    queues: Mapping[str, ClusterQueue],
+    now: float,
+    *,
+    is_reversed: bool,
 ) -> dict[str, QueueForecast]:
     within = objects.in_trees_of(queues.values())
-    manager = Manager(replace(within, workloads={**within.workloads, **workloads}), now)
+    manager = Manager(replace(within, workloads={**within.workloads, **workloads}), now, is_reversed=is_reversed)
     targets: dict[str, dict[str, Target]] = {key: {} for key in workloads}
     last: dict[str, Entry] = {}
     admissions: dict[str, Admission | None] = {}

@@ -91,10 +91,14 @@ class Objects:
 
 
 class Manager:
-    """Runs scheduling cycles. `evicted`: keys of Workloads that lost their quota."""
+    """Runs scheduling cycles. `evicted`: keys of Workloads that lost their quota.
 
-    def __init__(self, objects: Objects, now: float) -> None:
-        self._objects = objects
+    `is_reversed`: Kueue iterates over maps, so chance decides between equal ClusterQueues, Cohorts and their heads.
+    The order is that of their names, or the opposite one.
+    """
+
+    def __init__(self, objects: Objects, now: float, *, is_reversed: bool = False) -> None:
+        self._objects, self._is_reversed = objects, is_reversed
         self.now = now
         self.active = objects.active_cluster_queues()
         self.queues = {name: PendingQueue(spec) for name, spec in objects.cluster_queues.items()}
@@ -136,12 +140,17 @@ class Manager:
             objects.flavors,
             self._held,
             self.active,
+            is_reversed=self._is_reversed,
         )
 
     def cycle(self) -> list[Entry]:
         """Run one cycle and what follows it within a second. Returns what it decided, in order."""
         snapshot = self.snapshot()
-        heads = [head for name in sorted(self.active) if (head := self.queues[name].pop()) is not None]
+        heads = [
+            head
+            for name in sorted(self.active, reverse=self._is_reversed)
+            if (head := self.queues[name].pop()) is not None
+        ]
         faults = {head.key: fault for head in heads if (fault := self._fault(head)) is not None}
         entries = Cycle(snapshot, self.now, self._objects.configuration).schedule(heads, faults)
         for entry in entries:

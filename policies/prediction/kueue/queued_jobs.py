@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
 
 def forecast_jobs(
-    cluster: ClusterSnapshot, objects: Objects, jobs: Sequence[ApiObject]
+    cluster: ClusterSnapshot, objects: Objects, jobs: Sequence[ApiObject], *, is_reversed: bool = False
 ) -> list[QueueForecast | InvalidObject]:
-    """Return what Kueue does with each Job of one apply, or why it creates no Workload for it."""
+    """Return what Kueue does with each Job of one apply, or why it creates no Workload for it.
+
+    `is_reversed`: as for `Manager`.
+    """
     charge(len(objects.workloads))
     now = time_of(cluster, objects)
     stored = {(each.namespace, each.owner): each for each in objects.workloads.values()}
@@ -44,7 +47,9 @@ def forecast_jobs(
             forecasts[index] = QueueForecast(existing, queue, existing.admission)
         else:
             workloads[index] = replace(existing, priority=workload.priority, pod_sets=workload.pod_sets)
-    forecasts |= dict(zip(workloads, forecast(objects, [*workloads.values()], now), strict=True))
+    forecasts |= dict(
+        zip(workloads, forecast(objects, [*workloads.values()], now, is_reversed=is_reversed), strict=True)
+    )
     return [forecasts[index] for index in range(len(jobs))]
 
 

@@ -83,16 +83,18 @@ def take_snapshot(
     flavors: Mapping[str, ResourceFlavor],
     held: Mapping[str, Held],
     active: frozenset[str],
+    *,
+    is_reversed: bool = False,
 ) -> Snapshot:
     """Return the state of quota. Raises TooLarge for too many levels of Cohorts.
 
-    `held`: by ClusterQueue. The usage of inactive ClusterQueues counts in their Cohorts, but their Workloads cannot be
-    preempted.
+    `held`: by ClusterQueue. `is_reversed`: list ClusterQueues and Cohorts in the opposite order of their names. The
+    usage of inactive ClusterQueues counts in their Cohorts, but their Workloads cannot be preempted.
     """
-    cqs = {name: held[name].to_snapshot(spec) for name, spec in sorted(cluster_queues.items())}
+    cqs = {name: held[name].to_snapshot(spec) for name, spec in sorted(cluster_queues.items(), reverse=is_reversed)}
     snapshot = Snapshot(cqs, active, flavors)
     nodes = snapshot.cohorts
-    for name in cohorts_of(cluster_queues.values(), cohorts):
+    for name in sorted(cohorts_of(cluster_queues.values(), cohorts), reverse=is_reversed):
         spec = cohorts.get(name, Cohort(name))
         nodes[name] = CohortSnapshot(name, spec.quotas, spec.fair_weight)
     children: dict[str, list[ClusterQueueSnapshot]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Table
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.kueue import Workload
     from forewarn.policies.prediction.kueue.forecast import QueueForecast
+    from forewarn.policies.prediction.kueue.manager import Objects
 
     Rows = list[list[str | int]]
 
@@ -74,7 +76,8 @@ class FlavorNotAssigned(NamedTuple):
 
 class QueuedJob(NamedTuple):
     """What Kueue decides about a Job. `pods`: those that it starts, of `wanted`. `flavors`: by resource. `message`: why
-    the Job waits, or is not predicted; or `reasons`. `ahead`: Workloads that wait before it.
+    the Job waits, or is not predicted; or `reasons`. `ahead`: Workloads that wait before it. `otherwise`: what else
+    Kueue may do, if chance decides between equal ClusterQueues.
     """
 
     id: str
@@ -87,6 +90,7 @@ class QueuedJob(NamedTuple):
     message: Sparse[str] = ""
     reasons: Sparse[Sequence[FlavorNotAssigned]] = ()
     ahead: Sparse[Sequence[str]] = ()
+    otherwise: Sparse[str] = ""
 
     @property
     def is_admitted(self) -> bool:
@@ -125,14 +129,16 @@ def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queue
     if found is None:
         return Queued(jobs, changed, cluster)
     preempted: dict[str, Workload] = {}
-    for index, result in zip(places, forecast_jobs(cluster, found, [objects[index] for index in places]), strict=True):
+    for index, (result, otherwise) in zip(
+        places, _forecasts(cluster, found, [objects[index] for index in places]), strict=True
+    ):
         job = objects[index]
         if isinstance(result, InvalidObject):
             jobs.append(QueuedJob(_name(job), "waits", "", message=str(result)))
             changed[index] = _suspended(job)
             continue
         if not result.workload.has_quota:
-            jobs.append(queued_job(result, cluster, _name(job)))
+            jobs.append(queued_job(result, cluster, _name(job), otherwise))
             preempted |= {target.info.key: target.info.obj for target in result.targets}
         if result.admission is not None:
             changed[index] = started_job(job, result.admission.pod_sets[0], found.flavors)
@@ -146,6 +152,15 @@ def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queue
         _without_pods(cluster, preempted.values()),
         [*_suspended_jobs(cluster, preempted.values())],
     )
+
+
+def _forecasts(
+    cluster: ClusterSnapshot, objects: Objects, jobs: Sequence[ApiObject]
+) -> Iterator[tuple[QueueForecast | InvalidObject, QueueForecast | InvalidObject | None]]:
+    """Yield what Kueue does with each Job, and with ClusterQueues in another order, which chance decides."""
+    forecasts = forecast_jobs(cluster, objects, jobs)
+    is_alone = len(objects.cluster_queues) < 2
+    yield from zip_longest(forecasts, () if is_alone else forecast_jobs(cluster, objects, jobs, is_reversed=True))
 
 
 _WITHOUT_QUEUE: Final = (
@@ -195,10 +210,10 @@ def suspended_job(cluster: ClusterSnapshot, job: ApiObject) -> QueuedJob | None:
     found = objects_of(cluster) if is_managed_by_kueue(job) and at(job, "spec", "suspend") is True else None
     if found is None:
         return None
-    (each,) = forecast_jobs(cluster, found, [job])
+    ((each, otherwise),) = _forecasts(cluster, found, [job])
     if isinstance(each, InvalidObject):
         return QueuedJob(_name(job), "waits", "", message=str(each))
-    return None if each.workload.has_quota else queued_job(each, cluster, _name(job))
+    return None if each.workload.has_quota else queued_job(each, cluster, _name(job), otherwise)
 
 
 def _name(job: ApiObject) -> str:
@@ -221,8 +236,19 @@ def _suspended(job: ApiObject) -> ApiObject:
     return _with_suspend({**job, "metadata": {**mapping(job, "metadata"), "labels": labels}})
 
 
-def queued_job(result: QueueForecast, cluster: ClusterSnapshot, name: str) -> QueuedJob:
-    """Return a forecast as the answer has it."""
+def queued_job(
+    result: QueueForecast, cluster: ClusterSnapshot, name: str, otherwise: QueueForecast | InvalidObject | None = None
+) -> QueuedJob:
+    """Return a forecast as the answer has it. `otherwise`: the forecast with ClusterQueues in another order."""
+    job = _queued_job(result, cluster, name)
+    if otherwise is None or isinstance(otherwise, InvalidObject):
+        return job
+    other = _queued_job(otherwise, cluster, name)
+    decided, else_decided = ((each.outcome, each.pods, each.flavors, {*each.preempted}) for each in (job, other))
+    return job if decided == else_decided else job._replace(otherwise=summary_of([other]))
+
+
+def _queued_job(result: QueueForecast, cluster: ClusterSnapshot, name: str) -> QueuedJob:
     queue, wanted = result.cluster_queue or "", sum(pod_set.count for pod_set in result.workload.pod_sets)
     if result.not_predicted is not None:
         return QueuedJob(name, "not-predicted", queue, wanted, message=result.not_predicted)
@@ -297,7 +323,10 @@ def _flavors(job: QueuedJob) -> str:
 
 
 def warnings_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[str]:
-    """Yield why Jobs wait that no flavor could help."""
+    """Yield why Jobs wait that no flavor could help, and what chance decides."""
+    for job in jobs:
+        if job.otherwise:
+            yield f"chance decides between equal ClusterQueues: for {job.id}, {job.otherwise} instead"
     yield from dict.fromkeys(job.message for job in jobs if job.message and job.outcome == "waits")
 
 

@@ -153,6 +153,24 @@ def test_several_jobs_share_the_quota_in_their_order() -> None:
     assert result.document.clause.startswith("Kueue preempts 2 Workloads and admits 2 of 3 Jobs; ")
 
 
+def test_chance_decides_between_equal_cluster_queues() -> None:
+    """Both may borrow what a third one lends: one flavor each, or one of them."""
+    lender = cluster_queue("lender")
+    made = [job(name, "new", 1, "8", "low") for name in ("ml", "research")]
+    result = predict(cluster(lender, without="Workload/job-waiting"), made)
+    assert [(each.outcome, each.flavors["cpu"], each.otherwise) for each in result.queued.jobs] == [
+        ("admitted", "on-demand", "Kueue admits it (flavor spot)"),
+        ("admitted", "spot", "Kueue admits it (flavor on-demand)"),
+    ]
+    lender["spec"]["resourceGroups"][0]["flavors"].pop()
+    result = predict(cluster(lender, without="Workload/job-waiting"), made)
+    assert [(each.outcome, each.otherwise) for each in result.queued.jobs] == [
+        ("admitted", "Kueue does not admit it: it waits in ClusterQueue ml"),
+        ("waits", "Kueue admits it (flavor on-demand)"),
+    ]
+    assert any("chance decides between equal ClusterQueues" in warning for warning in result.document.warnings)
+
+
 def test_each_of_many_jobs_has_its_cycles() -> None:
     more = cluster_queue("ml")
     more["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "1000"

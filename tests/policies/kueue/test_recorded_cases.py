@@ -46,7 +46,7 @@ def comparable(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> object
             compared += [pod_sets(head), head["borrowing"], targets]
     final = answer["final"]
     admitted = {key: (each["clusterQueue"], pod_sets(each)) for key, each in final["admitted"].items()}
-    return heads, final["quiet"], final["evicted"], admitted if expected["final"]["quiet"] else None
+    return heads, final["quiet"], sorted(final["evicted"]), admitted if expected["final"]["quiet"] else None
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
@@ -63,14 +63,30 @@ def test_the_order_of_objects_changes_nothing(case: dict[str, Any]) -> None:
     assert answer_case({**case, "objects": objects}) == answer_case(case)
 
 
+def is_by_chance(case: dict[str, Any]) -> bool:
+    """Whether the order of equal ClusterQueues changes the answer."""
+    answer, other = answer_case(case), answer_case(case, is_reversed=True)
+    return comparable(answer, answer) != comparable(other, other)
+
+
+@pytest.mark.parametrize("kind", ["ResourceFlavor", "ClusterQueue", "Cohort", "Workload"])
 @pytest.mark.parametrize("case", cases()[::5], ids=lambda case: case["id"])
-def test_names_of_flavors_change_nothing_else(case: dict[str, Any]) -> None:
-    names = [each["metadata"]["name"] for each in case["objects"] if each["kind"] == "ResourceFlavor"]
+def test_names_change_nothing_else(case: dict[str, Any], kind: str) -> None:
+    """The new names have the opposite order."""
+    names = sorted(each["metadata"]["name"] for each in case["objects"] if each["kind"] == kind)
     text, answer = json.dumps(case["objects"]), json.dumps(answer_case(case))
-    for name in names:
-        text, answer = text.replace(f'"{name}"', f'"z{name}"'), answer.replace(f'"{name}"', f'"z{name}"')
-    renamed = answer_case({**case, "objects": json.loads(text)})
-    assert comparable(renamed, renamed) == comparable(json.loads(answer), json.loads(answer))
+    for number, name in enumerate(reversed(names)):
+        new = f"{number:02}-{name}"
+        text, answer = (part.replace(f'"{name}"', f'"{new}"') for part in (text, answer))
+        answer = answer.replace(f'/{name}"', f'/{new}"')
+    renamed = {**case, "objects": json.loads(text)}
+    found, expected = answer_case(renamed), json.loads(answer)
+    assert comparable(found, found) == comparable(expected, expected) or is_by_chance(case)
+
+
+def test_chance_decides_only_where_kueue_has_several_outcomes() -> None:
+    by_chance = {case["id"] for case in cases() if is_by_chance(case)}
+    assert by_chance <= {case["id"] for case in cases() if "outcomes" in case["expected"]}
 
 
 def test_an_answer_for_each_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
