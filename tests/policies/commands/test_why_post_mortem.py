@@ -217,6 +217,14 @@ def test_another_file_as_the_audit_log_is_an_error(text: str, problem: str, tmp_
     assert problem in done.stderr
 
 
+def test_an_audit_log_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    cluster = _now(tmp_path / "c.json")
+    for log, status, problem in ((tmp_path / "none.log", 2, "no such file"), (tmp_path, 3, "directory")):
+        done = forewarn("why", "--cluster", cluster, "--audit-log", log)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert problem in done.stderr.lower()
+
+
 def test_a_line_that_is_cut_and_broken_lines(tmp_path: Path) -> None:
     cluster, log = _now(tmp_path / "c.json"), tmp_path / "audit.log"
     log.write_text(f"{_audit('delete', 'web-1', 5)}\n{_audit('delete', 'web-2', 5)[:60]}")
