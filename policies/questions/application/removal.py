@@ -9,6 +9,7 @@ from math import comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import listed, plural
+from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, is_skipped, remaining_on
 from forewarn.policies.questions.application.counting import counted
@@ -80,6 +81,7 @@ class _Search:
     def __init__(self, cluster: ClusterSnapshot, world: World, options: Options) -> None:
         self._cluster, self._world, self._options = cluster, world, options
         self._pods = [pod for pod in cluster.pods.values() if not pod.terminal]
+        self.exceeded = exceeded_quotas(cluster)
         (self._alone,) = self._costs([()])
         self.kept: list[KeptNode] = []
 
@@ -104,6 +106,7 @@ class _Search:
                 chosen, left, block = [*chosen, *left[:taken]], left[taken:], 2 * taken
             else:
                 self.kept.append(KeptNode(left.pop(0), why))
+                block = 1  # of nodes after one that cannot go, larger sets rarely can
         return chosen
 
     def exhaustive(self, candidates: Sequence[str], sizes: Sequence[int]) -> Sequence[str]:
@@ -135,7 +138,11 @@ class _Search:
         return kind not in ("DaemonSet", "Node", "Job") and not is_placeholder(pod, self._options)
 
     def by_cost(self, nodes: Sequence[Node]) -> list[str]:
-        """Return the names of nodes, those first whose Pods request the smallest share of all nodes."""
+        """Return the names of nodes, those first whose Pods request the smallest share of all nodes; those last whose
+        drain a PDB blocks, or with Pods that an exceeded quota rejects when they are recreated.
+        """
+        api = Simulation(self._world).api
+        exceeded = {name.partition("/")[0] for name in self.exceeded}
         total = Counter[str]()
         for node in self._cluster.objects.nodes.values():
             total.update(cpu=node.allocatable.milli_cpu, memory=node.allocatable.memory)
@@ -148,7 +155,11 @@ class _Search:
             cpu, memory = self._used(on[name])
             return max(cpu / max(total["cpu"], 1), memory / max(total["memory"], 1))
 
-        return sorted(on, key=lambda name: (share(name), len(on[name]), name))
+        def obstacles(name: str) -> tuple[bool, bool]:
+            states = [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
+            return any(forbidden_by(api, state) for state in states), any(pod.namespace in exceeded for pod in on[name])
+
+        return sorted(on, key=lambda name: (obstacles(name), share(name), len(on[name]), name))
 
 
 def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wanted: int, options: Options) -> Removal:
@@ -164,5 +175,11 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
     if sizes and is_complete:
         chosen = [*(search.exhaustive(candidates, sizes) or chosen)]
     kept = [each for each in search.kept if each.node not in chosen]
-    tried = f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more"
-    return Removal(wanted, chosen, kept, () if is_complete else (tried,))
+    notes = [
+        f"quota {name} is exceeded ({usage}): it rejects Pods that a drain deletes"
+        for name, usage in search.exceeded.items()
+        if kept
+    ]
+    if not is_complete:
+        notes.append(f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more")
+    return Removal(wanted, chosen, kept, notes)

@@ -219,17 +219,22 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         lost=counter("lost", answer.after.running_before - answer.placeholder_pods if effects.lost else None),
         down=counter("down", more=down),
         blocked=counter("blocked", more=f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else ""),
-        placeholders=Counter("placeholders", effects.placeholders, answer.placeholder_pods or None, more=_gone(answer)),
+        placeholders=_of_placeholders(answer, effects.placeholders),
         new_nodes=Counter("new_nodes", later.new_nodes),
         removed_nodes=Counter("removed_nodes", later.removed_nodes),
     )
 
 
-def _gone(answer: Answer) -> str:
-    """Return how many placeholder Pods do not run at the end, if this is more than are preempted."""
-    preempted = sum(each.workload in answer.placeholders for each in answer.after.preempted)
+def _of_placeholders(answer: Answer, preempted: int) -> Counter:
+    """The counter of preempted placeholder Pods, with how many do not run at the end if this is more. If recreated ones
+    are preempted again, there are more than exist, and no total.
+    """
+    total = answer.placeholder_pods
+    if preempted > total > 0:
+        return Counter("placeholders", preempted, more=f" ({total:,} Pods, some recreated and preempted again)")
     gone = sum(each.lost for each in answer.after.workloads if each.workload in answer.placeholders)
-    return f" ({gone:,} do not run at the end)" if gone > preempted > 0 else ""
+    more = f" ({gone:,} do not run at the end)" if gone > preempted > 0 else ""
+    return Counter("placeholders", preempted, total or None, more=more)
 
 
 def _own_counters(answer: Answer) -> Iterator[Counter]:
