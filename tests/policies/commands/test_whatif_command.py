@@ -557,6 +557,9 @@ def test_pods_that_a_quota_rejects_are_counted_in_every_form(
     assert "rejected 2" in run(capsys, *scaled, "-o", "markdown")[1]
     answer = json.loads(run(capsys, *scaled, "-o", "json")[1])
     assert (answer["rejectedByQuota"], answer["counters"]["rejected"]) == ({"shop/web": 2}, 2)
+    (tmp_path / "raised.json").write_text(json.dumps({**quota, "spec": {"hard": {"pods": "50"}}}))
+    raised = run(capsys, "apply", "-f", str(tmp_path / "raised.json"), "--cluster", str(given))[1]
+    assert ["shop/few", "pods", "4", "4", "5", "→", "50"] in [line.split() for line in raised.splitlines()]
     rows = [line.split() for line in run(capsys, *scaled)[1].splitlines()]
     assert rows[rows.index(["QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"]) + 1] == ["shop/few", "pods", "4", "5", "5"]
 
@@ -576,7 +579,7 @@ def test_a_class_change_moves_pods_between_quotas(tmp_path: Path, capsys: pytest
     start = rows.index(["QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"])
     assert rows[start + 1 : start + 3] == [
         ["shop/best", "pods", "0", "4", "9"],
-        ["shop/platform", "pods", "4", "0", "9"],
+        ["shop/gold", "pods", "4", "0", "9"],
     ]
 
 

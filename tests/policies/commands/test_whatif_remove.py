@@ -75,6 +75,17 @@ def _roomy(path: Path, *more: Made) -> Path:
     return path
 
 
+def test_nodes_that_a_pdb_blocks_are_tried_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest node is blocked; with it first, the search would end before it tries another one."""
+    monkeypatch.setattr(removal, "_MAX_KEPT", 1)
+    monkeypatch.setattr(removal, "MAX_CHOICES", 0)
+    pod = make_pod("alone").request(cpu="100m").labels(app="alone").on("a")
+    pdb = make_budget("alone", 0, "default", app="alone").spec(maxUnavailable=0)
+    path = _roomy(tmp_path / "c.json", make_node("a").has(cpu="4"), pod, pdb)
+    answer = json.loads(run("whatif", "remove", "2", "--cluster", path, "-o", "json").stdout)
+    assert (answer["status"], len(answer["removal"]["nodes"]), answer["removal"]["kept"]) == ("OK", 2, [])
+
+
 def test_all_wanted_nodes_can_go(tmp_path: Path) -> None:
     path = _roomy(tmp_path / "c.json")
     answer = json.loads(run("whatif", "remove", "3", "--cluster", path, "-o", "json").stdout)
