@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -48,3 +50,26 @@ def test_a_job_without_a_queue_costs_no_more_than_without_kueue() -> None:
     states = (with_kueue, replace(with_kueue, kueue={}))
     costs = [steps(partial(decided, Hook.VALIDATE, review(made, namespace="ml"), state=each)) for each in states * 2]
     assert costs[2] == costs[3]  # the first ones import modules
+
+
+REVIEW = """
+import sys
+from forewarn.webhook.admission.review import Hook
+from tests.policies.kueue.worlds import objects, suspended
+from tests.webhook.builders import decided, review
+from forewarn.policies.kubernetes.cluster.cache import Cache
+
+cache = Cache()
+for each in objects():
+    cache.add(each)
+plain = suspended("ml", "plain", 1, "1")
+plain["metadata"]["labels"] = {}
+decided(Hook.VALIDATE, review(plain, namespace="ml"), state=cache.snapshot())
+print(*(name for name in sys.modules if "prediction.kueue" in name))
+"""
+
+
+def test_a_job_without_a_queue_imports_nothing_of_kueue() -> None:
+    """In a process of its own: other tests have imported it."""
+    done = subprocess.run([sys.executable, "-c", REVIEW], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == []
