@@ -35,13 +35,15 @@ MAX_BACK_OFF: Final = 330
 RUNS: Final = 24
 """Of a simulation, for ties and races."""
 NAMESPACE: Final = "default"
-CLASSES: Final = {"": 0, "mid": 100, "high": 1000}
+CLASSES: Final = {"": 0, "mid": 100, "high": 1000, "low": -100, "gentle": 100000}
+"""Values; Pods of the last one never preempt."""
 CONTROLLERS: Final = (
     "deployment",
     "replicaset",
     "statefulset",
     "disruption",
     "daemonset",
+    "horizontal-pod-autoscaler",
     "job",
     "cronjob",
     "resourceclaim",
@@ -252,10 +254,10 @@ def missing(api: Api) -> Counter[str]:
     return +found
 
 
-def build(stage: Stage, api: Api, rng: random.Random, *, every_kind: bool = False) -> None:
+def build(stage: Stage, api: Api, rng: random.Random, *, every_kind: bool = False, wide: bool = False) -> None:
     """Nodes that are nearly full of workloads of all classes. `every_kind`: DaemonSets, Jobs, and claims on volumes of
-    two zones too."""
-    for number in range(rng.randint(3, 5)):
+    two zones too. `wide`: twice as many nodes and workloads, some of which wait, and autoscalers."""
+    for number in range(rng.randint(7, 10) if wide else rng.randint(3, 5)):
         made_node = node(f"n{number}", cpu=str(rng.choice((3, 4))))
         if every_kind:
             made_node["metadata"]["labels"][ZONE] = ZONES[number % len(ZONES)]
@@ -265,14 +267,28 @@ def build(stage: Stage, api: Api, rng: random.Random, *, every_kind: bool = Fals
     if every_kind:
         for number in range(rng.randint(3, 8)):
             api.create(volume(f"v{number}", rng.choice(ZONES)))
-    for number in range(rng.randint(4, 6) if every_kind else rng.randint(3, 5)):
+    classes = ("", "", "mid", "mid", "low", "gentle") if wide else ("", "", "mid")
+    for number in range(rng.randint(9, 12) if wide else rng.randint(4, 6) if every_kind else rng.randint(3, 5)):
         kind = "" if every_kind else rng.choice(("Deployment", "Deployment", "StatefulSet"))
-        name, class_ = f"old-{number}", "" if every_kind else rng.choice(("", "", "mid"))
-        obj = made(kind, name, rng, class_) if kind else of_any_kind(name, rng, rng.choice(("", "", "mid")))
+        name, class_ = f"old-{number}", "" if every_kind else rng.choice(classes)
+        obj = made(kind, name, rng, class_) if kind else of_any_kind(name, rng, rng.choice(classes))
         api.create(obj)
         if rng.random() < 0.3:
             budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": f"old-{number}"}}}
             api.create({**identity("PodDisruptionBudget", f"old-{number}", NAMESPACE), "spec": budget})
+        if wide and obj["kind"] in ("Deployment", "StatefulSet") and rng.random() < 0.3:
+            api.create(autoscaler_of(obj, rng))
+
+
+def autoscaler_of(obj: Obj, rng: random.Random) -> Obj:
+    """An autoscaler without metrics: it only keeps the replicas of a workload within its bounds."""
+    replicas, name = obj["spec"]["replicas"], obj["metadata"]["name"]
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": obj["kind"], "name": name},
+        "minReplicas": rng.randint(1, replicas),
+        "maxReplicas": replicas + rng.randint(0, 2),
+    }
+    return {**identity("HorizontalPodAutoscaler", name, NAMESPACE), "spec": spec}
 
 
 def workloads(api: Api) -> list[Obj]:
@@ -283,7 +299,13 @@ def workloads(api: Api) -> list[Obj]:
 
 def clear(api: Api) -> None:
     """Take the cluster away."""
-    for kind in (*WORKLOADS, "PodDisruptionBudget", "ResourceQuota", "ResourceClaimTemplate"):
+    for kind in (
+        "HorizontalPodAutoscaler",
+        *WORKLOADS,
+        "PodDisruptionBudget",
+        "ResourceQuota",
+        "ResourceClaimTemplate",
+    ):
         api.delete_all(kind, NAMESPACE)
     wait_until(lambda: not workloads(api), 60, "workloads are gone")
 
@@ -330,7 +352,8 @@ def kubelets_of(plane: ControlPlane) -> Iterator[GracefulKubelets]:
         own = client.list("Deployment", OWN)
         for deployment in own:
             client.patch(deployment, {"spec": {"replicas": 0}})
-        plane.start_controllers(*(f"{name}-controller" for name in CONTROLLERS))
+        flags = ("--horizontal-pod-autoscaler-sync-period=3s",)
+        plane.start_controllers(*(f"{name}-controller" for name in CONTROLLERS), flags=flags)
         running = GracefulKubelets(client)
         running.start()
         yield running
@@ -345,7 +368,7 @@ def classes_of(api: Api) -> Iterator[None]:
     """The priority classes of such clusters, and the storage class."""
     for name, value in CLASSES.items():
         if name:
-            api.create(priority_class(name, value))
+            api.create(priority_class(name, value, **({"preemptionPolicy": "Never"} if name == "gentle" else {})))
     provisioner = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     api.create({**identity("StorageClass", ZONAL), **provisioner})
     api.create({**identity("DeviceClass", DEVICES), "spec": {}})

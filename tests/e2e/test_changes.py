@@ -6,7 +6,8 @@ Pods are created, workloads are scaled and given another class, through the webh
 quota, a class, a budget, a claim template or a workload before a workload. One cluster in six has a tight
 ResourceQuota; its changes take most of a minute each, because controllers try again ever more seldom. CHANGES says how
 many changes there are, SEED which ones, and FIRST the number of the first one, a multiple of A_CLUSTER. QUOTAS=1: each
-cluster has a quota. EVIDENCE names a directory for the cluster snapshot, the change, the warnings and what was seen of
+cluster has a quota. WIDE=1: 7 to 10 nodes, Pending Pods, Pods that never preempt, autoscalers, restarts, and several
+changes in one apply. EVIDENCE names a directory for the cluster snapshot, the change, the warnings and what was seen of
 every change.
 
 Three things are compared with what happened: `forewarn whatif events` of a snapshot, the warning, and the prediction
@@ -63,12 +64,15 @@ pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 CHANGES = int(os.environ.get("CHANGES", "30"))
 FIRST = int(os.environ.get("FIRST", "0"))
 QUOTAS = bool(os.environ.get("QUOTAS"))
+WIDE = bool(os.environ.get("WIDE"))
 QUIET = 13
 """Seconds without an event after which all is over: more than kube-scheduler's longest back-off, 10 s."""
 QUIET_WITH_A_QUOTA = 45
 """The same where a quota rejects Pods: what a controller waits that has tried for 40 s."""
 TOGETHER = ("quota", "class", "budget", "claims", "workload")
 """What one apply creates before a workload."""
+WIDER = ("several", "both", "both", "restart")
+"""What else happens in wide clusters: several changes in one apply; replicas and class of one workload; a restart."""
 ONE_IN = 6
 """Clusters of which one has a quota."""
 IMPACT = "validate.forewarn.dev/preemption-impact"
@@ -77,7 +81,7 @@ TOLD_BY = ("[preempts-running-pods]", "[rollout-preempts-itself]")
 
 def change_of(there: list[Obj], pods: list[Obj], number: int, rng: random.Random) -> list[Obj]:
     """The objects of one apply; the last is a workload or Pod: a new one, or one of those that are there, changed."""
-    what = rng.choice(("create", "create", "scale", "class", "pod", "cron", *TOGETHER))
+    what = rng.choice(("create", "create", "scale", "class", "pod", "cron", *TOGETHER, *(WIDER if WIDE else ())))
     name, class_ = f"new-{number}", rng.choice(("mid", "high"))
     changed = [obj for obj in there if obj["kind"] != "CronJob"]
     if what == "pod":
@@ -87,6 +91,9 @@ def change_of(there: list[Obj], pods: list[Obj], number: int, rng: random.Random
         return [of_any_kind(name, rng, class_, ["CronJob"])]
     if what in TOGETHER:
         return together(what, changed, pods, number, rng)
+    if what == "several":
+        new = [of_any_kind(f"{prefix}-{number}", rng, rng.choice(("", "mid", "high"))) for prefix in ("one", "two")]
+        return [*new, of_any_kind(name, rng, class_)]
     if what == "create" or not changed:
         return [of_any_kind(name, rng, class_)]
     found: Obj = json.loads(json.dumps(rng.choice(changed)))
@@ -97,6 +104,11 @@ def change_of(there: list[Obj], pods: list[Obj], number: int, rng: random.Random
     elif what == "scale" and found["kind"] != "DaemonSet":
         found["spec"]["replicas"] += rng.randint(1, 3)
     else:
+        if what == "both" and found["kind"] != "DaemonSet":
+            found["spec"]["replicas"] += rng.randint(1, 4)
+        if what == "restart":
+            found["spec"]["template"]["metadata"]["annotations"] = {"restarted": str(number)}
+            return [found]
         found["spec"]["template"]["spec"]["priorityClassName"] = "high"
         found["spec"]["template"]["spec"].pop("priority", None)
     return [found]
@@ -286,7 +298,7 @@ def test_what_is_predicted_is_what_happens(living: Living, tmp_path: Path) -> No
         if number % A_CLUSTER == 0 or number == FIRST:
             if number > FIRST:
                 clear(api)
-            build(stage, api, rng, every_kind=True)
+            build(stage, api, rng, every_kind=True, wide=WIDE)
             settled(kubelets, QUIET)
             limited = QUOTAS or rng.randrange(ONE_IN) == 0
             if limited:
@@ -320,7 +332,8 @@ def test_what_is_predicted_is_what_happens(living: Living, tmp_path: Path) -> No
         own = result_of(change, known, table)
         if own and outside:
             tally.add_verdicts(what, outside, own, next(iter(table["workloads"]["examples"]), {}))
-        seen = [what, str(found), f"{outside} {own}", *warnings, *kubelets.seen]
+        load = f"load {os.getloadavg()[0]:.0f}"
+        seen = [what, str(found), f"{outside} {own}", load, *warnings, *kubelets.seen]
         keep(tmp_path, f"{SEED}-{number}", seen)
         if number % 10 == 9:
             done = number + 1 - FIRST

@@ -2,8 +2,9 @@
 
 Random small clusters with kube-controller-manager and kubelets that keep to grace periods; a node is lost (its Node is
 deleted, as a cloud's controller does), one is drained by kubectl, a workload is scaled up or down, or deleted. EVENTS
-says how many there are, SEED which ones, FIRST the number of the first one, a multiple of A_CLUSTER, and EVIDENCE names
-a directory for the dump, the event and what was seen. The end counts, by workload: who was pushed out, who waits.
+says how many there are, SEED which ones, FIRST the number of the first one, a multiple of A_CLUSTER, WIDE=1 asks for
+the wide clusters of test_changes.py, and EVIDENCE names a directory for the dump, the event and what was seen. The end
+counts, by workload: who was pushed out, who waits.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.e2e.living import (
     keep,
     made,
     settled,
+    settled_with_jobs,
     simulated,
     workloads,
 )
@@ -46,6 +48,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 
 EVENTS = int(os.environ.get("EVENTS", "12"))
 FIRST = int(os.environ.get("FIRST", "0"))
+WIDE = bool(os.environ.get("WIDE"))
 QUIET = 13
 """Seconds in which nothing happens once all is over: more than kube-scheduler's longest back-off, 10 s."""
 
@@ -66,9 +69,9 @@ def event_of(api: Api, plane: ControlPlane, rng: random.Random, file: Path) -> E
         name = rng.choice(nodes)
         if what == "lost":
             return Event({"lost": name}, ("lose", "node", name), lambda: api.delete(identity("Node", name)))
-        drained = ("drain", name, "--force", "--timeout=40s")
+        drained = ("drain", name, "--force", "--ignore-daemonsets", "--timeout=40s")
         return Event({"drain": name}, ("drain", name), lambda: plane.kubectl(*drained))
-    workload = rng.choice(workloads(api))
+    workload = rng.choice([each for each in workloads(api) if "replicas" in each["spec"] or what == "delete"])
     kind, name = workload["kind"], workload["metadata"]["name"]
     named = {"apiVersion": "apps/v1", **identity(kind, name, NAMESPACE)}
     if what == "delete":
@@ -104,7 +107,7 @@ def test_what_is_foretold_of_an_event_is_what_happens(living: Living, tmp_path: 
         if number % A_CLUSTER == 0 or number == FIRST:
             if number > FIRST:
                 clear(api)
-            build(stage, api, rng)
+            build(stage, api, rng, every_kind=WIDE, wide=WIDE)
             api.create(made("Deployment", "shop", rng, "high"))
             settled(kubelets, QUIET)
         webhook.catch_up(api)
@@ -114,7 +117,7 @@ def test_what_is_foretold_of_an_event_is_what_happens(living: Living, tmp_path: 
         kubelets.seen.clear()
         event.happen()
         kubelets.changed = time.monotonic()
-        settled(kubelets, QUIET)
+        settled_with_jobs(api, kubelets, QUIET)
         found = Ending.seen(api, kubelets)
         as_simulated += found in expected
         as_asked += found == one
@@ -126,7 +129,9 @@ def test_what_is_foretold_of_an_event_is_what_happens(living: Living, tmp_path: 
             told = "; or ".join(map(str, sorted(expected, key=str)[:3]))
             differences.append(f"{what}: {found}; one of {len(expected)} was told: {told}; by whatif {one}")
             print(differences[-1], flush=True)
-        keep(tmp_path, f"{SEED}-{number}", [what, str(found), *kubelets.seen])
+        keep(
+            tmp_path, f"{SEED}-{number}", [what, str(found), f"load {os.getloadavg()[0]:.0f}", str(one), *kubelets.seen]
+        )
     clear(api)
     print(f"e2e: {as_simulated} of {EVENTS} as simulated, {as_asked} of {EVENTS} as whatif told, {of_several} others")
     print(f"e2e: came to another end that ties or races allow (SEED={SEED})")
@@ -155,7 +160,7 @@ def test_an_upgrade_preempts_what_is_foretold(living: Living, tmp_path: Path) ->
     assert (answer["upgrade"]["complete"], answer["pending"]["byWorkload"]) == (True, {})
     kubelets.preempted.clear()
     for step in answer["upgrade"]["order"]:
-        plane.kubectl("drain", step["node"], "--force", "--timeout=60s")
+        plane.kubectl("drain", step["node"], "--force", "--ignore-daemonsets", "--timeout=60s")
         time.sleep(10)
         plane.kubectl("uncordon", step["node"])
         kubelets.changed = time.monotonic()
