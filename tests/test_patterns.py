@@ -78,8 +78,7 @@ def lint(text: str) -> None:
         if isinstance(document, documents.Document):
             sniff.type_meta(document.data)
             sniff.is_untyped(document.data)
-            sniff.only_grammar_matters(document.data)
-            sniff.laxer_than_kubectl(document.data)
+            sniff.matters_beyond_grammar(document.data)
             broken(document, documents.Fault("", len(document.text) - 1))
 
 
@@ -183,29 +182,6 @@ def test_documents_are_those_of_kubectl() -> None:
     for text in texts(["---\n", "---\n", "--- # a\n", "---  \n", "---\r\n", "\n", "# a\n", " # a\n", " \n", "a: b\n"]):
         read = [piece.text for piece in documents.split(text.encode(), "") if isinstance(piece, documents.Document)]
         assert [one for one in read if "a: b" in one] == [one for one in yaml_reader(text) if "a: b" in one], repr(text)
-
-
-def is_quoted(quote: str, text: str) -> bool:
-    while text:
-        size = 1 + (text[0] == "\\" and quote == '"') + text.startswith("''", 0, 2) * (quote == "'")
-        if len(text) < size or (text[0] == quote and size == 1):
-            return False
-        text = text[size:]
-    return True
-
-
-@pytest.mark.parametrize("quote", ["'", '"'])
-def test_a_quoted_text_ends_at_the_first_quote_without_escape(quote: str) -> None:
-    for text in texts(["'", '"', "\\", "a", "\n"]):
-        assert sniff._is_quoted(quote.encode(), f"x{text}x".encode(), 1, 1 + len(text)) is is_quoted(quote, text), text
-
-
-def test_a_block_scalar_ends_before_the_first_line_that_is_neither_indented_nor_blank() -> None:
-    for text in texts(["\n", "\n", " ", "  ", "\t", "\r", "a"]):
-        lines = re.findall("[^\n]*\n", f"  k: |\n   @\n{text}\n")
-        ends = (number for number, line in enumerate(lines) if number and line.strip(" \t\r\n") and line[:3] != "   ")
-        block = "".join(lines[: next(ends, len(lines))])
-        assert sniff._Texts("".join(lines).encode()).end(block.index("@")) == len(block), repr(text)
 
 
 def end_of_action(text: str) -> int:

@@ -112,15 +112,6 @@ class _Texts:
             return None, source
 
 
-def _is_valid(document: Document) -> bool:
-    """Report whether the document is surely valid without construction. Raises Fault for invalid YAML."""
-    data = document.data
-    is_valid = not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data)
-    if is_valid:
-        check(document)
-    return is_valid
-
-
 class _FileReader:
     """Reads one file; collects objects and problems."""
 
@@ -185,7 +176,9 @@ class _FileReader:
         is_unwanted = not finder.wants(*type_meta, data) if type_meta else sniff.is_untyped(data)
         if is_unwanted and type_meta and type_meta[1] == "CustomResourceDefinition":
             finder.define(data)
-        if is_unwanted and (self._again or _is_valid(document)):
+        if is_unwanted and (self._again or not sniff.matters_beyond_grammar(data)):
+            if not self._again:
+                check(document)
             finder.skip(type_meta[1] if type_meta else NO_KIND)
             return
         check_as_kubectl(document)

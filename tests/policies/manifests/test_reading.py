@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from forewarn.policies.inputs.manifests import Reading, read
 from forewarn.policies.inputs.manifests.documents import Document, Fault, split
 from forewarn.policies.inputs.manifests.json_text import JsonReader
-from forewarn.policies.inputs.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
-from forewarn.policies.inputs.manifests.yaml.grammar import check, check_as_kubectl
+from forewarn.policies.inputs.manifests.sniff import is_untyped, type_meta
+from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
 from forewarn.policies.inputs.manifests.yaml.nodes import compose
 from forewarn.policies.inputs.manifests.yaml.source import Construction
 
@@ -37,22 +37,10 @@ def test_objects_come_in_order_and_the_others_are_counted() -> None:
     assert (reading.objects, reading.skipped, reading.diagnostics) == (3, {"ConfigMap": 1}, ())
 
 
-@pytest.mark.parametrize(
-    ("data", "faults"),
-    [
-        ("a: &a b\nc: *a", 0),
-        ("a: &a {b: c}\nd: {<<: *a}", 0),
-        ("a: &a {b: c}\nd:\n  <<: *a", 0),
-        ("a: !x b", 0),
-        ("a: *b", 1),
-        ("a: |\n  &b\nc: *b", 1),
-        ("a: &a [b]\nd:\n  <<: *a", 1),
-        ("a: &a {b: *a}", 1),
-    ],
-)
-def test_an_object_of_another_kind_is_counted_unless_kubectl_rejects_its_aliases(data: str, faults: int) -> None:
+@pytest.mark.parametrize("data", ["a: &a b\nc: *a", "a: &a {b: c}\nd:\n  <<: *a", "a: !x b", "a: *b", "a: &a {b: *a}"])
+def test_an_object_of_another_kind_is_counted_without_its_aliases_and_tags(data: str) -> None:
     reading = read(f"{CONFIG.partition('data')[0]}{data}\n", "f.yaml", WANTED)
-    assert (len(reading.diagnostics), dict(reading.skipped)) == (faults, {} if faults else {"ConfigMap": 1})
+    assert (reading.diagnostics, dict(reading.skipped)) == ((), {"ConfigMap": 1})
 
 
 @pytest.mark.parametrize(
@@ -140,9 +128,6 @@ def test_documents_on_both_sides_of_a_broken_one_are_read() -> None:
 def test_faults_in_kinds_that_nobody_reads_are_found() -> None:
     for bad in (
         "data: {a: [}\n",
-        "data: *unknown\n",
-        "data: {a: !!int x}\n",
-        "data: .inf\n",
         "data: {[a]: b}\n",
         "  bad: x\n",
     ):
@@ -258,9 +243,6 @@ def test_looking_at_the_kind_first_changes_nothing(pieces: list[str]) -> None:
         try:
             value: Any = Construction(compose(document)[0]).value
         except Fault:
-            if only_grammar_matters(document.data):
-                with pytest.raises(Fault):
-                    check(document)
             continue
         assert (value["apiVersion"], value["kind"]) == found
 
@@ -272,7 +254,8 @@ def test_what_has_no_type_comes_to_the_same_without_being_read(pieces: list[str]
         return
     quick = read(text, "f.yaml", WANTED)
     with patch("forewarn.policies.inputs.manifests.sniff.is_untyped", lambda _: False):
-        assert read(text, "f.yaml", WANTED) == quick
+        whole = read(text, "f.yaml", WANTED)
+    assert whole == quick or (whole.diagnostics and not whole.subjects and not quick.subjects)
 
 
 @pytest.mark.parametrize(
@@ -292,72 +275,6 @@ def test_what_has_no_type_comes_to_the_same_without_being_read(pieces: list[str]
 )
 def test_a_mapping_without_a_type_is_known_by_its_lines(text: str, is_one: bool) -> None:
     assert is_untyped(text.encode()) is is_one
-
-
-@pytest.mark.parametrize(
-    ("text", "matters"),
-    [
-        ("a: 'x\n  !y'\nb: c\n", True),
-        ("a: 'x\n  it''s\n  !y'\n", True),
-        ('a: "x\n  \\"!y\n  ? z : *w"\n', True),
-        ("a: 'x'\nb:\n  !y c\n", False),
-        ("a: 'x\n  y'\nb:\n  !c d\n", False),
-        ("- a: |\n    text\n  b: *c\n", False),
-        ("a: see {{ b }}\n", True),
-        ("a: {{ b }}\n", False),
-        ("a: >-\n  {{ b }}\n", True),
-        ("a: |\n  http[s]://b : c]: d\n", True),
-        ("[a]: b\n", False),
-    ],
-)
-def test_what_stands_in_text_is_not_grammar(text: str, matters: bool) -> None:
-    assert only_grammar_matters(text.encode()) is matters
-
-
-@pytest.mark.parametrize(
-    ("text", "laxer"),
-    [
-        ("a: see [b] or c?\n", False),
-        ("a: [b?]\n", True),
-        ("a: ['b?']\n", True),
-        ("a: &b ['c?']\n", True),
-        ("a: !c ['d?']\n", True),
-        ("a: |\n  x: ['b?']\n", False),
-        ("a: |\n  x: ['b?']\nc: ['d?']\n", True),
-        ("a: 'b\\/c'\n", True),
-        ("a: |\n  b\\/c\n", True),
-    ],
-)
-def test_what_libyaml_may_take_that_kubectl_does_not_is_looked_at(text: str, laxer: bool) -> None:
-    assert laxer_than_kubectl(text.encode()) is laxer
-
-
-def test_every_case_of_the_table_is_refused_in_any_kind() -> None:
-    for case in CASES:
-        if not case.get("refused") or "text" not in case or "---" in case["text"] or case["text"][0] in "%{[? !&*":
-            continue
-        text = f"apiVersion: v1\nkind: ConfigMap\n{case['text']}"
-        assert read(text, "f.yaml", WANTED).diagnostics or not read(text, "f.yaml", {"/ConfigMap"}).diagnostics, case[
-            "name"
-        ]
-
-
-@pytest.mark.parametrize(
-    ("text", "faults"),
-    [
-        ("a: |\n  first\n    *x\n  *y: z\n  ? w\n", 0),
-        ("a:\n- >-\n  text\n  *y\n", 0),
-        ("a: # c: |\n  *y\n", 1),
-        ("a:\n  b: |\n    text\n  *y : c\n", 1),
-        ("a: |\n  text\nb:\n  *y\n", 1),
-        ("a: |\n\n# c\n  *y\n", 1),
-        ("a: |\n  **b:** *y\n", 0),
-        ("*y\n", 1),
-    ],
-)
-def test_a_star_in_a_text_is_no_alias_and_elsewhere_it_is(text: str, faults: int) -> None:
-    reading = read(f"apiVersion: v1\nkind: ConfigMap\n{text}", "f", {"/Pod"})
-    assert len(reading.diagnostics) == faults
 
 
 def test_a_random_mixture_of_documents_is_counted_in_full() -> None:
@@ -407,7 +324,8 @@ def test_lists_are_the_same_whether_they_are_looked_at_or_read(text: str, monkey
     """A root that is a list: mere data, or objects that kubectl does not take so."""
     looked = read(text, "a.yaml", {"/Pod"})
     monkeypatch.setattr("forewarn.policies.inputs.manifests.sniff.is_untyped", lambda _: False)
-    assert read(text, "a.yaml", {"/Pod"}) == looked
+    whole = read(text, "a.yaml", {"/Pod"})
+    assert whole == looked or (whole.diagnostics and not looked.subjects)
 
 
 def test_only_lists_without_kinds_are_merely_looked_at() -> None:
