@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from contextlib import chdir
@@ -25,6 +24,7 @@ from forewarn.policies.linting.lint.input import TEMPLATE, Input, LintRequest, r
 from forewarn.policies.questions.application.lint import Lint, checked
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cli.commands.cluster_command import Run
@@ -230,18 +230,6 @@ def _natural(text: str) -> int:
     return number
 
 
-_REMOVED: Final = ("--render", "--kustomize-flag", "--render-network", "--render-env")
-
-
-class _Removed(argparse.Action):
-    """Ends with a usage error for an option that earlier versions had."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-        """Exit with the error."""
-        pipe = "`helm template . | forewarn lint -` or `kustomize build | forewarn lint -`"
-        parser.error(f"{self.option_strings[0]} was removed. Fix: pass the output on, with {pipe}")
-
-
 MAX_PASSES: Final = 3
 """How often `--fix` checks again: a fix may reveal further findings."""
 
@@ -265,8 +253,6 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--preset", choices=tuple(HOSTED_CLASSES), help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
     add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
-    for option in _REMOVED:
-        add(option, action=_Removed, nargs="?", help=argparse.SUPPRESS)
     help_text = (
         "report only findings that are new since the merge base with this commit, and changes of PriorityClasses"
     )

@@ -177,8 +177,7 @@ class ConfigNode:
             if key in seen:
                 raise entry.fault(f'"{key}" is duplicated')
             if names is not None and key not in names:
-                suggestion = f". Fix: {_REMOVED[key]}" if key in _REMOVED else _suggestion(key, names)
-                raise entry.fault(f'unknown {what} "{key}"{suggestion}')
+                raise entry.fault(f'unknown {what} "{key}"{_suggestion(key, names)}')
             seen.add(key)
             yield key, self._at(value_node, f"{self.path}.{key}".lstrip("."))
 
@@ -347,12 +346,6 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
                 if number == 0:
                     return each.place
     return 0, 0
-
-
-_REMOVED: Final = {
-    "render": "lint the output: `helm template . | forewarn lint -` or `kustomize build | forewarn lint -`"
-}
-"""Keys that earlier versions read, and what to use."""
 
 
 def _suggestion(word: str, words: Collection[str]) -> str:

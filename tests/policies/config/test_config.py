@@ -132,12 +132,6 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
             "f:1:39: severities.final-priority-mismatch: a webhook-only rule has no severity. Fix: use actions",
             id="webhook only",
         ),
-        pytest.param(
-            "render: [{paths: [a]}]",
-            'f:1:1: unknown key "render". Fix: lint the output: `helm template . | forewarn lint -` or '
-            "`kustomize build | forewarn lint -`",
-            id="removed key",
-        ),
         pytest.param("autoscalerCutoff: low", 'f:1:19: autoscalerCutoff: must be a whole number, not "low"', id="int"),
         pytest.param("annotate: [pods]", "f:1:11: annotate: must be a string", id="text"),
         pytest.param("exemptions: {}", "f:1:13: exemptions: must be a list", id="list"),

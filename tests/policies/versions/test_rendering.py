@@ -355,13 +355,3 @@ def test_lint_runs_no_program(tools: Path, tree: Path, capsys: pytest.CaptureFix
         _tool(tools, name, f"#!/bin/sh\ntouch {tree}/ran\n")
     assert lint.main(["."]) == 0, capsys.readouterr()
     assert not (tree / "ran").exists()
-
-
-@pytest.mark.parametrize(
-    "option", ["--render", "--render-network", "--kustomize-flag=--enable-helm", "--render-env=HOME"]
-)
-def test_a_removed_option_names_what_to_use(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        lint.main([option, "."])
-    assert ended.value.code == 2
-    assert f"{option.partition('=')[0]} was removed. Fix: pass the output on, with `helm" in capsys.readouterr().err
