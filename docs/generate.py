@@ -68,6 +68,9 @@ _SUBJECTS = {
     "priority_class": "PriorityClasses",
     "quota": "ResourceQuotas",
     "namespace": "Namespaces",
+    "autoscalers": "Autoscalers of workloads",
+    "kueue": "Kueue",
+    "rejected": "Other objects that kube-apiserver rejects",
     "cluster": "A running cluster (`forewarn audit`)",
     "file": "Files",
 }
@@ -125,6 +128,7 @@ def _severity(rule: Rule) -> str:
 def rule_pages() -> dict[Path, str]:
     """The pages of docs/reference/rules: a table of all rules, and one page for each."""
     lines = [_RULES_INTRODUCTION]
+    assert {*map(_package, RULES)} == _SUBJECTS.keys()
     for package, subject in _SUBJECTS.items():
         rules = sorted((rule for rule in RULES if _package(rule) == package), key=lambda rule: rule.ID)
         lines += [f"## {subject}", "", "| rule | reports | linter | webhook |", "|---|---|---|---|"]

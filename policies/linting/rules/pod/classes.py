@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Action, ObjectRef, Path, Problem, Severity, Text, cut, listed, quote
@@ -19,17 +20,19 @@ from forewarn.policies.kubernetes.objects.fields import (
     at,
     group_kind,
     has_controller,
+    list_at,
     text_at,
 )
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.kubernetes.objects.priority_class import (
+    HIGHEST_USER_DEFINABLE_PRIORITY,
     OWN_CLASSES,
     POLICIES,
     PREEMPT_NEVER,
     SYSTEM_CLASSES,
     SYSTEM_NAMES,
 )
-from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment, pod_template_of
+from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment, parts_of, pod_template_of
 from forewarn.policies.kubernetes.selectors import one_of
 from forewarn.policies.linting.rules.support.allowed_classes import entries_of, is_allowed
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
@@ -814,3 +817,194 @@ def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Ite
         "pass --cluster, or --one-apply" if is_elsewhere else "pass --cluster or include the class manifests",
         detail={"class": name},
     )
+
+
+_OF_KUBELET: Final = ("system-node-critical", 2_000_001_000)
+"""The class and the value that the kubelet expects of a static Pod. Source: kubernetes/kubernetes#136705."""
+_STATIC_FIX: Final = "set priorityClassName: system-node-critical and priority: 2000001000"
+
+
+@rule(Target.STATIC_POD, severity=Severity.WARNING, depends_on=("classes",))
+def static_pod_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A static Pod does not set both the class system-node-critical and its value.
+
+    Why: no API server completes a static Pod, so the kubelet reads only `priority`: without it, the Pod has priority 0,
+    and a graceful shutdown of the node stops it first. kube-apiserver rejects the mirror Pod if `priority` is set
+    that is not the value of its class. Evictions of a mirror Pod of another class have no effect.
+
+    Details: static Pods are Pods in a directory of the kubelet, such as `etc/kubernetes/manifests` or `static-pods`,
+    and Pods with the annotation `kubernetes.io/config.source: file`.
+
+    Example:
+
+          Pod kube-system/proxy
+            annotations:
+              kubernetes.io/config.source: file
+          spec:
+            priorityClassName: system-node-critical
+        +   priority: 2000001000
+            containers:
+            - name: proxy
+              image: proxy
+
+    Fix: set `priorityClassName: system-node-critical` and `priority: 2000001000`.
+    """
+    template = context.template(subject)
+    if template is None or subject.is_partial:
+        return
+    name, value = class_name(template), integer(template.spec.get("priority"))
+    if (name, value) == _OF_KUBELET:
+        return
+    computed = resolved(template, context)
+    if computed is not None and value not in (None, computed.priority):
+        by = f"class {quote(name)}" if name else "the default class"
+        message = f"static Pod: kube-apiserver rejects its mirror Pod: priority {value}, {by} has {computed.priority}"
+    elif value is None and name:
+        message = f"static Pod: the kubelet does not resolve class {quote(name)}, so its priority is 0"
+    elif not value and not name:
+        message = "static Pod without priority: a graceful shutdown of the node stops it first"
+    elif not name:
+        unless = "" if (value or 0) > HIGHEST_USER_DEFINABLE_PRIORITY else ", unless it is that of the default class"
+        message = (
+            f"static Pod: kube-apiserver rejects its mirror Pod: priority {value} without priorityClassName{unless}"
+        )
+    else:
+        message = f"static Pod of class {quote(name)} with priority {value}: evictions of its mirror Pod have no effect"
+    field = "priorityClassName" if name else "priority"
+    yield Problem(message, template.at(*([field] if name or value is not None else [])), _STATIC_FIX)
+
+
+_SHOWN: Final = 60
+_CONTROLLERS: Final = {
+    "argoproj.io/Workflow": "workflow-controller",
+    "argoproj.io/WorkflowTemplate": "workflow-controller",
+    "argoproj.io/CronWorkflow": "workflow-controller",
+    "batch.volcano.sh/Job": "volcano-controllers",
+    "jobset.x-k8s.io/JobSet": "jobset-controller-manager",
+    "kubeflow.org/PyTorchJob": "training-operator",
+    "leaderworkerset.x-k8s.io/LeaderWorkerSet": "lws-controller-manager",
+    "ray.io/RayCluster": "kuberay-operator",
+    "ray.io/RayJob": "kuberay-operator",
+    "sparkoperator.k8s.io/SparkApplication": "spark-operator-controller",
+    "tekton.dev/PipelineRun": "tekton-pipelines-controller",
+}
+"""Kind -> how the name of the Deployment of its controller ends, after the name of a Helm release."""
+
+
+@rule(
+    Target.OTHER,
+    severity=Severity.NOTE,
+    depends_on=("classes", "workloads"),
+    objects={Target.OTHER: "custom resources"},
+)
+def class_above_controller(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Pods of a custom resource have a higher priority than the controller that creates them.
+
+    Why: on a full cluster, the Pods can preempt their own controller. Then nothing starts or ends them.
+
+    Details: the rule knows the controllers of Argo Workflows, JobSet, Kubeflow, KubeRay, LeaderWorkerSet, Spark, Tekton
+    and Volcano by their names, in the input and in the cluster.
+
+    Example:
+
+          PriorityClass steps
+          value: 100
+          ---
+        + PriorityClass controllers
+        + value: 1000
+        + ---
+          Deployment argo/workflow-controller
+          spec:
+            selector:
+              matchLabels:
+                app: controller
+            template:
+              metadata:
+                labels:
+                  app: controller
+              spec:
+        +       priorityClassName: controllers
+                containers:
+                - name: controller
+                  image: controller
+          ---
+          apiVersion: argoproj.io/v1alpha1
+          kind: Workflow
+          metadata:
+            name: etl
+            namespace: jobs
+          spec:
+            podPriorityClassName: steps
+
+    Fix: give the controller a PriorityClass of at least the same value.
+    """
+    end = _CONTROLLERS.get(group_kind(subject.object)) if context.phase is Phase.LINT else None
+    if end is None or subject.is_partial:
+        return
+    controllers = {name: priority for name, priority in context.once(_priorities).items() if name.endswith(end)}
+    for part in parts_of(subject.object, context.options.class_paths) if controllers else ():
+        computed = resolved(part, context) if class_name(part) else None
+        name, priority = min(controllers.items(), key=itemgetter(1))
+        if computed is not None and computed.priority > priority:
+            message = f"its Pods ({computed.priority}) can preempt their controller {cut(name, _SHOWN)} ({priority})"
+            fix = f"set a PriorityClass of {computed.priority} or more at the controller"
+            yield Problem(message, part.at("priorityClassName"), fix)
+
+
+def _priorities(context: Context) -> Mapping[str, int]:
+    """Return the priority of each Deployment of a controller, by namespace and name."""
+    objects = [workload.object for workload in (context.cluster.workloads.values() if context.cluster else ())]
+    objects += [subject.object for subject in context.of_kind(registry.DEPLOYMENT) if not subject.is_partial]
+    ends, priorities = tuple({*_CONTROLLERS.values()}), dict[str, int]()
+    for obj in objects:
+        name, namespace = text_at(obj, "metadata", "name"), text_at(obj, "metadata", "namespace")
+        if group_kind(obj) == registry.DEPLOYMENT and name.endswith(ends):
+            template = pod_template_of(obj, context.options.pod_template_paths)
+            computed = resolved(template, context, namespace) if template else None
+            if computed is not None:
+                priorities[f"{namespace}/{name}".removeprefix("/")] = computed.priority
+    return priorities
+
+
+_SETS_CLASS: Final = later(r"path[\"']?:[ \t]{0,9}[\"']?/spec/priorityClassName\b")
+
+
+@rule(Target.OTHER, severity=Severity.WARNING, objects={Target.OTHER: "policies of Kyverno"})
+def class_set_at_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A policy of Kyverno sets the PriorityClass of Pods, after kube-apiserver has computed their priority.
+
+    Why: kube-apiserver computes the priority before it calls Kyverno, and rejects the Pod if the priority is not that
+    of the new class. If the policy also removes `priority`, the Pod can run with the priority 0.
+
+    Details: the rule reads `patchesJson6902`, which Kyverno applies only to Pods, not to their controllers.
+
+    Example:
+
+          apiVersion: kyverno.io/v1
+          kind: ClusterPolicy
+          metadata:
+            name: add-class
+          spec:
+            rules:
+            - name: add-class
+              match:
+                any:
+                - resources:
+        -           kinds: [Pod]
+        +           kinds: [Deployment]
+              mutate:
+                patchesJson6902: |-
+                  - op: add
+        -           path: /spec/priorityClassName
+        +           path: /spec/template/spec/priorityClassName
+                    value: batch
+
+    Fix: change the Pod templates of workloads.
+    """
+    if group_kind(subject.object) not in registry.KYVERNO_POLICIES or subject.is_partial:
+        return
+    for number, each in enumerate(list_at(subject.object, "spec", "rules")):
+        if _SETS_CLASS.search(text_at(each, "mutate", "patchesJson6902")):
+            path = ("spec", "rules", number, "mutate", "patchesJson6902")
+            message = "sets the class of Pods after kube-apiserver has computed their priority"
+            yield Problem(message, path, "change the Pod templates of workloads instead")

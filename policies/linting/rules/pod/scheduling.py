@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, grouped
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, grouped, quote
+from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import CutShort, charging
-from forewarn.policies.kubernetes.objects.fields import NOTHING, REQUIRED, ApiObject, at, list_at
+from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, found_at
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    PREFERRED,
+    REQUIRED,
+    ApiObject,
+    at,
+    group_kind,
+    list_at,
+    mapping_at,
+    text_at,
+)
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment
+from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.details import (
     Cause,
@@ -21,7 +35,14 @@ from forewarn.policies.linting.rules.support.details import (
     StaysPending,
 )
 from forewarn.policies.linting.rules.support.predictions import Predicted, is_placeholder, needs_class, reasons_of
-from forewarn.policies.linting.rules.support.rule_text import Labelled, class_name, resolved, selected
+from forewarn.policies.linting.rules.support.rule_text import (
+    Labelled,
+    class_name,
+    integer,
+    is_template_variable,
+    resolved,
+    selected,
+)
 from forewarn.policies.prediction.forecast.impact import Impact, newly_preempted, victims_of
 
 if TYPE_CHECKING:
@@ -543,3 +564,151 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
 
 def _requests(part: ApiObject) -> bool:
     return any(at(part, "resources", field, name) for field in ("requests", "limits") for name in ("cpu", "memory"))
+
+
+@rule(Target.TEMPLATE, severity=Severity.WARNING, objects={Target.TEMPLATE: "DaemonSets"})
+def host_port_with_surge(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A DaemonSet with a host port has maxSurge, so its rollout never ends.
+
+    Why: with `maxSurge`, the new Pod of a node starts before the old one stops. The old Pod holds the host port, so the
+    new Pod stays Pending, whatever its PriorityClass is.
+
+    Example:
+
+          DaemonSet edge/proxy
+          spec:
+            updateStrategy:
+              rollingUpdate:
+        -       maxSurge: 1
+        -       maxUnavailable: 0
+        +       maxSurge: 0
+        +       maxUnavailable: 1
+            selector:
+              matchLabels:
+                app: proxy
+            template:
+              metadata:
+                labels:
+                  app: proxy
+              spec:
+                priorityClassName: system-node-critical
+                containers:
+                - name: proxy
+                  image: proxy
+                  ports:
+                  - containerPort: 80
+                    hostPort: 80
+                  resources:
+                    requests:
+                      cpu: 100m
+
+    Fix: set `maxSurge: 0` and `maxUnavailable: 1`.
+    """
+    if group_kind(subject.object) != DAEMON_SET:
+        return
+    template = context.template(subject)
+    strategy = at(subject.object, "spec", "updateStrategy")
+    surge = at(strategy, "rollingUpdate", "maxSurge")
+    if template is None or surge in (None, 0, "0", "0%") or at(strategy, "type") == "OnDelete":
+        return
+    if port := next(_host_ports(template.spec), 0):
+        message = f"host port {port} and maxSurge {surge}: a new Pod cannot start beside the old one on its node"
+        path = ("spec", "updateStrategy", "rollingUpdate", "maxSurge")
+        yield Problem(message, path, "set maxSurge: 0 and maxUnavailable: 1")
+
+
+def _host_ports(spec: ApiObject) -> Iterator[int]:
+    """Yield the ports of the node that a Pod uses; with hostNetwork, also those of its containers."""
+    fields = ("hostPort", "containerPort") if spec.get("hostNetwork") is True else ("hostPort",)
+    sidecars = (c for c in list_at(spec, "initContainers") if text_at(c, "restartPolicy") == "Always")
+    for container in (*list_at(spec, "containers"), *sidecars):
+        for port in list_at(container, "ports"):
+            number = next(filter(None, (integer(at(port, field)) for field in fields)), None)
+            if number:
+                yield number
+
+
+_SHOWN: Final = 60
+
+
+@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING)
+def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A scheduling constraint of a Pod matches no Pod or node, or not the Pod itself.
+
+    Why: kube-scheduler accepts such constraints. A topology spread constraint counts only Pods that its selector
+    matches, so it must match the Pods that it spreads. A term of an affinity without selector matches no Pod.
+
+    Example:
+
+          Deployment team/web
+          spec:
+            selector:
+              matchLabels:
+                app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+              spec:
+                topologySpreadConstraints:
+                - maxSkew: 1
+                  topologyKey: topology.kubernetes.io/zone
+                  whenUnsatisfiable: DoNotSchedule
+                  labelSelector:
+                    matchLabels:
+        -             app: frontend
+        +             app: web
+                containers:
+                - name: web
+                  image: web
+
+    Fix: write labels of the Pods into the selector, or an integer as the value of `Gt` and `Lt`.
+    """
+    template = context.template(subject)
+    if template is None or subject.is_partial or subject.is_patched or context.phase is not Phase.LINT:
+        return
+    if template.spec.keys().isdisjoint(("topologySpreadConstraints", "affinity")):
+        return
+    labels = {key: str(value) for key, value in mapping_at(template.object, "metadata", "labels").items()}
+    for path, selector in found_at(template.spec, ("topologySpreadConstraints", ITEMS, "labelSelector")):
+        if not _may_match(selector, labels, subject, context):
+            message = "the labelSelector does not match the labels of the Pod: its Pods are not spread"
+            yield Problem(message, template.at(*path), "write labels of the Pod")
+    for path, term in _pod_terms(template.spec):
+        if at(term, "labelSelector") is None and not list_at(term, "matchLabelKeys"):
+            message = f"a term of {path[1]} without labelSelector matches no Pod"
+            yield Problem(message, template.at(*path), "set labelSelector.matchLabels")
+    for path, expression in _node_expressions(template.spec):
+        operator, values = at(expression, "operator"), list_at(expression, "values")
+        wrong = next((value for value in values if not _INTEGER.fullmatch(str(value))), None)
+        if operator in ("Gt", "Lt") and wrong is not None and not is_template_variable(str(wrong), subject, context):
+            message = f"{operator} {quote(cut(str(wrong), _SHOWN))} matches no node: it compares integers"
+            yield Problem(message, template.at(*path), "write an integer in quotes")
+
+
+_INTEGER: Final = later(r"[+-]?[0-9]{1,19}")
+
+
+def _pod_terms(spec: ApiObject) -> Iterator[tuple[Path, ApiObject]]:
+    """Yield the terms of the affinities of a Pod to other Pods."""
+    for kind in ("podAffinity", "podAntiAffinity"):
+        yield from found_at(spec, ("affinity", kind, REQUIRED, ITEMS))
+        yield from found_at(spec, ("affinity", kind, PREFERRED, ITEMS, "podAffinityTerm"))
+
+
+def _node_expressions(spec: ApiObject) -> Iterator[tuple[Path, ApiObject]]:
+    """Yield the expressions about labels of nodes in the node affinity of a Pod."""
+    for terms in ((REQUIRED, "nodeSelectorTerms", ITEMS), (PREFERRED, ITEMS, "preference")):
+        yield from found_at(spec, ("affinity", "nodeAffinity", *terms, "matchExpressions", ITEMS))
+
+
+def _may_match(selector: Any, labels: Mapping[str, str], subject: ReviewedObject, context: Context) -> bool:
+    """Report whether a selector matches labels, or is unknown or empty (empty-selector)."""
+    texts = (str(value) for value in (*labels.values(), *mapping_at(selector, "matchLabels").values()))
+    if not labels or not isinstance(selector, Mapping) or any(is_template_variable(t, subject, context) for t in texts):
+        return True
+    try:
+        parsed = parse_label_selector(selector)
+    except InvalidSelector:
+        return True
+    return parsed is None or not mapping_at(selector, "matchLabels") or parsed.matches(labels)
