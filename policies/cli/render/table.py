@@ -28,12 +28,12 @@ _AS_WRITTEN: Final = {"Pdb": "PDB", "pdbs": "PDBs", "pods": "Pods", "pending": "
 _LOWERED: Final = re.compile("|".join(_AS_WRITTEN))
 
 
-def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], *, longest: int = 200) -> Iterator[str]:
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str | int]]) -> Iterator[str]:
     """The lines of a Markdown table."""
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
     for row in rows:
-        yield f"| {' | '.join(text_of(cut(one_line(str(cell)), longest)) for cell in row)} |"
+        yield f"| {' | '.join(text_of(cut(one_line(str(cell)), _LONGEST_CELL)) for cell in row)} |"
 
 
 def left_out(count: int, limit: int, noun: str = "", indent: str = "", many: str = "") -> Iterator[str]:
@@ -65,6 +65,7 @@ MAX_ROWS: Final = 100
 _MAX_BYTES: Final = 900_000
 """GitHub's limit for a summary."""
 _LONGEST: Final = 400
+_LONGEST_CELL: Final = 200
 _SPECIAL: Final = re.compile(
     r"([\\`*\[\]<>#|~$@&]|(?<![^\W_])_|_(?![^\W_])|^[-+=](?=[-+=\s])|:(?=//|\d+:\D|[\w+-]*[a-z+-][\w+-]*:))"
 )
@@ -76,12 +77,9 @@ _LINKED: Final = re.compile(
 """In a word that GitHub makes a link of, even if it is escaped: addresses, e-mail, users, issues, and commits."""
 
 
-def markdown_findings(findings: Sequence[Finding], title: str = "forewarn lint", verdict: str = "") -> str:
-    """The report as Markdown: the most severe findings first, within GitHub's size limit.
-
-    `verdict`: for the heading (default: the numbers of findings).
-    """
-    lines = [f"### {title}: {text_of(verdict) or findings_text(findings)}", ""]
+def markdown_findings(findings: Sequence[Finding]) -> str:
+    """The report as Markdown: the most severe findings first, within GitHub's size limit."""
+    lines = [f"### forewarn lint: {findings_text(findings)}", ""]
     if findings:
         lines += ["| | where | what | fix |", "|---|---|---|---|"]
         lines += map(_row, worst_first(findings)[:MAX_ROWS])

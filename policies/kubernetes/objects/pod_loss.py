@@ -113,11 +113,11 @@ def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
     return sorted(pod_loss.values(), key=lambda loss: (not loss.fails, loss.pod))
 
 
-def loss_phrases(losses: Sequence[PodLoss], limit: int, verb: str, rest: str = "") -> Iterator[str]:
+def loss_phrases(losses: Sequence[PodLoss], limit: int, verb: str) -> Iterator[str]:
     """Yield `VERB batch/pi-driver fails SparkApplication pi, unless …` for `limit` losses, and the others' number."""
     yield from (f"{verb} {loss.pod} {loss.sentence}" for loss in losses[:limit])
     if len(losses) > limit:
-        yield f"{len(losses) - limit} more fail or are interrupted{rest}"
+        yield f"{len(losses) - limit} more fail or are interrupted"
 
 
 def loss_of(pod: Pod, workload: Workloads) -> PodLoss | None:
