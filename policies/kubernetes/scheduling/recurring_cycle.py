@@ -36,7 +36,6 @@ from forewarn.policies.kubernetes.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.kubernetes.scheduling.responsible import framework_in_columns, has_constraints
 from forewarn.policies.kubernetes.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import (
-    Occupancy,
     cheapest,
     lower_priority_pods_of,
 )
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.storage import PersistentVolumeClaim
     from forewarn.policies.kubernetes.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.kubernetes.scheduling.framework import Framework
-    from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, Occupancy
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Nominated, Nominations
 
 
@@ -591,7 +590,7 @@ class RecurringCycle:
         return every
 
     def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
-        return [Occupancy(lower.amounts(c.resource, self._matrix), c.present, c.limit) for c in self._constraints()]
+        return [lower.occupancy(constraint, self._matrix) for constraint in self._constraints()]
 
     def candidate_on(self, name: str) -> Candidate:
         """Return the candidate on the node `name`, with victims. The node must be one that may be nominated."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import CapacityConstraint
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 
 _MAX_NUMBERS: Final = 4096
@@ -486,13 +487,13 @@ class LowerPriorityPods:
     def _amount_to(self, matrix: PodMatrix, some: NDArray[np.intp]) -> None:
         """Recompute the cached amounts and bounds of some nodes after their Pods were sorted. `some`: node indices."""
         kind, violates = self.kind[:, some], self.violates[:, some]
-        higher = [*self._higher(matrix, kind, violates)] if self._bounds else ()
+        higher = self._higher(matrix, kind, violates) if self._bounds else None
         for resource, amounts in self._amounts.items():
             charge(20 + kind.size // VECTOR)
             by_rank = matrix.kinds.amounts(resource)[kind]
             amounts.by_rank[:, some], amounts.total[some] = by_rank, by_rank.sum(axis=0)
             amounts.violating[some] = by_rank.sum(axis=0, where=violates)
-            if resource in self._bounds:
+            if higher is not None and resource in self._bounds:
                 bounds = self._bounds[resource]
                 bounds.largest[some] = by_rank.max(axis=0, initial=0)
                 bounds.above[:, some] = _above(by_rank, higher)
@@ -557,25 +558,29 @@ class LowerPriorityPods:
     def bounds(self, resource: str, matrix: PodMatrix) -> Bounds:
         """Return the Bounds of a resource, which narrow the selection of victims; cached. `levels`: not empty."""
         if resource not in self._bounds:
-            by_rank = self.amounts(resource, matrix).by_rank
-            higher = self._higher(matrix, self.kind, self.violates)
-            self._bounds[resource] = Bounds(by_rank.max(axis=0, initial=0), _above(by_rank, higher))
+            by_rank, nodes = self.amounts(resource, matrix).by_rank, len(self.count)
+            above = np.zeros((len(self.levels), nodes), np.int64)
+            for start in range(0, nodes, BLOCK):
+                some = slice(start, start + BLOCK)
+                higher = self._higher(matrix, self.kind[:, some], self.violates[:, some])
+                above[:, some] = _above(by_rank[:, some], higher)
+            self._bounds[resource] = Bounds(by_rank.max(axis=0, initial=0), above)
         return self._bounds[resource]
 
-    def _higher(
-        self, matrix: PodMatrix, kind: NDArray[np.int32], violates: NDArray[np.bool_]
-    ) -> Iterator[NDArray[np.bool_]]:
-        """Yield for each level [rank, node], bool: whether the Pod has a higher priority, and violates no PDB."""
-        others, priority = ~violates, matrix.kinds.priority.values()[kind]
-        for level in self.levels.tolist():
-            yield others & (priority > level)
+    def _higher(self, matrix: PodMatrix, kind: NDArray[np.int32], violates: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return [level, rank, node], bool: whether the Pod has a higher priority, and violates no PDB."""
+        return ~violates & (matrix.kinds.priority.values()[kind] > self.levels[:, None, None])
+
+    def occupancy(self, constraint: CapacityConstraint, matrix: PodMatrix) -> Occupancy:
+        """Return the amounts of a resource on each node: those in use, the limit, and those of the Pods."""
+        amounts = self.amounts(constraint.resource, matrix)
+        bounds = self.bounds(constraint.resource, matrix) if len(self.levels) else None
+        return Occupancy(amounts, constraint.present, constraint.limit, bounds)
 
 
-def _above(by_rank: NDArray[np.int64], higher: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:
-    """Return `Bounds.above` ([level, node]) of amounts. `by_rank`: [rank, node]. `higher`: for each level."""
-    # A sum with `where` creates no table of amounts, whose pages the kernel would clear first.
-    rows = [by_rank.sum(axis=0, where=pods) for pods in higher]
-    return np.array(rows, np.int64).reshape(len(rows), by_rank.shape[1])
+def _above(by_rank: NDArray[np.int64], higher: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return `Bounds.above` ([level, node]) of amounts. `by_rank`: [rank, node]. `higher`: see `_higher`."""
+    return np.einsum("rn,lrn->ln", by_rank, higher)
 
 
 def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int) -> LowerPriorityPods:

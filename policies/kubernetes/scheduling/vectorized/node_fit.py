@@ -456,9 +456,7 @@ class NodeFit:
                 few = lower.amounts_at(demand.constraint.per_kind, demand.constraint.counts)
                 rows.append(Occupancy(few, demand.present, demand.limit))
                 continue
-            amounts = lower.amounts(demand.resource, self.matrix)
-            bounds = lower.bounds(demand.resource, self.matrix) if len(lower.levels) else None
-            rows.append(Occupancy(amounts, demand.present, demand.limit, bounds))
+            rows.append(lower.occupancy(demand, self.matrix))
         return rows
 
 
