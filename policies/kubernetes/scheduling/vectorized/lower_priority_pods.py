@@ -604,6 +604,10 @@ _IS_BOUNDED: Final = (VIOLATIONS, HIGHEST, TOTAL) == (0, 1, 2)
 """Whether the criteria begin with those of which `cheapest` knows bounds."""
 
 
+_FEW_NODES: Final = 128
+"""Number of nodes up to which those that may need one victim more are searched at once, and not after the best."""
+
+
 class Occupancy(NamedTuple):
     """The amount of one constraint that Pods use on each node. Arrays are [node].
 
@@ -665,13 +669,15 @@ def _narrowed(
             lacking = row.present[level] - row.limit[level]
             largest = np.maximum(row.bounds.largest[level], 1)
             np.maximum(least, -(-lacking // largest), out=least)
-    near = level[least == least.min()]
+    bound = int(least.min())
+    bound += np.count_nonzero(least <= bound + 1) <= _FEW_NODES
+    near = level[least <= bound]
     nearest = _best(near, victims_on(rows, near, lower), lower, priorities)
     highest, total = nearest.costs[[HIGHEST, TOTAL], 0].tolist()
     if highest > top:  # a constraint other than a resource requires a victim of higher priority
         return _best(nodes, victims_on(rows, nodes, lower), lower, priorities)
     cheapest_victim = int(lower.levels[0]) + 2**31
-    rest = level[(least > least.min()) & (least * cheapest_victim <= total)]
+    rest = level[(least > bound) & (least * cheapest_victim <= total)]
     if not len(rest):
         return nearest
     near = np.sort(np.concatenate((nearest.nodes, rest)))
@@ -717,20 +723,19 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     ranks = int(lower.count[nodes].max())
     shape = len(rows), ranks, len(nodes)
     amounts = np.array([row.amounts.on(nodes, ranks) for row in rows], np.int64).reshape(shape)
-    used = np.array([row.base[nodes] for row in rows], np.int64).reshape(len(rows), len(nodes))
-    limits = np.array([row.limit[nodes] for row in rows], np.int64).reshape(used.shape)
+    free = np.array([row.limit[nodes] - row.base[nodes] for row in rows], np.int64).reshape(len(rows), len(nodes))
     victims = np.zeros((ranks, len(nodes)), np.bool_)
     # The most important Pods usually stay on all nodes. Cumulative sums show how many ranks these are.
     charge(2 * amounts.size // VECTOR)
-    over = amounts.cumsum(axis=1) > (limits - used)[:, None]
+    over = amounts.cumsum(axis=1) > free[:, None]
     by_rank = np.logical_or.reduce(over, axis=(0, 2))
     together = int(np.argmax(by_rank)) if len(by_rank) else 0
-    used += amounts[:, :together].sum(axis=1)
+    free -= amounts[:, :together].sum(axis=1)
     for rank in range(together, ranks):
-        charge(used.size // VECTOR)
-        tried = used + amounts[:, rank]
-        np.any(tried > limits, axis=0, out=victims[rank])
-        used = np.where(victims[rank], used, tried)
+        charge(free.size // VECTOR)
+        amount = amounts[:, rank]
+        np.logical_or.reduce(amount > free, axis=0, out=victims[rank])
+        free -= amount * ~victims[rank]
     # A rank without a Pod has no victim, even if a limit is exceeded.
     return victims & (lower.kind[:ranks, nodes] > 0)
 
