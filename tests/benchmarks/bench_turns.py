@@ -8,6 +8,8 @@ answers twenty questions a turn. Prints milliseconds of both, and how many times
 `python -m tests.benchmarks.bench_turns OTHER --turns 5 --command "whatif lose zone a --cluster b.json -o json"` runs a
 command of the `.venv` of each in turns instead, and also prints their memory. Unset PYTHONDONTWRITEBYTECODE: with it,
 every start compiles all sources.
+
+With `--goal 0.95`, the exit status is 1 if ours takes more than 0.95 times as long as OTHER.
 """
 
 from __future__ import annotations
@@ -125,8 +127,10 @@ def in_turns(roots: tuple[Path, Path], row: str, path: Path, turns: int, nodes: 
     return [sorted(column) for column in taken]
 
 
-def run_in_turns(roots: tuple[Path, Path], command: str, turns: int) -> None:
-    """Print the processor seconds and the memory of a forewarn command, with its child processes."""
+def run_in_turns(roots: tuple[Path, Path], command: str, turns: int) -> float:
+    """Print the processor seconds and the memory of a forewarn command, with its child processes. Return how many times
+    those of the other our seconds are.
+    """
     seconds: list[list[float]] = [[], []]
     memory = [0, 0]
     for turn in range(turns):
@@ -144,6 +148,7 @@ def run_in_turns(roots: tuple[Path, Path], command: str, turns: int) -> None:
     print(
         f"{command}: {ours:.2f} s of CPU, {memory[0]} MB; other {other:.2f} s, {memory[1]} MB; {ours / other:.2f} times"
     )
+    return ours / other
 
 
 def main() -> None:
@@ -155,6 +160,7 @@ def main() -> None:
     parser.add_argument(
         "--workloads", type=int, nargs="?", const=5000, metavar="NODES", help="ask for those of bench_workloads (5000)"
     )
+    parser.add_argument("--goal", type=float, default=float("inf"), help="exit with 1 if a ratio is greater")
     parser.add_argument("--command", help="arguments of forewarn: compare this command")
     parser.add_argument("--answer", nargs=4, metavar=("ROOT", "ROW", "FILE", "NODES"), help=argparse.SUPPRESS)
     options = parser.parse_intermixed_args()
@@ -165,8 +171,8 @@ def main() -> None:
     if options.other is None:
         parser.error("name the directory of the other sources")
     if options.command:
-        run_in_turns((OURS, options.other.resolve()), options.command, options.turns)
-        return
+        times = run_in_turns((OURS, options.other.resolve()), options.command, options.turns)
+        sys.exit(times > options.goal)
     sys.path.insert(0, str(OURS))
     from tests.benchmarks import bench_workloads
     from tests.benchmarks.bench_preemption import SCENARIOS, write
@@ -175,6 +181,7 @@ def main() -> None:
     rows = {scenario.name: scenario.size for scenario in SCENARIOS}
     if options.workloads:
         rows = dict.fromkeys(bench_workloads.SCENARIOS, Size(options.workloads, pods_per_node=20))
+    missed = False
     print(f"{'CPU milliseconds':44}{'p50':>8}{'other':>8}{'times':>7}{'p99':>9}{'other':>8}{'times':>7}")
     for name, size in rows.items():
         if options.names and not any(part in name for part in options.names):
@@ -184,11 +191,11 @@ def main() -> None:
             write(size, path)
             roots = (OURS, options.other.resolve())
             ours, other = in_turns(roots, name, path, options.turns, size.nodes)
-        cells = [
-            f"{a:8.2f}{b:8.2f}{a / b:7.2f}"
-            for a, b in ((f(ours), f(other)) for f in (median, lambda times: times[int(0.99 * len(times))]))
-        ]
+        pairs = [(f(ours), f(other)) for f in (median, lambda times: times[int(0.99 * len(times))])]
+        cells = [f"{a:8.2f}{b:8.2f}{a / b:7.2f}" for a, b in pairs]
+        missed |= any(a > options.goal * b for a, b in pairs)
         print(f"{name:44}{' '.join(cells)}", flush=True)
+    sys.exit(missed)
 
 
 if __name__ == "__main__":
