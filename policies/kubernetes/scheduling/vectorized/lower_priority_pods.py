@@ -580,7 +580,8 @@ class LowerPriorityPods:
 
 def _above(by_rank: NDArray[np.int64], higher: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return `Bounds.above` ([level, node]) of amounts. `by_rank`: [rank, node]. `higher`: see `_higher`."""
-    return np.einsum("rn,lrn->ln", by_rank, higher)
+    above: NDArray[np.int64] = np.einsum("rn,lrn->ln", by_rank, higher)
+    return above
 
 
 def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int) -> LowerPriorityPods:
@@ -670,7 +671,8 @@ def _narrowed(
             largest = np.maximum(row.bounds.largest[level], 1)
             np.maximum(least, -(-lacking // largest), out=least)
     bound = int(least.min())
-    bound += np.count_nonzero(least <= bound + 1) <= _FEW_NODES
+    if np.count_nonzero(least <= bound + 1) <= _FEW_NODES:
+        bound += 1
     near = level[least <= bound]
     nearest = _best(near, victims_on(rows, near, lower), lower, priorities)
     highest, total = nearest.costs[[HIGHEST, TOTAL], 0].tolist()
