@@ -187,15 +187,17 @@ class _Search:
         return beyond
 
     def try_many(self, names: Sequence[str]) -> int:
-        """Simulate these losses with twice the nodes; what then remains, such as Pods with volumes in a lost zone, is
-        not to be prevented. Returns the number of new nodes; 0 without such harm, and for node groups.
+        """Simulate these losses with as many new nodes of each pool in each zone as it has in its largest zone; what
+        then remains, such as Pods with volumes in a lost zone, is not to be prevented. Returns the number of new nodes;
+        0 without such harm, and for node groups.
         """
-        there = Tally(map(_pool_and_zone, self._cluster.snapshot.objects.nodes.values()))
-        nodes = [there[_pool_and_zone(kind.template)] for kind in self.kinds]
-        if all(nodes):
-            harms = self.harms_of([count + 1 for count in nodes], names)
+        there = Tally((pool_of(node), zone_of(node)) for node in self._cluster.snapshot.objects.nodes.values())
+        pools = [pool_of(kind.template) for kind in self.kinds]
+        nodes = [max((count for (name, _), count in there.items() if name == pool), default=0) + 1 for pool in pools]
+        if all((pool, kind.zone) in there for pool, kind in zip(pools, self.kinds, strict=True)):
+            harms = self.harms_of(nodes, names)
             self._not_helped = {name: harm for name, harm in harms.items() if not harm.is_none}
-        return sum(nodes) + len(nodes) if self._not_helped else 0
+        return sum(nodes) if self._not_helped else 0
 
     def is_prevented(self, harms: Mapping[str, _Harm]) -> bool:
         """Report whether losses do only the harm that nodes do not prevent."""
@@ -300,10 +302,6 @@ class _Search:
         while (less := next(filter(suffices, _with_one_less(choice)), None)) is not None:
             choice = less
         return choice
-
-
-def _pool_and_zone(node: Node) -> tuple[str, str]:
-    return pool_of(node), zone_of(node)
 
 
 def _with_one_less(choice: Sequence[int]) -> Iterator[Sequence[int]]:

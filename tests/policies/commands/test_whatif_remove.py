@@ -54,7 +54,7 @@ def test_no_choice_of_up_to_4_nodes_is_better(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", BATCHES, ids=str)
+@pytest.mark.parametrize("seeds", BATCHES, ids=lambda seeds: str(seeds.start))
 def test_no_choice_of_up_to_4_nodes_is_better_in_200_clusters(seeds: range, tmp_path: Path) -> None:
     compared_without_forks(_compare, seeds, tmp_path)
 
