@@ -145,7 +145,8 @@ class Suggestion(Result):
         if self.zones:
             worst = max(self.zones, key=lambda each: (each.preempted - each.preempted_then, each.zone))
             if worst.preempted > worst.preempted_then:
-                change = f"zone {worst.zone} lost: preempted {worst.preempted:,} → {worst.preempted_then:,}"
+                preempted = f"preempted {worst.preempted:,} → {worst.preempted_then:,}"
+                change = f"zone {worst.zone} lost: {preempted}, Pending {worst.pending:,} → {worst.pending_then:,}"
                 yield Fix("forewarn classes suggest -o yaml | kubectl apply --server-side -f -", change)
 
 
