@@ -766,7 +766,7 @@ def place_rollout(
     if impact is not None and not (is_rollout or has_retries or impact.is_simulated):
         return replace(place(cluster, obj, replicas), following=impact)
     impact = (impact or _without_impact(cluster, change))._replace(replaces_none=change.replaces_none)
-    rejection = impact.rejection or rejection * bool(impact.rejected)
+    rejection = impact.rejection or (rejection if impact.rejected else "")
     return Placement(str(subject.ref), impact.predictions, impact.new, rejection=rejection, rollout=impact)
 
 

@@ -564,6 +564,18 @@ def test_pods_that_a_quota_rejects_are_counted_in_every_form(
     assert rows[rows.index(["QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"]) + 1] == ["shop/few", "pods", "4", "5", "5"]
 
 
+def test_predict_shows_the_usage_of_a_quota_that_rejects_pods(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = {"hard": {"pods": "5"}, "used": {"pods": "4"}}
+    quota = Made("v1", "ResourceQuota", "few", "shop").spec(hard={"pods": "5"}).status(**status).obj
+    (tmp_path / "quota.json").write_text(json.dumps(quota))
+    given = ("--cluster", SHOWN, "--cluster", str(tmp_path / "quota.json"))
+    for replicas in ((), ("--replicas", "6")):
+        _, out, _ = run(capsys, "-f", "docs/examples/headroom/cache.yaml", *replicas, *given, command="predict")
+        assert "WARN  quota shop/few: pods 4 → 5 of 5; each Pod 1\n" in out
+
+
 def test_a_class_change_moves_pods_between_quotas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A quota with the scope PriorityClass counts the Pods after the restart, another one no longer does."""
     quotas = []
