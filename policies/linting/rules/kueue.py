@@ -94,8 +94,7 @@ def _priority_classes(context: Context) -> Collection[str]:
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)
 def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A workload names a LocalQueue of Kueue, a LocalQueue a ClusterQueue, or a ClusterQueue a ResourceFlavor, that
-    does not exist.
+    """A workload, LocalQueue or ClusterQueue of Kueue names a queue or ResourceFlavor that does not exist.
 
     Why: Kueue does not admit workloads of an unknown queue, or of a ClusterQueue with an unknown flavor, so the Job
     stays suspended.
@@ -257,8 +256,7 @@ def _flavors(subject: ReviewedObject) -> Iterator[tuple[Path, Any]]:
     objects={Target.OTHER: "ClusterQueues and Cohorts of Kueue"},
 )
 def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A ClusterQueue of Kueue does not preempt although WorkloadPriorityClasses exist, its quota is invalid or exceeds
-    the nodes, or its Cohorts form a cycle.
+    """A ClusterQueue of Kueue does not preempt, its quota is invalid or exceeds the nodes, or its Cohorts form a cycle.
 
     Why: without `preemption`, WorkloadPriorityClasses only order the queue: workloads that Kueue has admitted keep
     their quota. If the quota exceeds the nodes, Kueue admits workloads whose Pods then stay Pending. Kueue rejects
