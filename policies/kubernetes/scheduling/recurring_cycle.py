@@ -8,7 +8,7 @@ them). Source: kubernetes `pkg/scheduler/schedule_one.go`.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -59,8 +59,6 @@ from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
 )
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from numpy.typing import NDArray
 
     from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
@@ -456,17 +454,22 @@ class RecurringCycle:
         """
         if self._spec.of_volumes is None or self.pod.nominated_node_name:
             return False
-        here, framework = self.feasible, framework_in_columns(self.snapshot, self.pod)
-        problem = NodeFit(self.snapshot, self.pod, self._matrix, here)
+        here = self.feasible
+        if not self._are_within_volume_limits(here):
+            return False
+        self._out_of_reach, self.nodes = here, 0
+        return True
+
+    def _are_within_volume_limits(self, nodes: NDArray[np.bool_]) -> bool:
+        """Report whether NodeVolumeLimits certainly rejects none of these nodes ([node], bool)."""
+        framework = framework_in_columns(self.snapshot, self.pod)
+        problem = NodeFit(self.snapshot, self.pod, self._matrix, nodes)
         if NodeVolumeLimits.name in framework.plan.columns:
             try:
                 framework.plugin(NodeVolumeLimits.name).in_columns(problem)
             except NotValid:
                 return False
-        if problem.undecided.any() or not (problem.possible == here).all():
-            return False
-        self._out_of_reach, self.nodes = here, 0
-        return True
+        return not problem.undecided.any() and bool((problem.possible == nodes).all())
 
     @cached_property
     def constrained(self) -> bool:
@@ -551,18 +554,25 @@ class RecurringCycle:
     def unhelped(self) -> Mapping[str, int]:
         """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid.
 
-        Filters after resources do not matter if every node lacks resources even without Pods of lower priority.
+        Filters after resources do not matter if every node lacks resources even without Pods of lower priority, or if
+        the Pod's volumes can be mounted on none.
         """
-        lower = lower_priority_pods_of(self._matrix, self.snapshot, self.pod.effective_priority)
+        lower, volumes = lower_priority_pods_of(self._matrix, self.snapshot, self.pod.effective_priority), None
         if self._out_of_reach is not None or len(self._helped(lower)):
-            return self._cycle.unhelped()
-        tried = self._spec.open & (lower.count > 0)
-        potential = int(np.count_nonzero(self._spec.open))
-        victims = int(np.count_nonzero(tried))
-        reasons = {NOT_HELPFUL: len(tried) - potential, NO_VICTIMS.reasons[0]: potential - victims}
+            volumes = None if self.pod.nominated_node_name else self._spec.of_volumes
+            if volumes is None or not self._are_within_volume_limits(self._spec.open):
+                return self._cycle.unhelped()
+        potential = self._spec.open if self._out_of_reach is None else self._spec.open & ~self._out_of_reach
+        tried = potential & (lower.count > 0)
+        fits, victims = tried.copy(), int(np.count_nonzero(tried))
+        reasons = Counter[str]({NOT_HELPFUL: len(tried) - int(np.count_nonzero(potential))})
+        reasons[NO_VICTIMS.reasons[0]] = int(np.count_nonzero(potential)) - victims
         for constraint in self._constraints():
             lacking = tried & ~constraint.fits_without(lower.total(constraint.resource, self._matrix))
             reasons[reason_of(constraint.resource)] = int(np.count_nonzero(lacking))
+            fits &= ~lacking
+        if volumes is not None:
+            count_rejections(volumes, fits, set(), reasons)
         return {reason: nodes for reason, nodes in reasons.items() if nodes}
 
     def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
