@@ -41,7 +41,7 @@ _ANNOTATION: Final = ("metadata", "annotations", WORKLOAD_PRIORITY_CLASS_LABEL)
 _QUEUE_LABEL: Final[Path] = ("metadata", "labels", QUEUE_LABEL)
 
 
-@rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.ERROR)
+@rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.ERROR, depends_on=("queues",))
 def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A workload names a WorkloadPriorityClass of Kueue that the input does not define.
 
@@ -92,7 +92,7 @@ def _priority_classes(context: Context) -> Collection[str]:
     return frozenset(defined.priority_class.name for _, defined in context.defined)
 
 
-@rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)
+@rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING, depends_on=("queues",))
 def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A workload, LocalQueue or ClusterQueue of Kueue names a queue or ResourceFlavor that does not exist.
 
@@ -182,7 +182,7 @@ def workload_priority_class_misplaced(subject: ReviewedObject, context: Context)
     if not text_at(subject.object, *_LABEL) and text_at(subject.object, *_ANNOTATION):
         message = f"annotation {_ANNOTATION[-1]}: Kueue reads only the label of this name"
         yield Problem(message, _ANNOTATION, "make it a label")
-    template, names = context.template(subject), context.once(workload_classes)
+    template, names = context.template(subject), context.once(_values)
     if template is not None and names and (name := class_name(template)) in names and not context.is_known(name):
         consequence = "its Pods are rejected" if context.classes_complete else "no PriorityClass of this input"
         message = f"{quote(name)} is a WorkloadPriorityClass of Kueue, not a PriorityClass: {consequence}"
@@ -251,7 +251,7 @@ def _flavors(subject: ReviewedObject) -> Iterator[tuple[Path, Any]]:
 
 @rule(
     Target.OTHER,
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     depends_on=("nodes",),
     objects={Target.OTHER: "ClusterQueues and Cohorts of Kueue"},
 )
@@ -329,7 +329,7 @@ def _invalid_quotas(subject: ReviewedObject) -> Iterator[Problem]:
                 if not is_valid:
                     message = f"{limit} must be a quantity of 0 or more: kube-apiserver or Kueue rejects the object"
                     place = (*path, "resources", index, limit)
-                    yield Problem(message, place, "write a quantity such as 4")
+                    yield Problem(message, place, "write a quantity such as 4", severity=Severity.ERROR)
 
 
 def _cohorts_in_cycles(context: Context) -> Collection[str]:

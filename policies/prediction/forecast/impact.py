@@ -28,6 +28,8 @@ MAX_NAMED: Final = 3
 BY_NODES: Final = "the random order in which the DaemonSet controller visits nodes"
 BY_RETRIES: Final = "which controller first uses the quota that victims free"
 BY_CHOICE: Final = "which of several nodes and victims kube-scheduler selects"
+BY_TIMING: Final = "the new Pods preempt {} only if they are scheduled before the old Pods terminate"
+"""A note about preemptions during a rollout, if the old Pods terminate less than CLOSE seconds later."""
 WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 

@@ -30,8 +30,6 @@ NO_CLASS: Final = "none"
 _MAX_LINES: Final = 60
 _NODE_EVENTS: Final = {"nodeAdded": "node {} added", "nodeUpdated": "node {} updated", "nodeRemoved": "node {} removed"}
 _EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}", "retried": "{}"}
-BY_TIMING: Final = "the new Pods preempt {} only if they are scheduled before the old Pods terminate"
-"""A note about preemptions during a rollout, if the old Pods terminate less than CLOSE seconds later."""
 
 
 class Names:

@@ -25,7 +25,8 @@ from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.kubernetes.quantity import cores, gibibytes
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
-from forewarn.policies.prediction.simulation.summary import BY_TIMING, unsettled
+from forewarn.policies.prediction.forecast.impact import BY_TIMING
+from forewarn.policies.prediction.simulation.summary import unsettled
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
 from forewarn.policies.questions.application.quota_tables import quota_tables

@@ -332,7 +332,7 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
     found = asked(*sides, "--cluster", tmp_path / "c.yaml")
     assert found["clause"] == "1 of 2 new Pods run, 4 Pods preempted"
     assert counters_of(found) == {"victims": 4, "preempted": 4, "pending": 3, "lost": 2}
-    assert causes_of(found) == [(2, "no capacity: 2 of class low")]
+    assert causes_of(found) == [(3, "no capacity: 2 of class low, 1 of class high")]
     rows = {row["workload"]: (row["lost"], row["pending"], row["preempted"]) for row in rows_of(found)}
     assert rows == {"shop/web": (2, 2, 4), "shop/new": (0, 1, 0)}
     (namespace,) = found["clusters"][0]["namespaces"]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.disclosure import OPEN, Audience
 from forewarn.policies.base.findings import plural
-from forewarn.policies.prediction.forecast.impact import BY_CHOICE, WITHOUT_CLAIMS, Cascade, Impact
-from forewarn.policies.prediction.simulation.summary import BY_TIMING
+from forewarn.policies.prediction.forecast.impact import BY_CHOICE, BY_TIMING, WITHOUT_CLAIMS, Cascade, Impact
 
 if TYPE_CHECKING:
     from forewarn.policies.prediction.forecast.placement import Placement
