@@ -251,7 +251,7 @@ def _flavors(subject: ReviewedObject) -> Iterator[tuple[Path, Any]]:
 
 @rule(
     Target.OTHER,
-    severity=Severity.WARNING,
+    severity=Severity.ERROR,
     depends_on=("nodes",),
     objects={Target.OTHER: "ClusterQueues and Cohorts of Kueue"},
 )
@@ -287,7 +287,9 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
                 resources:
                 - name: nvidia.com/gpu
         -         nominalQuota: 16
+        -         borrowingLimit: -1
         +         nominalQuota: 8
+        +         borrowingLimit: 0
 
     Fix: set `preemption.withinClusterQueue: LowerPriority`, and lower `nominalQuota` to what the nodes have.
     """
@@ -298,9 +300,7 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
     if kind == COHORT:
         if name_of(subject) in context.once(_cohorts_in_cycles):
             message = "the parents of this Cohort form a cycle: Kueue admits nothing in its ClusterQueues"
-            yield Problem(
-                message, ("spec", "parentName"), "remove the parentName of one of them", severity=Severity.ERROR
-            )
+            yield Problem(message, ("spec", "parentName"), "remove the parentName of one of them")
         return
     policy = text_at(subject.object, "spec", "preemption", "withinClusterQueue")
     if policy in ("", "Never") and context.of_kind(WORKLOAD_PRIORITY_CLASS):
@@ -329,7 +329,7 @@ def _invalid_quotas(subject: ReviewedObject) -> Iterator[Problem]:
                 if not is_valid:
                     message = f"{limit} must be a quantity of 0 or more: kube-apiserver or Kueue rejects the object"
                     place = (*path, "resources", index, limit)
-                    yield Problem(message, place, "write a quantity such as 4", severity=Severity.ERROR)
+                    yield Problem(message, place, "write a quantity such as 4")
 
 
 def _cohorts_in_cycles(context: Context) -> Collection[str]:

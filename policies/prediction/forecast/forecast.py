@@ -766,6 +766,11 @@ def place_rollout(
     if impact is not None and not (is_rollout or has_retries or impact.is_simulated):
         return replace(place(cluster, obj, replicas), following=impact)
     impact = (impact or _without_impact(cluster, change))._replace(replaces_none=change.replaces_none)
+    return _placement_of(subject, impact, rejection)
+
+
+def _placement_of(subject: ReviewedObject, impact: Impact, rejection: str) -> Placement:
+    """Return a placement by an impact. `rejection`: the message of a quota that rejects Pods at the start."""
     rejection = impact.rejection or (rejection if impact.rejected else "")
     return Placement(str(subject.ref), impact.predictions, impact.new, rejection=rejection, rollout=impact)
 
