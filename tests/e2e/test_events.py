@@ -4,7 +4,7 @@ Random small clusters with kube-controller-manager and kubelets that keep to gra
 deleted, as a cloud's controller does), one is drained by kubectl, a workload is scaled up or down, or deleted. EVENTS
 says how many there are, SEED which ones, FIRST the number of the first one, a multiple of A_CLUSTER, WIDE=1 asks for
 the wide clusters of test_changes.py, and EVIDENCE names a directory for the dump, the event and what was seen. The end
-counts, by workload: who was pushed out, who waits.
+counts, by workload: which Pods are preempted, and which stay Pending.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from forewarn.policies.questions.application.classes import classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
 from forewarn.policies.questions.application.headroom import quota_uses
 from forewarn.policies.questions.application.headroom_answer import full_quotas
+from forewarn.policies.questions.application.report_changes import UNEVALUATED
 from forewarn.policies.questions.application.whatif import sweep_of
 from forewarn.policies.questions.application.why import explain_all
 from forewarn.policies.questions.whatif.effects import consequences, joined
@@ -47,7 +48,7 @@ DEFAULT_NODES: Final = 10
 """Nodes whose loss is simulated by default, those with most Pods."""
 _LOSSES: Final = ("worst zone", "worst node")
 """The topics of lines that may be missing."""
-_PHRASES: Final = 2
+_PHRASES: Final = 3
 _UNKNOWN: Final = "unknown"
 _LONG: Final = 200
 
@@ -252,9 +253,9 @@ def _changes(lines: Mapping[str, OverviewLine], before: Mapping[str, Mapping[str
         earlier = before.get(topic, {})
         number, finding = earlier.get("number"), cut(one_line(str(earlier.get("finding", ""))[: 4 * _LONG]), _LONG)
         if not earlier or finding.startswith(_UNKNOWN) > line.finding.startswith(_UNKNOWN):
-            yield ReportChange("not evaluated", topic, "not evaluated in the earlier report")
+            yield ReportChange(UNEVALUATED, topic, "not evaluated in the earlier report")
         elif line.finding.startswith(_UNKNOWN) > finding.startswith(_UNKNOWN):
-            yield ReportChange("not evaluated", topic, "not evaluated in this report")
+            yield ReportChange(UNEVALUATED, topic, "not evaluated in this report")
         elif (earlier.get("sample") or 0) != line.sample:
             yield ReportChange("changed", topic, f"not comparable, other losses were simulated; was: {finding}")
         elif isinstance(number, int) and number != line.number:
@@ -262,4 +263,4 @@ def _changes(lines: Mapping[str, OverviewLine], before: Mapping[str, Mapping[str
         elif finding != line.finding and not earlier.get("status") == line.status == AnswerStatus.OK:
             yield ReportChange("changed", topic, f"was: {finding}")
     for topic in (each for each in _LOSSES if each in before and each not in lines):
-        yield ReportChange("not evaluated", topic, "not evaluated in this report")
+        yield ReportChange(UNEVALUATED, topic, "not evaluated in this report")

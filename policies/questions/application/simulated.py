@@ -101,14 +101,13 @@ def with_classes(
 
 
 def new_classes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
-    """Return the created and recreated PriorityClasses with their values: `gold (value 5)`, `gold (value 3 → 5)`."""
+    """Return the created PriorityClasses, such as `gold (value 5)`, and those that a tool recreates with another value,
+    such as `gold (recreated, value 3 → 5)`.
+    """
     old, new = before.priority_classes, after.priority_classes
-    values = {name: [each[name].value for each in (old, new) if name in each] for name in sorted(new)}
-    return [
-        f"{name} (value {' → '.join(map(str, own))})"
-        for name, own in values.items()
-        if own[0] != own[-1] or name not in old
-    ]
+    created = [f"{name} (value {new[name].value})" for name in sorted(new.keys() - old.keys())]
+    recreated = [name for name in sorted(new.keys() & old.keys()) if new[name].value != old[name].value]
+    return [*created, *(f"{name} (recreated, value {old[name].value} → {new[name].value})" for name in recreated)]
 
 
 def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str, PriorityClass]) -> None:

@@ -322,8 +322,11 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     clause = plural(pods, "is Pending", "are Pending") if pods else "none is Pending"
     if preempted:
         clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in {_period(result)}"
+    elif result.missing:
+        clause += ", preemptions are unknown"
+    is_doubtful = bool(preempted or result.missing)
     return AnswerDocument(
-        status=AnswerStatus.PENDING if pods else AnswerStatus.WARN if preempted else AnswerStatus.OK,
+        status=AnswerStatus.PENDING if pods else AnswerStatus.WARN if is_doubtful else AnswerStatus.OK,
         question="Pods of the cluster",
         clause=clause,
         shown=[Counter("Pending now", pods), *_in_events(result)],

@@ -87,7 +87,7 @@ def consequences(effects: Effects) -> Iterator[str]:
 
 
 def joined(phrases: Sequence[str]) -> str:
-    """Join one or two phrases, the second without a noun that the first has."""
+    """Join phrases, all after the first without a noun that it has."""
     first, *others = phrases or [""]
     if " Pod" in first:
         others = [re.sub(r" Pods? (stays?) ", r" \1 ", other) for other in others]

@@ -137,7 +137,11 @@ def test_losses_of_other_samples_are_not_compared(tmp_path: Path) -> None:
     assert forewarn("--cluster", CLUSTER, "-o", f"json={report}", "--most", "1").returncode == 0
     for most, change, why in (
         ("1", None, ""),
-        ("2", "changed", "not comparable, other losses were simulated; was: 1 Pod preempted, 2 stay Pending"),
+        (
+            "2",
+            "changed",
+            "not comparable, other losses were simulated; was: 1 Pod preempted, 2 stay Pending, 2 replicas lost",
+        ),
         ("0", "not evaluated", "not evaluated in this report"),
     ):
         done = forewarn("--cluster", CLUSTER, "--since", report, "--most", most, "-o", "json")

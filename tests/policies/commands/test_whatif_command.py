@@ -879,7 +879,7 @@ def test_a_class_that_argo_cd_recreates_has_the_new_value(tmp_path: Path, capsys
     status, out, err = run(capsys, "apply", "-f", str(file), "--cluster", SHOWN, "-o", "json")
     assert (status, err) == (0, "")
     answer = json.loads(out)
-    assert answer["question"] == "2 objects applied, with new PriorityClass gold (value 100000 → 50)"
+    assert answer["question"] == "2 objects applied, with new PriorityClass gold (recreated, value 100000 → 50)"
     assert {each["by"]["priority"] for each in answer["preempted"]} <= {50}
 
 

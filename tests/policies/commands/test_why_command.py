@@ -582,6 +582,15 @@ def test_predict_why_and_whatif_word_one_cause_alike(tmp_path: Path, capsys: pyt
         assert "Insufficient cpu" not in out
 
 
+def test_without_events_a_cluster_without_pending_pods_is_not_ok(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [make_node("n1").has(cpu="4"), make_pod("web").request(cpu="1").on("n1")]
+    assert run(capsys, tmp_path, made)[1].startswith(
+        "WARN  Pods of the cluster: none is Pending, preemptions are unknown\n"
+    )
+
+
 def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -590,7 +599,7 @@ def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
     made += [make_pod("gated").priority(1).spec(schedulingGates=[{"name": "g"}]), make_pod("small").request(cpu="1")]
     status, out, _ = run(capsys, tmp_path, made, "--fail-on", "pending", "-o", "json")
     document = json.loads(out)
-    assert (status, document["clause"]) == (1, "4 are Pending")
+    assert (status, document["clause"]) == (1, "4 are Pending, preemptions are unknown")
     assert document["pending"] == [
         {
             "priorityClass": "gold",
