@@ -6,13 +6,14 @@ import platform
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
+    Metric,
     ProcessCollector,
     disable_created_metrics,
     exposition,
@@ -23,9 +24,6 @@ from forewarn.policies.cli.main import KUBERNETES
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.workload_accuracy import RESULTS, WORKLOAD_RESULTS
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
 
 KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.is_evaluated or spec.template} | {
     "autoscaling/Scale": "Scale",

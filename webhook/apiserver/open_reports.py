@@ -6,18 +6,15 @@ read its Report, which contains no names of other namespaces.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from forewarn.policies.base.findings import Finding, grouped
 from forewarn.policies.cli.render.openreports import API_VERSION, NAME, report_of, result_of
 from forewarn.policies.inputs.sources.cluster import Written
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound, ObjectApi, get_or_none
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 GROUP: Final = f"/apis/{API_VERSION}"
 MAX_REPORTS: Final = 200

@@ -10,12 +10,11 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from forewarn.webhook.admission.replies import Reply, rejection
-from forewarn.webhook.http.asgi import Limits, send_reply
+from forewarn.webhook.http.asgi import Limits, Message, Receive, Send, send_reply
 from forewarn.webhook.http.server import Server
 
 if TYPE_CHECKING:
     from forewarn.webhook.health import Health
-    from forewarn.webhook.http.asgi import Message, Receive, Send
     from forewarn.webhook.metrics import Metrics
 
 MAX_HEALTH_CONNECTIONS: Final = 128

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
 
-from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Limits
+from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Application, Limits
 from forewarn.webhook.http.connections import Connection, Connections
 from forewarn.webhook.http.protocol import Protocol
 from forewarn.webhook.http.turns import Turns
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.health import Health
-    from forewarn.webhook.http.asgi import Application
 
 
 def report_nothing(_status: int) -> None:

@@ -6,12 +6,10 @@ A handshake costs the event loop a millisecond. Between two steps the event loop
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import chain
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final, Protocol
 
 RATE: Final = 128
 """Steps of a group per second. A handshake has three: most clients do not guess the group of the key exchange."""

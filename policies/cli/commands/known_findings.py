@@ -14,14 +14,13 @@ from forewarn.policies.cli.terminal import complain, print_notice
 from forewarn.policies.inputs.sources.files import SourceError, write_file
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.linting.config.model import Config, find_config
-from forewarn.policies.questions.application.findings import configured
+from forewarn.policies.questions.application.findings import Report, configured
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
     from forewarn.policies.cli.commands.cluster_command import Run
-    from forewarn.policies.questions.application.findings import Report
 
 FAILED = 3
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}

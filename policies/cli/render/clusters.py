@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import json_of
-from forewarn.policies.base.documents.answer import AnswerStatus
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus
 from forewarn.policies.base.findings import cut, one_line, plural
 from forewarn.policies.cli.render import Painter, answer, within
 from forewarn.policies.cli.render.head import merged
@@ -18,7 +18,6 @@ from forewarn.policies.questions.application import several_clusters
 from forewarn.policies.questions.application.several_clusters import AnswerOn, OnCluster
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.documents.answer import AnswerDocument
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 
 MAX_BYTES: Final = 60_000

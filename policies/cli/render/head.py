@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from forewarn.policies.cli.render.table import text_of
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 def line_of(head: AnswerHead) -> str:

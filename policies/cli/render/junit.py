@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from forewarn.policies.base.findings import no_command_in_markup, one_line
 from forewarn.policies.questions.expectations import MAX_TIMELINE, Tested
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

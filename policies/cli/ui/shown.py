@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from forewarn.policies.cli.render.html.elements import Page, data, section, table, tiles
 from forewarn.policies.cli.render.html.nodes import nodes
-from forewarn.policies.cli.ui.questions import links
+from forewarn.policies.cli.ui.questions import CommandLine, links
 from forewarn.policies.kubernetes.objects.fields import NOTHING
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from forewarn.policies.cli.ui.processes import Processes
-    from forewarn.policies.cli.ui.questions import CommandLine
 
 
 MAX_ANSWERS: Final = 16

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from forewarn.policies.inputs.sources.files import SourceError, open_file, unreadable
 from forewarn.policies.kubernetes.objects.fields import ApiObject, text_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_LINE: Final = 4 << 20
 """Bytes of an event; longer ones are skipped."""

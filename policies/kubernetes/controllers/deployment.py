@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from forewarn.policies.kubernetes.controllers.replica_set import (
     ReplicaSetStatus,
@@ -29,10 +29,12 @@ from forewarn.policies.kubernetes.controllers.view import (
     SetStatus,
     UpdateConflict,
     UpdateWorkload,
+    View,
     WorkloadState,
 )
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
+    ApiObject,
     InvalidObject,
     at,
     boolean,
@@ -45,11 +47,6 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE as DEFAULT_DEADLINE
 from forewarn.policies.kubernetes.objects.workload import contains
-
-if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.controllers.view import View
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
-
 
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAX: Final = "deployment.kubernetes.io/max-replicas"

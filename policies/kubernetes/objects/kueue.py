@@ -5,9 +5,9 @@ Source: kueue apis/kueue, pkg/resources, pkg/cache/scheduler/resource.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
@@ -29,9 +29,6 @@ from forewarn.policies.kubernetes.objects.node import Taint, Toleration, read_ta
 from forewarn.policies.kubernetes.objects.pod import Owner, pod_requests
 from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GROUP: Final = "kueue.x-k8s.io"
 NEVER: Final = "Never"

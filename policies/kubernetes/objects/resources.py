@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.metering import FEW, charge, meter
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping, ref_of
-from forewarn.policies.kubernetes.objects.resource_list import add_to
+from forewarn.policies.kubernetes.objects.resource_list import Amount, add_to
 from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
-    from forewarn.policies.kubernetes.objects.resource_list import Amount
 
 ResourceList = dict[str, int]
 """Resource name -> exact amount in billionths."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, MAX_NAMED
+from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, MAX_NAMED, Kustomization
 from forewarn.policies.inputs.sources.files import OUTSIDE, TEST_DATA, TESTS, File, SourceError, find_files, readable
 from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.linting.lint.assertions import ASSERTION
@@ -23,9 +23,6 @@ from forewarn.policies.linting.lint.input import (
     Input,
     LintRequest,
 )
-
-if TYPE_CHECKING:
-    from forewarn.policies.inputs.manifests.groups import Kustomization
 
 ELSEWHERE: Final = "file or directory of a kustomization outside of the checked directories"
 REMOTE: Final = "remote resource of a kustomization"

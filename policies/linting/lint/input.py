@@ -10,12 +10,13 @@ from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Location, Severity
+from forewarn.policies.base.findings import Finding, Location, Severity
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests import (
     BROKEN,
     NO_KIND,
     Fault,
+    Reading,
     is_definition,
     is_typed,
     may_be_typed,
@@ -62,8 +63,6 @@ from forewarn.policies.linting.evaluation.suppressions import Suppression, of_an
 from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Finding
-    from forewarn.policies.inputs.manifests import Reading
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.linting.config.model import Config
     from forewarn.policies.linting.lint.templates import Engine

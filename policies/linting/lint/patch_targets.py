@@ -12,13 +12,12 @@ from forewarn.policies.inputs.manifests import first_value
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
 from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, Kustomization, reached
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
-from forewarn.policies.inputs.sources.files import readable
+from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 
 if TYPE_CHECKING:
-    from forewarn.policies.inputs.sources.files import File
     from forewarn.policies.linting.lint.input import Input
 
 _KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in POD_TEMPLATE_PATHS)

@@ -17,7 +17,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     WORKLOAD_PRIORITY_CLASS_LABEL,
 )
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
-from forewarn.policies.kubernetes.objects.reviewed_object import Operation
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.names import Names, is_misspelt, kueue_names, workload_classes
 from forewarn.policies.linting.rules.support.rule_text import (
@@ -32,7 +32,6 @@ from forewarn.policies.linting.rules.support.rule_text import (
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.node import Node
-    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
     from forewarn.policies.kubernetes.objects.workload import PodTemplate
     from forewarn.policies.kubernetes.quantity import Quantity
 

@@ -15,14 +15,13 @@ from forewarn.policies.kubernetes.kinds.registry import (
     POD_TEMPLATE_PATHS,
     WEBHOOK_CONFIGURATIONS,
 )
-from forewarn.policies.kubernetes.objects.fields import NOTHING, at, group_kind
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind
 from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_images, selector_of
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable, shown_path
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
 _CERTAIN: Final = ("percentage such as", "cannot be both set", "Unsupported value", "greater than or equal to 0")

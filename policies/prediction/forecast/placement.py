@@ -28,13 +28,12 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.kubernetes.objects.resource_list import add, mask
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.prediction.forecast.impact import preempting_in_vain
+from forewarn.policies.prediction.forecast.impact import Impact, preempting_in_vain
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
-    from forewarn.policies.prediction.forecast.impact import Impact
 
 
 class ChargedQuotas:

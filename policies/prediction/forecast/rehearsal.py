@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.cow_table import derived
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.kubernetes.cluster.admission import admitted, with_default_resources
-from forewarn.policies.kubernetes.cluster.cache import seconds_of
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, seconds_of
 from forewarn.policies.kubernetes.controllers.own_pods import (
     Adoption,
     controlled,
@@ -58,7 +58,6 @@ from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Eviction, Levels
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo

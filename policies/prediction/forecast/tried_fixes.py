@@ -12,14 +12,13 @@ from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.scheduling.plugins import inter_pod_affinity, node_affinity, pod_topology_spread
 from forewarn.policies.kubernetes.scheduling.plugins.taint_toleration import ADD_TOLERATION
-from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS
+from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS, Reason
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.pod import PodSpec
-    from forewarn.policies.kubernetes.scheduling.reasons import Reason
 
 _OF_KUBERNETES: Final = "node.kubernetes.io/"
 """The prefix of taints that stand for a condition of the node, such as not-ready."""

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.kueue import NEVER
-from forewarn.policies.prediction.kueue.preemption import Reason, Target, candidates_in
-from forewarn.policies.prediction.kueue.resource_node import NEGATIVE_RANK
+from forewarn.policies.prediction.kueue.preemption import PreemptionContext, Reason, Target, candidates_in
+from forewarn.policies.prediction.kueue.resource_node import (
+    DRS,
+    NEGATIVE_RANK,
+    ClusterQueueSnapshot,
+    CohortSnapshot,
+    ResourceNode,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.prediction.kueue.amount import Quantities
-    from forewarn.policies.prediction.kueue.preemption import PreemptionContext
-    from forewarn.policies.prediction.kueue.resource_node import (
-        DRS,
-        ClusterQueueSnapshot,
-        CohortSnapshot,
-        ResourceNode,
-    )
     from forewarn.policies.prediction.kueue.workload import Info
 
 

@@ -11,7 +11,7 @@ from forewarn.policies.kubernetes.kinds.registry import LOCAL_QUEUE, QUEUE_LABEL
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.kubernetes.objects.kueue import GROUP, NONE, Admission, ClusterQueue, Workload
 from forewarn.policies.prediction.kueue.manager import Manager, Objects
-from forewarn.policies.prediction.kueue.scheduler import Outcome
+from forewarn.policies.prediction.kueue.scheduler import Entry, Outcome
 from forewarn.policies.prediction.kueue.snapshot import cohorts_with_cycle
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.prediction.kueue.flavor_assigner import WhyNot
     from forewarn.policies.prediction.kueue.preemption import Target
-    from forewarn.policies.prediction.kueue.scheduler import Entry
 
 
 @dataclass(frozen=True)

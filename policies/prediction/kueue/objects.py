@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.kinds.registry import KUEUE_CONFIGURATION, LIMIT_RANGE, LOCAL_QUEUE, NAMESPACE
-from forewarn.policies.kubernetes.objects.fields import group_kind, string_map, text
+from forewarn.policies.kubernetes.objects.fields import ApiObject, group_kind, string_map, text
 from forewarn.policies.kubernetes.objects.kueue import GROUP, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
 
 _VIEWS: Final[dict[str, tuple[str, Any]]] = {
     f"{GROUP}/ResourceFlavor": ("flavors", ResourceFlavor),

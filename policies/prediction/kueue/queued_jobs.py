@@ -6,16 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from forewarn.policies.base.metering import charge
-from forewarn.policies.kubernetes.cluster.cache import seconds_of
-from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, seconds_of
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.prediction.kueue.forecast import QueueForecast, forecast
 from forewarn.policies.prediction.kueue.job import workload_from_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.objects.kueue import Workload
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.prediction.kueue.manager import Objects

@@ -13,10 +13,9 @@ from forewarn.policies.prediction.kueue.amount import Quantities, add, sub
 from forewarn.policies.prediction.kueue.cluster_queue import RequeueReason
 from forewarn.policies.prediction.kueue.fair_sharing import DEFAULT_STRATEGIES, Tournament, fair_preemptions
 from forewarn.policies.prediction.kueue.flavor_assigner import Assignment, FlavorAssigner, Mode
-from forewarn.policies.prediction.kueue.preemption import Preemptor
+from forewarn.policies.prediction.kueue.preemption import Preemptor, Target
 
 if TYPE_CHECKING:
-    from forewarn.policies.prediction.kueue.preemption import Target
     from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot
     from forewarn.policies.prediction.kueue.snapshot import Snapshot
     from forewarn.policies.prediction.kueue.workload import Info

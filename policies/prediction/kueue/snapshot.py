@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import quote
 from forewarn.policies.base.metering import TooLarge, charge
-from forewarn.policies.kubernetes.objects.kueue import Cohort, saturated
+from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, Cohort, ResourceFlavor, saturated
 from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot, CohortSnapshot
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, ResourceFlavor
     from forewarn.policies.prediction.kueue.amount import Quantities
     from forewarn.policies.prediction.kueue.workload import Info
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.admission import admitted, admitted_group, with_default_resources
@@ -39,15 +39,12 @@ from forewarn.policies.kubernetes.objects.fields import (
     text_at,
     timestamp,
 )
-from forewarn.policies.kubernetes.objects.pod import first_conditions
+from forewarn.policies.kubernetes.objects.pod import Pod, first_conditions
 from forewarn.policies.kubernetes.objects.workload import selector_of
 from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.prediction.simulation.scenario import Arrival, World, labelled_with_host, read_workload
 from forewarn.policies.prediction.simulation.scheduler import unmodelled_pending
-
-if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.pod import Pod
 
 
 def completed(workloads: Iterable[WorkloadState], states: Sequence[PodState]) -> list[WorkloadState]:

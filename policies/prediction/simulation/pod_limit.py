@@ -11,12 +11,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import grouped
-from forewarn.policies.kubernetes.controllers.view import CreatePod, Key, controller_of
+from forewarn.policies.kubernetes.controllers.view import Action, CreatePod, Key, controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.kubernetes.controllers.view import Action
     from forewarn.policies.prediction.simulation.api_server import ApiServer, Change
 
 MIN_OF_WORKLOAD: Final = 10_000

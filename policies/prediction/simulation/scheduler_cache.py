@@ -29,7 +29,7 @@ from forewarn.policies.kubernetes.scheduling.framework import Code, Status, fore
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import PodVolumes, VolumeBinding
 from forewarn.policies.kubernetes.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
-from forewarn.policies.kubernetes.scheduling.queue.priority_queue import discard
+from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Entity, discard
 from forewarn.policies.kubernetes.scheduling.reasons import FitError
 from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.kubernetes.scheduling.responsible import (
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.releases.profiles import Profile
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.preemption import Candidate
-    from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Entity
 
 Key = tuple[str, str]
 """(namespace, name) of a PodGroup."""

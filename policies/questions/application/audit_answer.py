@@ -7,7 +7,7 @@ from collections import Counter as Tally
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
-from forewarn.policies.base.findings import Severity, grouped, listed, plural
+from forewarn.policies.base.findings import Finding, Severity, grouped, listed, plural
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.questions.application.findings import counts, worst_first
 from forewarn.policies.questions.whatif.risk_answer import changes_counter
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from forewarn.policies.base.documents.findings import ReportChange
-    from forewarn.policies.base.findings import Finding
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 _STATUS: Final = {Severity.ERROR: AnswerStatus.HARM, Severity.WARNING: AnswerStatus.WARN}

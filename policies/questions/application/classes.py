@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forewarn.policies.base.documents import inlined_in_json
+from forewarn.policies.base.documents import Inlined, inlined_in_json
 from forewarn.policies.base.findings import described
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
@@ -24,7 +24,6 @@ from forewarn.policies.questions.whatif.priority_levels import Classes, priority
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.base.documents import Inlined
     from forewarn.policies.base.documents.answer import AnswerDocument
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from forewarn.policies.base.findings import cut, listed, plural, quote
 from forewarn.policies.inputs.sources.cluster import load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import PathLike, SourceError, fspath
-from forewarn.policies.kubernetes.cluster.cache import head_of
+from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot, head_of
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, check_numbers
 from forewarn.policies.kubernetes.objects.node import ZONE
@@ -26,7 +26,6 @@ from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 from forewarn.policies.questions.whatif.node_groups import load_node_groups
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup

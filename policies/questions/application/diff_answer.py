@@ -19,7 +19,7 @@ from forewarn.policies.base.documents.answer import (
     Table,
 )
 from forewarn.policies.base.findings import cut, first_of, grouped, listed, one_line, plural
-from forewarn.policies.inputs.manifests.differences import IMMUTABLE, TEMPLATE
+from forewarn.policies.inputs.manifests.differences import IMMUTABLE, TEMPLATE, ChangedObject
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
 from forewarn.policies.questions.application import several_clusters
@@ -29,7 +29,6 @@ from forewarn.policies.questions.whatif.effects import not_created
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.inputs.manifests.differences import ChangedObject
     from forewarn.policies.questions.application.diff import Diff, OnCluster
 
 _NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"

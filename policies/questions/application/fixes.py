@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,8 +17,6 @@ from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.prediction.simulation.summary import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.whatif.answer import Answer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.documents import in_json, inlined_in_json, optional_in_json
+from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Fix, Table, Why
 from forewarn.policies.base.findings import cut, described, first_of, plural
-from forewarn.policies.kubernetes.cluster.cache import Result
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.quantity import Quantity, cores, gibibytes, in_units
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.questions.application.places import refs_of, rejections_of
@@ -16,8 +16,6 @@ from forewarn.policies.questions.application.places import refs_of, rejections_o
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.base.documents import Hidden, Inlined
-    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.questions.whatif.capacity_buffers import Buffers
     from forewarn.policies.questions.whatif.headroom import Count, Headroom, OfGroup

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Table
+from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Effects, Table
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.kinds.registry import (
     DEFAULT_NAMESPACE,
@@ -36,10 +36,7 @@ from forewarn.policies.prediction.kueue.queued_jobs import count_pods, forecast_
 from forewarn.policies.prediction.simulation.scenario import Arrival
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from forewarn.policies.base.documents import Sparse
-    from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.kueue import Workload
     from forewarn.policies.prediction.kueue.forecast import QueueForecast

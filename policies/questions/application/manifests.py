@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.inputs.manifests import NO_KIND, UNUSABLE, Reading, only_found, read
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, find_files, fspath, read_file
-from forewarn.policies.kubernetes.cluster.cache import decoded, key_of
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, decoded, key_of
 from forewarn.policies.kubernetes.controllers.applied import later_quotas, with_applied
 from forewarn.policies.kubernetes.controllers.new_pods import check_template
 from forewarn.policies.kubernetes.kinds import registry
@@ -18,6 +18,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.decode import Plain,
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import type_of, unknown_fields
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
+    ApiObject,
     InvalidInput,
     InvalidObject,
     group_kind,
@@ -38,8 +39,6 @@ from forewarn.policies.questions.application.simulated import (
 )
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
 Read = str | File | Mapping[str, Any]

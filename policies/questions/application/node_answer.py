@@ -4,20 +4,17 @@ terminates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.documents import in_json, inlined_in_json
+from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Table, Why
 from forewarn.policies.base.findings import cut, duration, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 from forewarn.policies.kubernetes.quantity import cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from forewarn.policies.base.documents import Hidden, Inlined
     from forewarn.policies.kubernetes.kubelet.admission import Admission
     from forewarn.policies.kubernetes.kubelet.eviction import Group, Place
     from forewarn.policies.kubernetes.kubelet.pods import KubeletPod

@@ -11,7 +11,7 @@ from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import NO_EFFECT, AnswerDocument, AnswerStatus, Counter, Table
 from forewarn.policies.base.documents.findings import ReportChange
 from forewarn.policies.base.findings import cut, described, listed, one_line, plural
-from forewarn.policies.kubernetes.cluster.cache import Result
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import check_numbers
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES
@@ -24,23 +24,18 @@ from forewarn.policies.questions.application.headroom import quota_uses
 from forewarn.policies.questions.application.headroom_answer import full_quotas
 from forewarn.policies.questions.application.report_changes import UNEVALUATED
 from forewarn.policies.questions.application.whatif import sweep_of
-from forewarn.policies.questions.application.why import explain_all
+from forewarn.policies.questions.application.why import ClusterWhy, explain_all
 from forewarn.policies.questions.whatif.effects import consequences, joined
-from forewarn.policies.questions.whatif.questions import each_node_lost, each_zone_lost
+from forewarn.policies.questions.whatif.questions import Question, each_node_lost, each_zone_lost
 from forewarn.policies.questions.whatif.risk_answer import changes_counter, changes_table
-from forewarn.policies.questions.whatif.sweep import harms
+from forewarn.policies.questions.whatif.sweep import Row, Sweep, harms
 from forewarn.policies.questions.whatif.upgrade import blockers_of
-from forewarn.policies.questions.why.evidence import NO_EVENTS, shown_time
+from forewarn.policies.questions.why.evidence import NO_EVENTS, PreemptionEvents, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.questions.application.why import ClusterWhy
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
-    from forewarn.policies.questions.whatif.questions import Question
-    from forewarn.policies.questions.whatif.sweep import Row, Sweep
-    from forewarn.policies.questions.why.evidence import PreemptionEvents
 
 MAX_LOST_PODS: Final = 6_000
 """Maximum Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, Sparse, in_json, inlined_in_json, optional_in_json
-from forewarn.policies.base.documents.answer import MAX_ROWS
+from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerDocument
 from forewarn.policies.base.findings import described
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, check_numbers
@@ -32,7 +32,6 @@ from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents.answer import AnswerDocument
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.prediction.forecast.apply_order import Applied, Attempts
     from forewarn.policies.prediction.forecast.placement import Placement

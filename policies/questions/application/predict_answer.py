@@ -21,7 +21,7 @@ from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota, rejecting
-from forewarn.policies.kubernetes.objects.pod import wait_seconds
+from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
 from forewarn.policies.kubernetes.quantity import ZERO, in_units
 from forewarn.policies.kubernetes.scheduling.reasons import in_short, joined
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.prediction.forecast.placement import Placement
     from forewarn.policies.prediction.forecast.pod_groups import GroupForecast

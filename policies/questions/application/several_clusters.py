@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import (
     NO_EFFECT,
@@ -16,9 +17,6 @@ from forewarn.policies.base.documents.answer import (
 )
 from forewarn.policies.base.findings import cut, one_line, plural
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _STATUS: Final = "STATUS"
 _BECAUSE: Final = "BECAUSE"

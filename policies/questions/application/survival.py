@@ -25,7 +25,7 @@ from forewarn.policies.questions.application.survival_answer import AddedNodes, 
 from forewarn.policies.questions.whatif.comparison import count_by_workload, placeholder_workloads, prepare
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
-from forewarn.policies.questions.whatif.questions import Loss, each_loss, question_of_loss
+from forewarn.policies.questions.whatif.questions import Loss, Question, each_loss, question_of_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.simulation.clock import Origin
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
-    from forewarn.policies.questions.whatif.questions import Question
 
 MAX_WORK: Final = 20_000
 """Pods in all simulations of a search through all choices; beyond it, a bisection tries some."""

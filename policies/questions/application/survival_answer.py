@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +12,6 @@ from forewarn.policies.base.findings import described, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import Price
 
 

@@ -84,7 +84,7 @@ from forewarn.policies.questions.whatif.repetition import (
 )
 from forewarn.policies.questions.whatif.risk import Tried, risks
 from forewarn.policies.questions.whatif.sweep import Sweep, worst_first
-from forewarn.policies.questions.whatif.tally import Tally
+from forewarn.policies.questions.whatif.tally import Tallied, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -97,7 +97,6 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.risk_answer import Risks
-    from forewarn.policies.questions.whatif.tally import Tallied
 
 
 _A_DAY: Final = 86_400.0

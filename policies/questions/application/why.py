@@ -31,8 +31,8 @@ from forewarn.policies.prediction.forecast.missing_pods import (
 from forewarn.policies.prediction.forecast.why_not import why_not
 from forewarn.policies.questions.application import why_answer
 from forewarn.policies.questions.application.cluster import Cluster, pod_key
-from forewarn.policies.questions.application.kueue import suspended_job
-from forewarn.policies.questions.whatif.autoscalers import after_predictions
+from forewarn.policies.questions.application.kueue import QueuedJob, suspended_job
+from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions
 from forewarn.policies.questions.whatif.questions import elsewhere, pod_not_found, unknown_namespace
 from forewarn.policies.questions.why.evidence import (
     LONG,
@@ -48,6 +48,7 @@ from forewarn.policies.questions.why.evidence import (
 from forewarn.policies.questions.why.post_mortem import PostMortem, prevention
 from forewarn.policies.questions.why.troubles import (
     Diagnosis,
+    Timeline,
     all_pending,
     by_preemptor,
     diagnose,
@@ -64,9 +65,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents.answer import AnswerDocument, Fix
-    from forewarn.policies.questions.application.kueue import QueuedJob
-    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling
-    from forewarn.policies.questions.why.troubles import Timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from forewarn.policies.questions.application.predict_answer import (
     pending_reason,
     with_new_nodes,
 )
-from forewarn.policies.questions.why.evidence import shown_time
+from forewarn.policies.questions.why.evidence import Trouble, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WorkloadWhy
-    from forewarn.policies.questions.why.evidence import Trouble
     from forewarn.policies.questions.why.troubles import Diagnosis
 
     Rows = list[list[str | int]]

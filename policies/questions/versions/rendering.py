@@ -30,13 +30,12 @@ from forewarn.policies.inputs.sources.trees import Trees, find_program, safe_pat
 from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, REMOVED
 from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.lint.charts import CHART
-from forewarn.policies.linting.lint.input import Input, is_excluded, wanted_kinds
+from forewarn.policies.linting.lint.input import Input, LintRequest, is_excluded, wanted_kinds
 from forewarn.policies.questions.versions import tools
 from forewarn.policies.questions.versions.kustomizations import Checker, Limits, Refused
 
 if TYPE_CHECKING:
     from forewarn.policies.linting.config.model import Config
-    from forewarn.policies.linting.lint.input import LintRequest
 
 ENABLE_HELM: Final = "--enable-helm"
 ANY_FILE: Final = "--load-restrictor=LoadRestrictionsNone"

@@ -24,12 +24,11 @@ from forewarn.policies.inputs.sources.files import MANIFESTS, MissingFile, Sourc
 from forewarn.policies.inputs.sources.git import GITIGNORE, CodeOwners, Ignores
 from forewarn.policies.inputs.sources.revisions import Repository, working_repository
 from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE
-from forewarn.policies.kubernetes.objects.fields import at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.policies.linting.lint.input import Input, LintRequest, read_input
 from forewarn.policies.questions.versions.rendering import RENDERED, RenderRequest, Unrendered, render
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.linting.config.model import Config
 
 

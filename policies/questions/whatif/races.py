@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.prediction.simulation.clock import BY_WORKLOAD, CLOSE
-from forewarn.policies.prediction.simulation.summary import touched
+from forewarn.policies.prediction.simulation.clock import BY_WORKLOAD, CLOSE, Event, Timeline
+from forewarn.policies.prediction.simulation.summary import Names, touched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
-    from forewarn.policies.prediction.simulation.clock import Event, Timeline
     from forewarn.policies.prediction.simulation.simulation import Simulation
-    from forewarn.policies.prediction.simulation.summary import Names
 
     Workload = tuple[str, str]
 

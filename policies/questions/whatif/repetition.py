@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.base.documents.answer import Range
 from forewarn.policies.base.findings import grouped
-from forewarn.policies.kubernetes.controllers.view import controller_of
+from forewarn.policies.kubernetes.controllers.view import Key, PodState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.kubernetes.objects.fields import at, mapping
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Outcome, explore, random_of
 from forewarn.policies.questions.whatif import comparison
-from forewarn.policies.questions.whatif.answer import Answer, Ending, Runs
+from forewarn.policies.questions.whatif.answer import Answer, Ending, Runs, WithoutChange
 from forewarn.policies.questions.whatif.comparison import (
     Start,
     answer_after,
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from random import Random
 
-    from forewarn.policies.kubernetes.controllers.view import Key, PodState
     from forewarn.policies.prediction.simulation.scenario import World
-    from forewarn.policies.questions.whatif.answer import WithoutChange
     from forewarn.policies.questions.whatif.questions import Question
 
 K = TypeVar("K")

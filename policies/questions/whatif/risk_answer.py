@@ -6,7 +6,7 @@ from collections import Counter as Tally
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.documents import inlined_in_json
+from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import MAX_ROWS, NO_CLASS, AnswerDocument, AnswerStatus, Counter, Table
 from forewarn.policies.base.findings import described, duration, grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
@@ -15,7 +15,6 @@ from forewarn.policies.prediction.simulation.summary import unsettled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents import Hidden
     from forewarn.policies.base.documents.findings import ReportChange
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
 

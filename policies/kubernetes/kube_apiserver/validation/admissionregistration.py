@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from forewarn.policies.base.findings import field_path
+from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.kinds import registry
@@ -38,7 +38,6 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
 from forewarn.policies.kubernetes.objects.fields import ApiObject, int32, text
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 _Faults = Iterator[FieldError]

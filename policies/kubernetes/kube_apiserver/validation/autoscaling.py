@@ -5,7 +5,7 @@ Annotations in which version v1 keeps metrics of version v2 are not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kubernetes.kinds import registry
@@ -35,8 +35,6 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
 from forewarn.policies.kubernetes.objects.fields import ApiObject, int32, mapping_at, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.quantity import Quantity
     from forewarn.policies.kubernetes.releases.semantics import Semantics

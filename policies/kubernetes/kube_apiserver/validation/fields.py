@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import field_path
+from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.validation import decode
 from forewarn.policies.kubernetes.kube_apiserver.validation.fixes import fix_of
@@ -31,7 +31,6 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of, within
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 

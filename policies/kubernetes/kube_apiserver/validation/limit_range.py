@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.kinds import registry
@@ -23,13 +23,10 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.tables import RESOURCES, TEXT, Items, Kind, Struct
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping_at
-from forewarn.policies.kubernetes.objects.resource_list import resource_list
+from forewarn.policies.kubernetes.objects.resource_list import ResourceList, resource_list
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from forewarn.policies.base.findings import Path
-    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
     from forewarn.policies.kubernetes.quantity import Quantity
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 

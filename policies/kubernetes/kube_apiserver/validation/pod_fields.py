@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import field_path
+from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.base.light import later
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
@@ -67,7 +67,6 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.objects.resource_list import ResourceList
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 

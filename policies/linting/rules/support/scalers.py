@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from forewarn.policies.base.findings import grouped
+from forewarn.policies.base.findings import Path, grouped
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.kubernetes.kinds.registry import AUTOSCALER, SCALED_OBJECT
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, text_at
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
     from forewarn.policies.linting.rules.support.context import Context
 
