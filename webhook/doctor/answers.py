@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies import VERSION
 from forewarn.policies.base.findings import Action, Severity, listed, one_line, plural
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.kubernetes.kinds.registry import (
-    BY_GROUP_KIND,
-    KINDS,
-    NAMESPACE,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-    KindSpec,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, list_at, text_at
 from forewarn.policies.kubernetes.objects.namespace import EXEMPT_UNTIL_ANNOTATION, Namespace
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES, SYSTEM_PRIORITY_CLASS_PREFIX
@@ -479,7 +472,9 @@ def read_configuration(client: Client, installed: Installed) -> tuple[Config | N
 def _rights(client: Client, installed: Installed) -> Iterator[Line]:
     """Check the permissions of the service account by SubjectAccessReviews."""
     user = f"system:serviceaccount:{installed.namespace}:{installed.account}"
-    wanted = [(spec.group, spec.plural, verb, "", "") for spec in KINDS if not spec.optional for verb in spec.verbs]
+    wanted = [
+        (spec.group, spec.plural, verb, "", "") for spec in registry.KINDS if not spec.optional for verb in spec.verbs
+    ]
     lease = ("coordination.k8s.io", "leases", installed.namespace, "forewarn-global-default")
     wanted += [(*lease[:2], verb, *lease[2:]) for verb in ("update", "create")]
     wanted.append(("authorization.k8s.io", "subjectaccessreviews", "create", "", ""))
@@ -509,8 +504,8 @@ def _may(client: Client, user: str, group: str, resource: str, verb: str, namesp
 
 def _objects(client: Client, installed: Installed, config: Config, now: datetime) -> Iterator[Line]:
     cache, whole = Cache(), True
-    for name in (PRIORITY_CLASS, NAMESPACE, RESOURCE_QUOTA):
-        spec = BY_GROUP_KIND[name]
+    for name in (registry.PRIORITY_CLASS, registry.NAMESPACE, registry.RESOURCE_QUOTA):
+        spec = registry.BY_GROUP_KIND[name]
         listed = client.all(spec.path, f"{spec.plural} of the cluster")
         whole = whole and listed.is_complete
         if listed.why:
@@ -553,7 +548,7 @@ def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
             yield CONFIG.problem("PriorityClass", text, fix)
 
 
-def _added(cache: Cache, spec: KindSpec, objects: list[dict[str, Any]]) -> Iterator[Line]:
+def _added(cache: Cache, spec: registry.KindSpec, objects: list[dict[str, Any]]) -> Iterator[Line]:
     for obj in objects:
         try:
             cache.add({**obj, "apiVersion": spec.api_version, "kind": spec.kind})

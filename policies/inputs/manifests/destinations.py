@@ -24,13 +24,7 @@ from forewarn.policies.inputs.manifests.deploy_order import FluxOrder
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.object_finder import items_of
 from forewarn.policies.inputs.manifests.values import readable_values, scalars_in, values
-from forewarn.policies.kubernetes.kinds.registry import (
-    APPLICATION,
-    APPLICATION_SET,
-    FLUX_KUSTOMIZATION,
-    HELM_RELEASE,
-    RELEASE_NAMESPACE,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import OBJECT, ApiObject, at, group_kind, list_at, text_at
 
 NAMED_IN: Final = (b"argoproj.io/", b"kustomize.toolkit.fluxcd.io/")
@@ -52,7 +46,7 @@ class Deployed(NamedTuple):
         namespaces = nearest(directory, self.namespaces) or set()
         target, overrides = next(iter(namespaces)) if len(namespaces) == 1 else ("", False)
         given = text_at(obj, "metadata", "namespace")
-        return target if overrides else target or default if given in ("", RELEASE_NAMESPACE) else given
+        return target if overrides else target or default if given in ("", registry.RELEASE_NAMESPACE) else given
 
 
 def deployed(files: Iterable[tuple[str, bytes]], clusters: Collection[str]) -> Deployed:
@@ -62,7 +56,7 @@ def deployed(files: Iterable[tuple[str, bytes]], clusters: Collection[str]) -> D
     for path, content in files:
         if any(name in content for name in NAMED_IN):
             for obj in _objects(path, content):
-                is_of_flux = group_kind(obj) == FLUX_KUSTOMIZATION
+                is_of_flux = group_kind(obj) == registry.FLUX_KUSTOMIZATION
                 if is_of_flux:
                     kustomizations.append(obj)
                 for target in islice(_of_object(obj, path), _MAX_TARGETS):
@@ -99,9 +93,9 @@ def directories_in(content: bytes, path: str) -> Iterator[str]:
 
 def _paths_in(obj: ApiObject) -> Iterator[str]:
     kind, spec = group_kind(obj), obj["spec"]
-    if kind == HELM_RELEASE:
+    if kind == registry.HELM_RELEASE:
         yield text_at(spec, "chart", "spec", "chart")
-    elif kind in (APPLICATION, APPLICATION_SET):
+    elif kind in (registry.APPLICATION, registry.APPLICATION_SET):
         for keys, text in scalars_in(spec, _MAX_SCALARS):
             names = [key for key in keys if isinstance(key, str)]
             if names[-1] == "path" and isinstance(text, str) and {*names}.intersection(_SOURCES):
@@ -125,13 +119,13 @@ _MAX_SCALARS: Final = 100_000
 
 def _of_object(obj: ApiObject, path: str) -> Iterator[_Target]:
     kind, spec = group_kind(obj), obj["spec"]
-    if kind == APPLICATION:
+    if kind == registry.APPLICATION:
         yield from _of_application(spec, {})
-    elif kind == APPLICATION_SET and isinstance(spec := at(obj, "spec", "template", "spec"), OBJECT):
+    elif kind == registry.APPLICATION_SET and isinstance(spec := at(obj, "spec", "template", "spec"), OBJECT):
         for generator in list_at(obj, "spec", "generators"):
             for element in list_at(generator, "list", "elements")[:_MAX_ELEMENTS]:
                 yield from _of_application(spec, element if isinstance(element, OBJECT) else {})
-    elif kind == FLUX_KUSTOMIZATION and (directory := text_at(spec, "path")):
+    elif kind == registry.FLUX_KUSTOMIZATION and (directory := text_at(spec, "path")):
         yield _Target(directory, {*path.split("/")[:-1]}, text_at(spec, "targetNamespace"))
 
 

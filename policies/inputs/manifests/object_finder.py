@@ -13,14 +13,7 @@ from typing import Any, Final, Protocol
 
 from forewarn.policies.base.findings import Path, quote
 from forewarn.policies.base.light import later
-from forewarn.policies.kubernetes.kinds import class_paths
-from forewarn.policies.kubernetes.kinds.registry import (
-    LINTED,
-    POD_TEMPLATE_PATHS,
-    PRIORITY_CLASS,
-    is_namespaced,
-    removed_version,
-)
+from forewarn.policies.kubernetes.kinds import class_paths, registry
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, ref_of, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
 
@@ -90,7 +83,7 @@ _MAX_CHECKED: Final = 100
 _MAX_NESTED: Final = 10_000
 """Maximum number of objects or texts in one object."""
 _NESTED_TEXTS: Final = 3
-_OWN_KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in (*LINTED, *POD_TEMPLATE_PATHS))
+_OWN_KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in (*registry.LINTED, *registry.POD_TEMPLATE_PATHS))
 """Names of Kubernetes kinds, to tell manifests from other programs' files."""
 _ROOT_FIELDS: Final = frozenset((
     "apiVersion", "kind", "metadata", "spec", "status", "data", "binaryData", "stringData", "immutable", "type",
@@ -155,7 +148,7 @@ class ObjectFinder:
         if group_and_kind in (*class_paths.RELEASE_NAMESPACES, class_paths.CONFIG_MAP, class_paths.CRD):
             return CLASS_WORD.encode() in data and (group_and_kind != class_paths.CRD or group_and_kind in self._wanted)
         wanted = kind.endswith("List") or group_and_kind in self._wanted or group_and_kind in class_paths.MANIFESTS
-        wanted = wanted or removed_version(api_version, kind) is not None
+        wanted = wanted or registry.removed_version(api_version, kind) is not None
         return wanted or intended_type(api_version, kind) is not None
 
     def define(self, data: bytes) -> None:
@@ -202,7 +195,7 @@ class ObjectFinder:
 
     def _keep(self, value: dict[str, Any], kind: str, source: Source, within: str) -> None:
         self.objects += 1
-        namespace = (text_at(value, "metadata", "namespace") or self._namespace) if is_namespaced(kind) else ""
+        namespace = (text_at(value, "metadata", "namespace") or self._namespace) if registry.is_namespaced(kind) else ""
         self.subjects.append(ReviewedObject(value, namespace=namespace, source=source, within=within))
 
     def _nested(
@@ -252,7 +245,7 @@ class ObjectFinder:
         if (right := intended_type(api_version, kind)) is not None:
             yield _unknown_kind(value, right, source)
             return
-        if (removed := removed_version(api_version, kind)) is not None:
+        if (removed := registry.removed_version(api_version, kind)) is not None:
             message = f"no {kind} in version {quote(str(api_version))}: Kubernetes 1.{removed.minor} removed it"
             fix, where = f"write apiVersion: {removed.replacement}{removed.also}", source.locate(("apiVersion",))
             yield FileDiagnostic("removed-api-version", message, where, fix, ref_of(value))
@@ -310,7 +303,7 @@ def _is_sync_patch(value: dict[str, Any]) -> bool:
 
 def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:
     """Whether an object is a PriorityClass without value, which is a parameter, or a policy about other fields."""
-    return group_kind(manifest) == PRIORITY_CLASS and "value" not in manifest
+    return group_kind(manifest) == registry.PRIORITY_CLASS and "value" not in manifest
 
 
 def _with(value: Any, path: Path, new: Any) -> Any:
@@ -366,7 +359,7 @@ def _is_almost_a_class(api_version: str, kind: str) -> bool:
     if kind[:1] not in "pP" or "prio" not in kind.lower():
         return False
     group = api_version.rpartition("/")[0]
-    if f"{group}/{kind}" == PRIORITY_CLASS:
+    if f"{group}/{kind}" == registry.PRIORITY_CLASS:
         return False
     own_group = "." in group and not _is_near(group, CLASS_VERSION.partition("/")[0])
     return not own_group and _is_near(kind, CLASS_KIND)

@@ -7,15 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, plural, quote
-from forewarn.policies.kubernetes.kinds.registry import (
-    CLUSTER_QUEUE,
-    COHORT,
-    LOCAL_QUEUE,
-    QUEUE_LABEL,
-    RESOURCE_FLAVOR,
-    WORKLOAD_PRIORITY_CLASS,
-    WORKLOAD_PRIORITY_CLASS_LABEL,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
@@ -35,9 +27,9 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.workload import PodTemplate
     from forewarn.policies.kubernetes.quantity import Quantity
 
-_LABEL: Final = ("metadata", "labels", WORKLOAD_PRIORITY_CLASS_LABEL)
-_ANNOTATION: Final = ("metadata", "annotations", WORKLOAD_PRIORITY_CLASS_LABEL)
-_QUEUE_LABEL: Final[Path] = ("metadata", "labels", QUEUE_LABEL)
+_LABEL: Final = ("metadata", "labels", registry.WORKLOAD_PRIORITY_CLASS_LABEL)
+_ANNOTATION: Final = ("metadata", "annotations", registry.WORKLOAD_PRIORITY_CLASS_LABEL)
+_QUEUE_LABEL: Final[Path] = ("metadata", "labels", registry.QUEUE_LABEL)
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.ERROR, depends_on=("queues",))
@@ -133,20 +125,24 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
 
 def _or_the_cluster(context: Context) -> str:
     """Return words for a cluster whose objects of Kueue are known; "" without one."""
-    return " or the cluster" if context.cluster is not None and context.cluster.kueue.get(LOCAL_QUEUE) else ""
+    return " or the cluster" if context.cluster is not None and context.cluster.kueue.get(registry.LOCAL_QUEUE) else ""
 
 
 def _references(subject: ReviewedObject) -> Iterator[tuple[str, str, str, Path]]:
     """Yield the kind, namespace ("" for none) and name of objects of Kueue that an object names, and the field."""
     kind = group_kind(subject.object)
     references: list[tuple[str, str, Any, Path]]
-    if kind == LOCAL_QUEUE:
-        references = [(CLUSTER_QUEUE, "", at(subject.object, "spec", "clusterQueue"), ("spec", "clusterQueue"))]
-    elif kind == CLUSTER_QUEUE:
-        references = [(RESOURCE_FLAVOR, "", at(flavor, "name"), (*path, "name")) for path, flavor in _flavors(subject)]
+    if kind == registry.LOCAL_QUEUE:
+        references = [
+            (registry.CLUSTER_QUEUE, "", at(subject.object, "spec", "clusterQueue"), ("spec", "clusterQueue"))
+        ]
+    elif kind == registry.CLUSTER_QUEUE:
+        references = [
+            (registry.RESOURCE_FLAVOR, "", at(flavor, "name"), (*path, "name")) for path, flavor in _flavors(subject)
+        ]
     else:
         label = at(subject.object, *_QUEUE_LABEL)
-        references = [(LOCAL_QUEUE, subject.effective_namespace, label, _QUEUE_LABEL)]
+        references = [(registry.LOCAL_QUEUE, subject.effective_namespace, label, _QUEUE_LABEL)]
     yield from ((kind, namespace, name, path) for kind, namespace, name, path in references if isinstance(name, str))
 
 
@@ -185,7 +181,7 @@ def workload_priority_class_misplaced(subject: ReviewedObject, context: Context)
     if template is not None and names and (name := class_name(template)) in names and not context.is_known(name):
         consequence = "its Pods are rejected" if context.classes_complete else "no PriorityClass of this input"
         message = f"{quote(name)} is a WorkloadPriorityClass of Kueue, not a PriorityClass: {consequence}"
-        fix = f"set the label {WORKLOAD_PRIORITY_CLASS_LABEL}: {name} instead"
+        fix = f"set the label {registry.WORKLOAD_PRIORITY_CLASS_LABEL}: {name} instead"
         yield Problem(message, template.at("priorityClassName"), fix)
     if template is not None and names:
         yield from _contradiction(subject, template, context)
@@ -204,7 +200,7 @@ def _contradiction(subject: ReviewedObject, template: PodTemplate, context: Cont
 
 def _values(context: Context) -> Mapping[str, int | None]:
     """Return the values of the WorkloadPriorityClasses of the input by name; None for an invalid value."""
-    classes = context.of_kind(WORKLOAD_PRIORITY_CLASS)
+    classes = context.of_kind(registry.WORKLOAD_PRIORITY_CLASS)
     return {name_of(each): integer(each.object.get("value")) for each in classes}
 
 
@@ -233,7 +229,7 @@ def workload_priority_class_invalid(subject: ReviewedObject, context: Context) -
     Fix: write an integer without quotes.
     """
     value = subject.object.get("value")
-    is_class = group_kind(subject.object) == WORKLOAD_PRIORITY_CLASS and not subject.is_partial
+    is_class = group_kind(subject.object) == registry.WORKLOAD_PRIORITY_CLASS and not subject.is_partial
     is_checked = is_class and context.phase is Phase.LINT and not is_template_variable(str(value), subject, context)
     if is_checked and integer(value) is None:
         numbers = f"an integer from {INT32[0]} to {INT32[-1]}"
@@ -293,16 +289,16 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
     Fix: set `preemption.withinClusterQueue: LowerPriority`, and lower `nominalQuota` to what the nodes have.
     """
     kind = group_kind(subject.object)
-    if kind not in (CLUSTER_QUEUE, COHORT) or subject.is_partial or context.phase is not Phase.LINT:
+    if kind not in (registry.CLUSTER_QUEUE, registry.COHORT) or subject.is_partial or context.phase is not Phase.LINT:
         return
     yield from _invalid_quotas(subject)
-    if kind == COHORT:
+    if kind == registry.COHORT:
         if name_of(subject) in context.once(_cohorts_in_cycles):
             message = "the parents of this Cohort form a cycle: Kueue admits nothing in its ClusterQueues"
             yield Problem(message, ("spec", "parentName"), "remove the parentName of one of them")
         return
     policy = text_at(subject.object, "spec", "preemption", "withinClusterQueue")
-    if policy in ("", "Never") and context.of_kind(WORKLOAD_PRIORITY_CLASS):
+    if policy in ("", "Never") and context.of_kind(registry.WORKLOAD_PRIORITY_CLASS):
         message = "no preemption.withinClusterQueue: WorkloadPriorityClasses only order the queue"
         fix = "set preemption.withinClusterQueue: LowerPriority"
         yield Problem(message, ("spec",), fix, severity=Severity.NOTE)
@@ -336,9 +332,9 @@ def _cohorts_in_cycles(context: Context) -> Collection[str]:
     from forewarn.policies.kubernetes.objects.kueue import Cohort  # few inputs have Cohorts
     from forewarn.policies.prediction.kueue.snapshot import cohorts_with_cycle
 
-    stored = context.cluster.kueue.get(COHORT, {}) if context.cluster is not None else {}
+    stored = context.cluster.kueue.get(registry.COHORT, {}) if context.cluster is not None else {}
     cohorts = {each.name: each for each in stored.values()}
-    for each in context.of_kind(COHORT):
+    for each in context.of_kind(registry.COHORT):
         parent = text_at(each.object, "spec", "parentName") or text_at(each.object, "spec", "parent")
         cohorts[name_of(each)] = Cohort(name_of(each), parent)
     return cohorts_with_cycle(cohorts)
@@ -438,7 +434,7 @@ def kueue_admission(subject: ReviewedObject, context: Context) -> Iterator[Probl
     """
     if not at(subject.object, *_QUEUE_LABEL) or context.cluster is None:
         return
-    if subject.operation is Operation.CREATE and context.cluster.kueue.get(LOCAL_QUEUE):
+    if subject.operation is Operation.CREATE and context.cluster.kueue.get(registry.LOCAL_QUEUE):
         yield from _decided(subject, context.cluster, context.phase)
 
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import quote
-from forewarn.policies.kubernetes.kinds.registry import (
-    DEFAULT_NAMESPACE,
-    JOB,
-    KUEUE_CONFIGURATION,
-    LOCAL_QUEUE,
-    QUEUE_LABEL,
-    WORKLOAD_PRIORITY_CLASS,
-    WORKLOAD_PRIORITY_CLASS_LABEL,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, establish_priority
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
@@ -35,8 +27,8 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.kueue import PodSetAssignment, ResourceFlavor
     from forewarn.policies.kubernetes.selectors import LabelSelector
 
-QUEUE_NAME: Final = ("metadata", "labels", QUEUE_LABEL)
-PRIORITY_CLASS: Final = ("metadata", "labels", WORKLOAD_PRIORITY_CLASS_LABEL)
+QUEUE_NAME: Final = ("metadata", "labels", registry.QUEUE_LABEL)
+PRIORITY_CLASS: Final = ("metadata", "labels", registry.WORKLOAD_PRIORITY_CLASS_LABEL)
 _DEFAULT_LOCAL_QUEUE: Final = "default"
 _MIN_PARALLELISM: Final = ("metadata", "annotations", f"{GROUP}/job-min-parallelism")
 _COMPLETIONS_TOO: Final = ("metadata", "annotations", f"{GROUP}/job-completions-equal-parallelism")
@@ -46,30 +38,30 @@ _TOPOLOGY: Final = f"{GROUP}/podset-"
 
 def is_managed_by_kueue(obj: ApiObject) -> bool:
     """Report whether an object is a Job in a LocalQueue. Kueue suspends it at its creation."""
-    return group_kind(obj) == JOB and bool(text_at(obj, *QUEUE_NAME))
+    return group_kind(obj) == registry.JOB and bool(text_at(obj, *QUEUE_NAME))
 
 
 def with_default_local_queue(job: ApiObject, cluster: ClusterSnapshot) -> ApiObject:
     """Return a new Job without a queue in the LocalQueue `default` of its namespace, if there is one; other objects as
     they are. Source: `ApplyDefaultLocalQueue`.
     """
-    if group_kind(job) != JOB or text_at(job, *QUEUE_NAME):
+    if group_kind(job) != registry.JOB or text_at(job, *QUEUE_NAME):
         return job
-    ref = ref_of(job, DEFAULT_NAMESPACE)
-    has_default = (ref.namespace, _DEFAULT_LOCAL_QUEUE) in cluster.kueue.get(LOCAL_QUEUE, {})
-    if not has_default or cluster.workload(JOB, ref.namespace, ref.name) is not None:
+    ref = ref_of(job, registry.DEFAULT_NAMESPACE)
+    has_default = (ref.namespace, _DEFAULT_LOCAL_QUEUE) in cluster.kueue.get(registry.LOCAL_QUEUE, {})
+    if not has_default or cluster.workload(registry.JOB, ref.namespace, ref.name) is not None:
         return job
-    labels = {**mapping(job, "metadata", "labels"), QUEUE_LABEL: _DEFAULT_LOCAL_QUEUE}
+    labels = {**mapping(job, "metadata", "labels"), registry.QUEUE_LABEL: _DEFAULT_LOCAL_QUEUE}
     return {**job, "metadata": {**mapping(job, "metadata"), "labels": labels}}
 
 
 def is_managed_without_queue(job: ApiObject, cluster: ClusterSnapshot) -> bool:
     """Report whether Kueue suspends a Job that has no queue. Source: `WorkloadShouldBeSuspended`."""
-    configurations = cluster.kueue.get(KUEUE_CONFIGURATION)
-    if not configurations or group_kind(job) != JOB or text_at(job, *QUEUE_NAME):
+    configurations = cluster.kueue.get(registry.KUEUE_CONFIGURATION)
+    if not configurations or group_kind(job) != registry.JOB or text_at(job, *QUEUE_NAME):
         return False
     selector: LabelSelector | None = next(iter(configurations.values())).managed_namespaces
-    name = ref_of(job, DEFAULT_NAMESPACE).namespace
+    name = ref_of(job, registry.DEFAULT_NAMESPACE).namespace
     namespace = cluster.namespaces.get(("", name))
     return selector is not None and selector.matches({NAME_LABEL: name} if namespace is None else namespace.labels)
 
@@ -80,7 +72,7 @@ def workload_from_job(job: ApiObject, cluster: ClusterSnapshot, now: int, index:
 
     `index`: its place among the Jobs of one apply.
     """
-    ref, spec = ref_of(job, DEFAULT_NAMESPACE), mapping(job, "spec", "template", "spec")
+    ref, spec = ref_of(job, registry.DEFAULT_NAMESPACE), mapping(job, "spec", "template", "spec")
     pods = _or_default(int32(job, "spec", "parallelism"), 1)
     pods = min(pods, _or_default(int32(job, "spec", "completions"), pods))
     least = text_at(job, *_MIN_PARALLELISM)
@@ -94,7 +86,7 @@ def workload_from_job(job: ApiObject, cluster: ClusterSnapshot, now: int, index:
         priority=_priority(job, spec, cluster),
         is_active=True,
         pod_sets=(PodSet("main", pods, min_count, spec, requests_of_pod(spec)),),
-        owner=(JOB, ref.name),
+        owner=(registry.JOB, ref.name),
         queued_since=now,
         not_modelled=_not_modelled(job),
     )
@@ -107,7 +99,7 @@ def _or_default(number: int | None, default: int) -> int:
 def _priority(job: ApiObject, spec: ApiObject, cluster: ClusterSnapshot) -> int:
     """Return the priority of a Job's Workload. Raises InvalidObject. Source: `ExtractPriority`."""
     if name := text_at(job, *PRIORITY_CLASS):
-        found = cluster.kueue.get(WORKLOAD_PRIORITY_CLASS, {}).get(("", name))
+        found = cluster.kueue.get(registry.WORKLOAD_PRIORITY_CLASS, {}).get(("", name))
         if found is None:
             problem = f"Kueue creates no Workload: WorkloadPriorityClass {quote(name)} does not exist"
             raise InvalidObject(f"{problem}. Fix: create it, or change the label", PRIORITY_CLASS, ref_of(job))

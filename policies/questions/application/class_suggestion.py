@@ -15,16 +15,7 @@ from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus
 from forewarn.policies.base.findings import described, grouped, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
-from forewarn.policies.kubernetes.kinds.registry import (
-    CRON_JOB,
-    DAEMON_SET,
-    JOB,
-    NODE,
-    POD,
-    POD_TEMPLATE_PATHS,
-    PRIORITY_CLASS,
-    STATEFUL_SET,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of, string_map
 from forewarn.policies.kubernetes.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
@@ -157,7 +148,7 @@ def suggest_classes(
 
     Raises SourceError and InvalidObject.
     """
-    cluster.require(NODE, POD, PRIORITY_CLASS)
+    cluster.require(registry.NODE, registry.POD, registry.PRIORITY_CLASS)
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, autoscaling)
     by_tier, classed, without = _workloads(cluster)
     taken = {each.value for each in snapshot.priority_classes.values()}
@@ -177,7 +168,7 @@ def suggest_classes(
         changed |= {workload_key(obj): (obj, chosen) for obj in workloads}
     manifest += [_patch(obj, chosen.name) for obj, chosen in changed.values()]
     zones, notes = _losses(cluster, changed, autoscaling, progress)
-    immutable = sum(key[0] == JOB for key in changed)
+    immutable = sum(key[0] == registry.JOB for key in changed)
     if immutable:
         notes.append(f"{plural(immutable, 'Job')} cannot change: only new ones get the class")
     head = head_with_nodes(snapshot, autoscaling.assumes, is_loss=bool(zones))
@@ -219,7 +210,7 @@ def _workloads(cluster: Cluster) -> tuple[Mapping[_Tier, list[ApiObject]], Mappi
         if each.before is None:
             continue
         name, kind = each.before.priority_class_name, group_kind(each.object)
-        if kind == POD or kind not in POD_TEMPLATE_PATHS:
+        if kind == registry.POD or kind not in registry.POD_TEMPLATE_PATHS:
             alone += 0 if name else sum(each.running.values())
             continue
         if any(is_placeholder(pod, options) for pod in pods_of(snapshot, each.object)):
@@ -233,10 +224,15 @@ def _workloads(cluster: Cluster) -> tuple[Mapping[_Tier, list[ApiObject]], Mappi
 
 
 def _tier_of(cluster: ClusterSnapshot, obj: ApiObject, *, is_scaled: bool) -> _Tier:
-    of_kind = {DAEMON_SET: AGENT, STATEFUL_SET: STATE, JOB: BATCH, CRON_JOB: BATCH}.get(group_kind(obj))
+    of_kind = {
+        registry.DAEMON_SET: AGENT,
+        registry.STATEFUL_SET: STATE,
+        registry.JOB: BATCH,
+        registry.CRON_JOB: BATCH,
+    }.get(group_kind(obj))
     if of_kind is not None:
         return of_kind
-    template, namespace = pod_template_of(obj, POD_TEMPLATE_PATHS), ref_of(obj, "default").namespace
+    template, namespace = pod_template_of(obj, registry.POD_TEMPLATE_PATHS), ref_of(obj, "default").namespace
     labels = string_map(template.object, "metadata", "labels") if template is not None else {}
     pdbs = (pdb for pdb in cluster.objects.pdbs.values() if pdb.namespace == namespace and pdb.selector is not None)
     guarded = is_scaled or any(pdb.selector is not None and pdb.selector.matches(labels) for pdb in pdbs)
@@ -269,7 +265,7 @@ def _new_class(tier: _Tier, cluster: ClusterSnapshot, taken: set[int], cutoff: i
 def _patch(obj: ApiObject, name: str) -> dict[str, Any]:
     """Return a workload with only its class, for `kubectl apply --server-side`."""
     spec: dict[str, Any] = {"priorityClassName": name}
-    for step in reversed((*POD_TEMPLATE_PATHS[group_kind(obj)], "spec")):
+    for step in reversed((*registry.POD_TEMPLATE_PATHS[group_kind(obj)], "spec")):
         spec = {step: spec}
     metadata = {key: at(obj, "metadata", key) for key in ("name", "namespace")}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **spec}
@@ -297,5 +293,5 @@ def _with_classes(cluster: Cluster, changed: Mapping[Key, tuple[ApiObject, Prior
         for key in owned.get(name, ()):
             if key[1] == namespace:
                 cache.add(with_class(snapshot.workloads[key].object, chosen.name))
-    cache.put_views({POD: views})
+    cache.put_views({registry.POD: views})
     return cache

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Effects, Table
 from forewarn.policies.base.findings import listed, plural
-from forewarn.policies.kubernetes.kinds.registry import (
-    DEFAULT_NAMESPACE,
-    JOB,
-    KUEUE_CONFIGURATION,
-    KUEUE_WORKLOAD,
-    QUEUE_LABEL,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,
@@ -50,7 +44,7 @@ _VERSION: Final = "Kueue 0.19"
 
 def assumed(cluster: ClusterSnapshot) -> str:
     """Return what predictions about Kueue assume."""
-    is_known = bool(cluster.kueue.get(KUEUE_CONFIGURATION))
+    is_known = bool(cluster.kueue.get(registry.KUEUE_CONFIGURATION))
     return _VERSION if is_known else f"{_VERSION} without fair sharing"
 
 
@@ -169,7 +163,7 @@ def _suspended_jobs(cluster: ClusterSnapshot, preempted: Iterable[Workload]) -> 
     """Yield the Jobs of preempted Workloads as Kueue suspends them."""
     for workload in preempted:
         kind, name = workload.owner or ("", "")
-        if kind == JOB and (stored := cluster.workload(kind, workload.namespace, name)) is not None:
+        if kind == registry.JOB and (stored := cluster.workload(kind, workload.namespace, name)) is not None:
             yield _with_suspend(stored.object)
 
 
@@ -214,13 +208,13 @@ def suspended_job(cluster: ClusterSnapshot, job: ApiObject) -> QueuedJob | None:
 
 
 def _name(job: ApiObject) -> str:
-    return str(ref_of(job, DEFAULT_NAMESPACE))
+    return str(ref_of(job, registry.DEFAULT_NAMESPACE))
 
 
 def quota_without_pods(cluster: ClusterSnapshot, pending: Mapping[str, int]) -> Iterator[str]:
     """Yield how many admitted Workloads of Jobs have Pods that stay Pending. `pending`: Pods by `namespace/name`."""
-    views: Iterable[Workload] = cluster.kueue.get(KUEUE_WORKLOAD, {}).values()
-    held = [each for each in views if each.has_quota and each.owner is not None and each.owner[0] == JOB]
+    views: Iterable[Workload] = cluster.kueue.get(registry.KUEUE_WORKLOAD, {}).values()
+    held = [each for each in views if each.has_quota and each.owner is not None and each.owner[0] == registry.JOB]
     pods = [number for each in held if each.owner and (number := pending.get(f"{each.namespace}/{each.owner[1]}", 0))]
     if pods:
         workloads = plural(len(pods), "Workload keeps its quota", "Workloads keep their quota")
@@ -229,7 +223,7 @@ def quota_without_pods(cluster: ClusterSnapshot, pending: Mapping[str, int]) -> 
 
 def _suspended(job: ApiObject) -> ApiObject:
     """Return a Job that stays suspended, without its queue, so that nothing starts it."""
-    labels = {key: value for key, value in mapping(job, "metadata", "labels").items() if key != QUEUE_LABEL}
+    labels = {key: value for key, value in mapping(job, "metadata", "labels").items() if key != registry.QUEUE_LABEL}
     return _with_suspend({**job, "metadata": {**mapping(job, "metadata"), "labels": labels}})
 
 

@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.findings import ObjectRef, Path, duration, listed, plural
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
 from forewarn.policies.inputs.sources.files import SourceError, read_file
-from forewarn.policies.kubernetes.kinds.registry import (
-    APPLIED,
-    CLAIM,
-    CRON_JOB,
-    DISRUPTION_BUDGET,
-    JOB,
-    NAMESPACE,
-    NODE,
-    POD,
-    POD_GROUP,
-    POD_TEMPLATE_PATHS,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-    VOLUME,
-    is_namespaced,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects import fields
 from forewarn.policies.kubernetes.objects.namespace import namespace_not_found
 from forewarn.policies.kubernetes.objects.workload import (
@@ -46,15 +31,15 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.simulation.scenario import Arrival, World
 
 _IN_TURN: Final = (
-    DISRUPTION_BUDGET,
-    POD_GROUP,
-    CLAIM,
-    VOLUME,
-    RESOURCE_QUOTA,
+    registry.DISRUPTION_BUDGET,
+    registry.POD_GROUP,
+    registry.CLAIM,
+    registry.VOLUME,
+    registry.RESOURCE_QUOTA,
 )
-AT_ONCE: Final = (PRIORITY_CLASS, *(kind for kind in APPLIED if kind not in _IN_TURN))
+AT_ONCE: Final = (registry.PRIORITY_CLASS, *(kind for kind in registry.APPLIED if kind not in _IN_TURN))
 """Kinds that count from time 0 regardless of their arrival: no component reacts to them later in a simulation."""
-_CREATED: Final = (POD, "apps/ReplicaSet", "batch/Job")
+_CREATED: Final = (registry.POD, "apps/ReplicaSet", "batch/Job")
 """Kinds whose objects controllers create during a simulation, with names that begin with the owner's name."""
 _MAX_NOTES: Final = 20
 DEFAULT_UNTIL: Final = 3600.0
@@ -141,9 +126,9 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[f
     problem = []
     objects = [each.object for each in arrivals if each.op == "create" and fields.group_kind(each.object) in AT_ONCE]
     semantics = cache.snapshot().semantics
-    others = [obj for obj in objects if fields.group_kind(obj) != PRIORITY_CLASS and is_valid(obj, semantics)]
+    others = [obj for obj in objects if fields.group_kind(obj) != registry.PRIORITY_CLASS and is_valid(obj, semantics)]
     for obj in objects:
-        if fields.group_kind(obj) == PRIORITY_CLASS:
+        if fields.group_kind(obj) == registry.PRIORITY_CLASS:
             faults = with_classes(cache.snapshot(), [obj])[1]
             problem += [(obj, fault) for fault in faults]
             if not faults:
@@ -170,7 +155,7 @@ def is_valid(obj: fields.ApiObject, semantics: Semantics) -> bool:
 
 
 def _deletes_class(arrival: Arrival) -> bool:
-    return arrival.op == "delete" and arrival.at == 0 and fields.group_kind(arrival.object) == PRIORITY_CLASS
+    return arrival.op == "delete" and arrival.at == 0 and fields.group_kind(arrival.object) == registry.PRIORITY_CLASS
 
 
 def checked(
@@ -188,7 +173,7 @@ def checked(
         kind, is_created = fields.group_kind(arrival.object), arrival.op == "create"
         if arrival.op == "delete":
             latest[ref] = None
-        elif is_created or (arrival.op == "update" and POD_TEMPLATE_PATHS.get(kind)):
+        elif is_created or (arrival.op == "update" and registry.POD_TEMPLATE_PATHS.get(kind)):
             objects.append(arrival.object)
             applied.update([id(arrival.object)] * is_created)
             if ref in latest:
@@ -211,7 +196,7 @@ def rejected(
     kubectl applies; None: of all.
     """
     objects = list(objects)
-    created = {fields.ref_of(obj).name for obj in objects if fields.group_kind(obj) == NAMESPACE}
+    created = {fields.ref_of(obj).name for obj in objects if fields.group_kind(obj) == registry.NAMESPACE}
 
     def fault_of(obj: fields.ApiObject) -> fields.InvalidObject | None:
         is_applied = applied is None or id(obj) in applied
@@ -220,7 +205,7 @@ def rejected(
 
     faults = [(obj, fault_of(obj)) for obj in objects]
     found = [(obj, fault) for obj, fault in faults if fault is not None]
-    groups = {_key(obj) for obj, _ in found if fields.group_kind(obj) == POD_GROUP}
+    groups = {_key(obj) for obj, _ in found if fields.group_kind(obj) == registry.POD_GROUP}
     left = [obj for obj, fault in faults if fault is None] if groups else []
     return found + [(obj, fault) for obj in left if (fault := _of_group(obj, groups))]
 
@@ -234,14 +219,14 @@ def _in_missing_namespace(
     cluster: ClusterSnapshot, obj: fields.ApiObject, created: Collection[str]
 ) -> fields.InvalidObject | None:
     ref = fields.ref_of(obj, "default")
-    if not is_namespaced(fields.group_kind(obj)) or not cluster.lacks_namespace(ref.namespace, created):
+    if not registry.is_namespaced(fields.group_kind(obj)) or not cluster.lacks_namespace(ref.namespace, created):
         return None
     problem = f"{namespace_not_found(ref.namespace)}. Fix: create the Namespace first"
     return fields.InvalidObject(problem, ("metadata", "namespace"), ref)
 
 
 def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]]) -> fields.InvalidObject | None:
-    template, ref = pod_template_of(obj, POD_TEMPLATE_PATHS), fields.ref_of(obj, "default")
+    template, ref = pod_template_of(obj, registry.POD_TEMPLATE_PATHS), fields.ref_of(obj, "default")
     name = fields.text_at(template.object, "spec", "schedulingGroup", "podGroupName") if template else ""
     if (ref.namespace, name) not in rejected_groups:
         return None
@@ -267,10 +252,10 @@ def not_admitted(
     from forewarn.policies.linting.rules.support.names import suggested
     from forewarn.policies.questions.application.cluster import require_lists
 
-    ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == POD_GROUP
+    ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == registry.POD_GROUP
     given, obj = obj, obj if is_applied else _scaled_up(cluster, obj)
     try:
-        template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+        template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
         result = _check_update(cluster, obj, before, is_applied=is_applied)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
@@ -295,7 +280,7 @@ def not_admitted(
     except Forbidden as fault:
         path = (*where, *fault.path)
         if path[-1] == "priorityClassName":
-            require_lists(cluster, [PRIORITY_CLASS], ())
+            require_lists(cluster, [registry.PRIORITY_CLASS], ())
             fix = suggested(fields.text(obj, *path), cluster.priority_classes)
         else:
             fix = f". Fix: {'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
@@ -343,14 +328,16 @@ def _has_pods(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
     stored = cluster.workload(fields.group_kind(obj), *_key(obj))
     if stored is None or stored.object is obj:  # with `_scaled_up`, the workload grows
         return False
-    old, new = (pod_template_of(each, POD_TEMPLATE_PATHS) for each in (stored.object, applied_to(stored.object, obj)))
+    old, new = (
+        pod_template_of(each, registry.POD_TEMPLATE_PATHS) for each in (stored.object, applied_to(stored.object, obj))
+    )
     same = old is not None and new is not None and old.object == new.object
     return same and replicas_of(obj) <= len(pods_of(cluster, obj))
 
 
 def fault_of_defaults(cluster: ClusterSnapshot, workload: fields.ApiObject) -> fields.InvalidObject | None:
     """Return the error if defaults of LimitRanges make the new Pods of a stored workload invalid."""
-    where = POD_TEMPLATE_PATHS.get(fields.group_kind(workload), ())
+    where = registry.POD_TEMPLATE_PATHS.get(fields.group_kind(workload), ())
     with suppress(fields.InvalidObject):  # no new Pods, whatever the LimitRanges
         spec = fields.mapping(workload, *where, "spec")
         return _fault_of_defaults(cluster, spec, where, fields.ref_of(workload, "default")) if where else None
@@ -428,7 +415,11 @@ def events_without_effect(cluster: ClusterSnapshot, arrivals: Sequence[Arrival])
 
 def _named(arrival: Arrival) -> str:
     ref = fields.ref_of(arrival.object, "default")
-    return f"node {ref.name}" if fields.group_kind(arrival.object) == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
+    return (
+        f"node {ref.name}"
+        if fields.group_kind(arrival.object) == registry.NODE
+        else f"{ref.kind} {ref.namespace}/{ref.name}"
+    )
 
 
 def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
@@ -458,11 +449,11 @@ def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: S
     for number, event in enumerate(events, 1):
         kind, ref = fields.group_kind(event.object), fields.ref_of(event.object, "default")
         owned = kind in _CREATED and any(ns == ref.namespace and ref.name.startswith(name) for ns, name in owners)
-        must_exist = kind in (NODE, DISRUPTION_BUDGET, *_CREATED, *POD_TEMPLATE_PATHS)
+        must_exist = kind in (registry.NODE, registry.DISRUPTION_BUDGET, *_CREATED, *registry.POD_TEMPLATE_PATHS)
         if id(event) not in unresolved or owned or not must_exist:
             continue
         try:
-            if kind == NODE:
+            if kind == registry.NODE:
                 node_named(cluster, ref.name)
         except fields.InvalidInput as fault:
             raise EntryFault(number, f"event {number}: {fault}") from None
@@ -516,12 +507,12 @@ def with_run_times(cluster: ClusterSnapshot, events: Sequence[Arrival]) -> tuple
         if not _lacks_run_time(event):
             continue
         ref = fields.ref_of(event.object, "default")
-        job = cluster.workload(JOB, ref.namespace, ref.name)
+        job = cluster.workload(registry.JOB, ref.namespace, ref.name)
         if job is None and ref in created:
             job = Workload.from_api(created[ref])
         kind, name = job.controller if job else ("", "")
-        whose = f"of CronJob {ref.namespace}/{name}" if kind == CRON_JOB else "of the same CronJob"
-        times = sorted(known.get((ref.namespace, name), ())) if kind == CRON_JOB else []
+        whose = f"of CronJob {ref.namespace}/{name}" if kind == registry.CRON_JOB else "of the same CronJob"
+        times = sorted(known.get((ref.namespace, name), ())) if kind == registry.CRON_JOB else []
         if times:
             seconds = times[len(times) // 2]
             results[-1] = event._replace(object={**event.object, "durationSeconds": seconds})
@@ -544,7 +535,7 @@ def _run_times(cluster: ClusterSnapshot) -> dict[tuple[str, str], list[float]]:
     """
     found: dict[tuple[str, str], list[float]] = {}
     for (kind, namespace, _), workload in cluster.workloads.items():
-        if kind != JOB or workload.controller[0] != CRON_JOB:
+        if kind != registry.JOB or workload.controller[0] != registry.CRON_JOB:
             continue
         with suppress(fields.InvalidObject):
             job = workload.object

@@ -16,17 +16,7 @@ from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.applied import with_applied
 from forewarn.policies.kubernetes.controllers.new_pods import needed
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
-from forewarn.policies.kubernetes.kinds.registry import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEFAULT_NAMESPACE,
-    LIMIT_RANGE,
-    NODE,
-    POD,
-    POD_TEMPLATE_PATHS,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
 from forewarn.policies.kubernetes.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions
@@ -187,7 +177,7 @@ def whatif(
     _require_lists(cluster, change, autoscaling)
     with places.locating():
         question = change.question(start)
-        if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):
+        if not autoscaling.groups and all(group_kind(arrival.object) != registry.NODE for arrival in question.arrivals):
             require_nodes(cache.snapshot())
         question, faults = _without_rejected(question, cache, places)
         notes = [
@@ -297,9 +287,9 @@ class _Asking(NamedTuple):
 
 def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -> None:
     """Check that the cluster state has what the change needs. Raises SourceError."""
-    nodes = () if isinstance(change, Apply | Events) else (NODE,)
-    classes = (PRIORITY_CLASS,) if isinstance(change, ChangeClass) else ()
-    cluster.require(*nodes, POD, *classes, has_groups=bool(autoscaling.groups))
+    nodes = () if isinstance(change, Apply | Events) else (registry.NODE,)
+    classes = (registry.PRIORITY_CLASS,) if isinstance(change, ChangeClass) else ()
+    cluster.require(*nodes, registry.POD, *classes, has_groups=bool(autoscaling.groups))
     if nodes and not autoscaling.groups:
         require_nodes(cluster.snapshot)
 
@@ -317,7 +307,7 @@ def _outcomes(change: Change, answer: Answer, repeated: Repeated | None) -> Sequ
 
 def _horizon(question: questions.Question) -> float:
     """Return the simulated seconds that a question needs at most: a DaemonSet replaces its Pods node by node."""
-    slow = question.restarts or any(group_kind(arrival.object) == DAEMON_SET for arrival in question.arrivals)
+    slow = question.restarts or any(group_kind(arrival.object) == registry.DAEMON_SET for arrival in question.arrivals)
     most = question.upgrade.horizon if question.upgrade else _A_DAY if slow else 0.0
     return max(simulated.DEFAULT_UNTIL, min(most, MAX_UNTIL))
 
@@ -335,7 +325,7 @@ def _new_pods(
 ) -> tuple[list[Ranked], list[Ranked]]:
     """Return the workloads whose new Pods change priority: those that the question does not change, and the others."""
     arrivals = (arrival for arrival in question.arrivals if arrival.op in ("create", "update"))
-    objects = (arrival.object for arrival in arrivals if group_kind(arrival.object) in POD_TEMPLATE_PATHS)
+    objects = (arrival.object for arrival in arrivals if group_kind(arrival.object) in registry.POD_TEMPLATE_PATHS)
     given = {class_change.workload_key(obj): obj for obj in objects}
     is_same = (before.priority_classes, before.namespaces) == (after.priority_classes, after.namespaces)
     if question.class_change is not None or (is_same and not given):
@@ -363,13 +353,13 @@ def _next_jobs(
     Pods of other CronJobs that start in the simulation run until its end. Their namespaces have the usage of the start.
     """
     api, origins = answer.after.simulation.api, answer.after.simulation.timeline.origins
-    started = {each.namespace for each in origins.values() if each.kind == CRON_JOB and not each.before}
+    started = {each.namespace for each in origins.values() if each.kind == registry.CRON_JOB and not each.before}
     quotas = {name: stored for name, stored in (api.quotas.now if api.quotas else {}).items() if name not in started}
     applied = (arrival.object for arrival in question.arrivals if arrival.op != "delete")
-    of_kind = (obj for obj in applied if group_kind(obj) == RESOURCE_QUOTA)
+    of_kind = (obj for obj in applied if group_kind(obj) == registry.RESOURCE_QUOTA)
     after = replace(with_applied(after, of_kind, []), charged_quotas=quotas)
-    namespaces = {ref_of(arrival.object, DEFAULT_NAMESPACE).namespace for arrival in question.arrivals}
-    for key in api.keys_of(CRON_JOB) if api.quotas else ():
+    namespaces = {ref_of(arrival.object, registry.DEFAULT_NAMESPACE).namespace for arrival in question.arrivals}
+    for key in api.keys_of(registry.CRON_JOB) if api.quotas else ():
         name = answer.after.summary.names.name_of((key[0], f"{key[1]}/{key[2]}"))
         if key[1] in namespaces and name not in answer.after.rejected_by_quota:
             stored, found = before.workload(*key), missing_pods(after, api.workloads[key].object)
@@ -382,14 +372,14 @@ def _by_limit_ranges(
 ) -> Iterator[tuple[str, NotRecreated]]:
     """Yield the workloads, by name, whose new Pods become invalid by LimitRanges of the change."""
     created = [arrival.object for arrival in question.arrivals if arrival.op == "create"]
-    namespaces = {ref_of(obj, "default").namespace for obj in created if group_kind(obj) == LIMIT_RANGE}
+    namespaces = {ref_of(obj, "default").namespace for obj in created if group_kind(obj) == registry.LIMIT_RANGE}
     changed = {ref_of(obj, "default") for obj in created}
     for (kind, *names), workload in sorted(after.workloads.items()) if namespaces else ():
         obj = workload.object
         if names[0] not in namespaces or any(workload.controller) or ref_of(obj, "default") in changed:
             continue
         running = sum(bool(pod.node_name and not pod.terminal) for pod in pods_of(after, obj))
-        creates = running or (kind == CRON_JOB and needed(obj, obj))
+        creates = running or (kind == registry.CRON_JOB and needed(obj, obj))
         fault = simulated.fault_of_defaults(after, obj) if creates else None
         if fault is not None and simulated.fault_of_defaults(before, obj) is None:
             message = f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}"
@@ -459,7 +449,7 @@ def whatif_each(
     cases by name, to save time. Raises SourceError, InvalidInput, and InvalidObject for a cluster without cases.
     """
     autoscaling = autoscaling_for(cluster, autoscaling)
-    cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))
+    cluster.require(registry.NODE, registry.POD, has_groups=bool(autoscaling.groups))
     losses = _losses(cluster, kind)
     if not losses:
         raise questions.nothing_to_lose(kind)
@@ -574,7 +564,7 @@ def risk(
         tried = partial(Tried, autoscaling=autoscaling)
         return counted_results(partial(counted, world, asked, tried), len(asked), progress)
 
-    cluster.require(NODE, POD)
+    cluster.require(registry.NODE, registry.POD)
     snapshot = cluster.snapshot
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     if not any(workloads.has(pod.namespace, pod.priority_class_name) for pod in running):

@@ -14,17 +14,7 @@ from forewarn.policies.kubernetes.controllers.deployment import is_paused
 from forewarn.policies.kubernetes.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.kubernetes.controllers.job import JobStatus, wanted_pods
 from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, controller_of
-from forewarn.policies.kubernetes.kinds.registry import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEFAULT_NAMESPACE,
-    DISRUPTION_BUDGET,
-    JOB,
-    NODE,
-    POD,
-    RESOURCE_QUOTA,
-    ROLLED_OUT,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
     at,
@@ -121,7 +111,7 @@ def compared_without(answer: Answer, question: Question, world: World, without: 
     that are created anyway are no new Pods.
     """
     summary = answer.after.summary
-    changed = {"/".join(ref_of(arrival.object, DEFAULT_NAMESPACE)[2:]) for arrival in question.arrivals}
+    changed = {"/".join(ref_of(arrival.object, registry.DEFAULT_NAMESPACE)[2:]) for arrival in question.arrivals}
     same = dict(summary.new_workloads.items() & without.summary.new_workloads.items())
     others = [name for name in same if summary.names.group(name) not in changed]
     shown = None if without.is_quiet and at_rest(world) else without
@@ -159,7 +149,7 @@ class Start(NamedTuple):
             before,
             _replicas(simulation, question, before),
             pdbs_below_desired(simulation),
-            frozenset(simulation.api.keys_of(DISRUPTION_BUDGET)),
+            frozenset(simulation.api.keys_of(registry.DISRUPTION_BUDGET)),
             failed_jobs(simulation),
             blockers_of(simulation, _with_evictions(simulation, question)),
             _templates(simulation, question),
@@ -251,7 +241,7 @@ def prepare(simulation: Simulation, question: Question) -> None:
 def _first_starts(question: Question, world: World) -> Iterator[tuple[ApiObject, float]]:
     """Yield the CronJobs of a question, with the second at which each creates its next Job."""
     for arrival in question.arrivals:
-        if arrival.op in ("create", "update") and group_kind(arrival.object) == CRON_JOB:
+        if arrival.op in ("create", "update") and group_kind(arrival.object) == registry.CRON_JOB:
             start = next_start(arrival.object, world.epoch + arrival.at)
             if start is not None:
                 yield arrival.object, start - world.epoch
@@ -259,8 +249,8 @@ def _first_starts(question: Question, world: World) -> Iterator[tuple[ApiObject,
 
 def _on_named_nodes(question: Question, origins: Mapping[str, Origin]) -> Iterator[str]:
     """Yield a sentence for each new Pod that names its node, where the kubelet may reject it or preempt for it."""
-    for obj in (arrival.object for arrival in question.arrivals if group_kind(arrival.object) == POD):
-        ref, node = ref_of(obj, DEFAULT_NAMESPACE), at(obj, "spec", "nodeName")
+    for obj in (arrival.object for arrival in question.arrivals if group_kind(arrival.object) == registry.POD):
+        ref, node = ref_of(obj, registry.DEFAULT_NAMESPACE), at(obj, "spec", "nodeName")
         origin = origins.get(f"{ref.namespace}/{ref.name}")
         if node and origin is not None and not origin.before:
             fix = f"pass it to forewarn whatif pressure {one_line(str(node))} --admit"
@@ -270,7 +260,7 @@ def _on_named_nodes(question: Question, origins: Mapping[str, Origin]) -> Iterat
 def _starting_later(question: Question, world: World) -> Iterator[str]:
     for obj, start in _first_starts(question, world):
         if start > world.horizon:
-            ref, until = ref_of(obj, DEFAULT_NAMESPACE), duration(world.horizon)
+            ref, until = ref_of(obj, registry.DEFAULT_NAMESPACE), duration(world.horizon)
             name = f"CronJob {ref.namespace}/{ref.name}"
             hours = math.ceil((start + _JOB_STARTS) / 3600)
             fix = f". Fix: --until {hours}h" if hours * 3600 <= MAX_UNTIL else ""
@@ -336,7 +326,7 @@ def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> li
 
 def _is_daemon(state: PodState) -> bool:
     controller = controller_of(state.pod)
-    return controller is not None and controller[0] == DAEMON_SET
+    return controller is not None and controller[0] == registry.DAEMON_SET
 
 
 def _runs(state: PodState, simulation: Simulation) -> bool:
@@ -406,7 +396,9 @@ def _replicas(
 def _templates(simulation: Simulation, question: Question) -> dict[tuple[str, str], ApiObject]:
     """Return the Pod templates that a question may roll out, by (`group/Kind`, `namespace/name`)."""
     keys = {workload_key(arrival.object) for arrival in question.arrivals}
-    states = {(key[0], "/".join(key[1:])): simulation.api.workloads.get(key) for key in keys if key[0] in ROLLED_OUT}
+    states = {
+        (key[0], "/".join(key[1:])): simulation.api.workloads.get(key) for key in keys if key[0] in registry.ROLLED_OUT
+    }
     return {
         workload: mapping(state.object, "spec", "template")
         for workload, state in states.items()
@@ -466,7 +458,7 @@ def _compared(
 
 def failed_jobs(simulation: Simulation) -> dict[Key, JobStatus]:
     """Return the Jobs that have failed or are about to fail, with their status."""
-    states = (simulation.api.workloads[key] for key in simulation.api.keys_of(JOB))
+    states = (simulation.api.workloads[key] for key in simulation.api.keys_of(registry.JOB))
     return {s.key: s.status for s in states if isinstance(s.status, JobStatus) and s.status.failure}
 
 
@@ -566,7 +558,7 @@ def pdbs_below_desired(simulation: Simulation, at_start: Container[Key] | None =
     `at_start`: the others do not count if they select no Pods.
     """
     found = {}
-    for key in simulation.api.keys_of(DISRUPTION_BUDGET):
+    for key in simulation.api.keys_of(registry.DISRUPTION_BUDGET):
         status = simulation.api.workloads[key].status
         if not isinstance(status, PdbStatus) or not (status.expected_pods or at_start is None or key in at_start):
             continue
@@ -593,7 +585,7 @@ def _upgraded(question: Question) -> list[str]:
 
 def _with_evictions(simulation: Simulation, question: Question) -> Iterable[str]:
     """Return the nodes on which PDBs may block drains: those of an upgrade, or all if not only nodes change."""
-    is_of_nodes = all(group_kind(arrival.object) == NODE for arrival in question.arrivals)
+    is_of_nodes = all(group_kind(arrival.object) == registry.NODE for arrival in question.arrivals)
     return _upgraded(question) if is_of_nodes else simulation.api.nodes
 
 
@@ -629,7 +621,7 @@ def _over_quota(simulation: Simulation, question: Question) -> dict[str, OverQuo
     The largest Pods are recreated first: then the quotas usually reject most Pods.
     """
     objects = [arrival.object for arrival in question.arrivals if arrival.op != "delete"]
-    refs = (ref_of(obj, DEFAULT_NAMESPACE) for obj in objects if group_kind(obj) == RESOURCE_QUOTA)
+    refs = (ref_of(obj, registry.DEFAULT_NAMESPACE) for obj in objects if group_kind(obj) == registry.RESOURCE_QUOTA)
     quotas, found = simulation.api.quotas, dict[str, OverQuota]()
     if quotas is None:
         return found
@@ -659,7 +651,7 @@ def _drains(simulation: Simulation) -> dict[str, float]:
 
 
 def _node_of(arrival: Arrival) -> str:
-    return text_at(arrival.object, "metadata", "name") if group_kind(arrival.object) == NODE else ""
+    return text_at(arrival.object, "metadata", "name") if group_kind(arrival.object) == registry.NODE else ""
 
 
 def _stuck(simulation: Simulation, name: str, drains: Mapping[str, float]) -> list[str]:

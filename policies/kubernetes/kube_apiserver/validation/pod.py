@@ -12,13 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.metering import charging
-from forewarn.policies.kubernetes.kinds.registry import (
-    DEFAULT_NAMESPACE,
-    GROUP_TEMPLATES,
-    POD_GROUP,
-    POD_TEMPLATE_PATHS,
-    REMOVED_BY_SUPPORTED,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.validation import decode
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
@@ -88,10 +82,10 @@ def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[
 
 def check_resources(obj: ApiObject) -> None:
     """Raise InvalidObject for invalid requests or limits of a Pod or Pod template. Ignores other kinds."""
-    template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+    template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
     pod: ApiObject = {"spec": template.spec} if template is not None else NOTHING
     if template is not None and (error := fault_of_resources(pod, pod)):
-        raise InvalidObject(error.text, template.at(*error.path[1:]), ref_of(obj, DEFAULT_NAMESPACE))
+        raise InvalidObject(error.text, template.at(*error.path[1:]), ref_of(obj, registry.DEFAULT_NAMESPACE))
 
 
 def validate_resources(pod: ApiObject) -> list[FieldError]:
@@ -375,7 +369,7 @@ class GroupVersion:
 
     def tags(self, kind: str) -> Tags:
         """Return the tags of the spec of a `group/Kind`."""
-        return self.group if kind == POD_GROUP else self.workload
+        return self.group if kind == registry.POD_GROUP else self.workload
 
 
 def _required(check: Check, kind: decode.Plain = STRING) -> Tagged:
@@ -481,7 +475,7 @@ def _v1alpha2() -> GroupVersion:
         "priorityClassName": replace(_CLASS_NAME, immutable=True),
         "priority": replace(_PRIORITY, immutable=True),
     }
-    minors = range(36, REMOVED_BY_SUPPORTED["scheduling.k8s.io/v1alpha2/PodGroup"].minor)
+    minors = range(36, registry.REMOVED_BY_SUPPORTED["scheduling.k8s.io/v1alpha2/PodGroup"].minor)
     return GroupVersion("v1alpha2", minors, Tags("PodGroupSpec", group), Tags("WorkloadSpec", workload), "Pod")
 
 
@@ -499,7 +493,7 @@ def _struct(kind: str, version: GroupVersion) -> decode.Struct:
 GROUP_STRUCTS: Final[Mapping[tuple[str, str], decode.Struct]] = {
     (api_version, kind): _struct(kind, version)
     for api_version, version in GROUP_VERSIONS.items()
-    for kind in (POD_GROUP, GROUP_TEMPLATES)
+    for kind in (registry.POD_GROUP, registry.GROUP_TEMPLATES)
 }
 """(apiVersion, `group/Kind`) -> the type of the objects, for decoding."""
 
@@ -520,7 +514,7 @@ def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
     """Return the spec of a decodable PodGroup or Workload with kube-apiserver's defaults."""
     version = GROUP_VERSIONS[obj["apiVersion"]]
     spec = version.tags(group_kind(obj)).encoded(obj.get("spec") or NOTHING)
-    if group_kind(obj) != POD_GROUP:
+    if group_kind(obj) != registry.POD_GROUP:
         return spec
     defaults = {"disruptionMode": version.default_mode}
     if "preemptionPolicy" in version.group.fields and semantics.enabled(PREEMPTION_POLICY_GATE):
@@ -544,7 +538,7 @@ def validate_group(
         errors = validate_object_meta(obj, namespaced=True)
     else:
         errors = validate_object_meta_update(obj, old, namespaced=True)
-    if kind != POD_GROUP and "compositePodGroupTemplates" in tags.fields:
+    if kind != registry.POD_GROUP and "compositePodGroupTemplates" in tags.fields:
         # Source: `validateWorkloadPriority`.
         given = [(t.get("priorityClassName"), t.get("priority")) for t in charging(encoded["podGroupTemplates"])]
         several = any(priority != given[0] for priority in given)
@@ -571,7 +565,7 @@ def _dropped(
     """Return the spec without fields of disabled gates, unless stored; templates by position (`dropDisabled…`)."""
     gated = _gated(version, semantics)
     kept = {key: value for key, value in spec.items() if key not in gated or (old or NOTHING).get(key) is not None}
-    if kind == POD_GROUP or not isinstance(templates := spec.get("podGroupTemplates"), list):
+    if kind == registry.POD_GROUP or not isinstance(templates := spec.get("podGroupTemplates"), list):
         return kept
     before = (old or NOTHING).get("podGroupTemplates") or []
     stored = [*before[: len(templates)], *[NOTHING] * (len(templates) - len(before))]

@@ -12,15 +12,7 @@ from forewarn.policies.base.findings import EVICTIONS_FAIL, Problem, Severity, T
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import TooLarge, charge
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
-from forewarn.policies.kubernetes.kinds.registry import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    DISRUPTION_BUDGET,
-    JOB,
-    JOB_TEMPLATE,
-    STATEFUL_SET,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,
@@ -91,7 +83,7 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Fix: write the labels of the workload's Pods into the selector. If the PodDisruptionBudget is for all Pods of the
     namespace, suppress the finding.
     """
-    if group_kind(subject.object) == DISRUPTION_BUDGET:
+    if group_kind(subject.object) == registry.DISRUPTION_BUDGET:
         yield from _of_pdb(subject, context)
     if subject.is_partial:
         return
@@ -168,7 +160,7 @@ _ALLOW_ONE: Final = {
     "maxUnavailable": "set maxUnavailable: 1",
     "minAvailable": "set maxUnavailable: 1, not minAvailable",
 }
-_SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
+_SCALED: Final = (registry.DEPLOYMENT, registry.STATEFUL_SET)
 
 
 @rule(
@@ -220,7 +212,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
         yield Problem(message, ("spec", "selector"), fix, harm=EVICTIONS_FAIL)
     elif overlaps.excess is not None:
         raise overlaps.excess
-    if group_kind(subject.object) != DISRUPTION_BUDGET:
+    if group_kind(subject.object) != registry.DISRUPTION_BUDGET:
         return
 
     from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
@@ -263,7 +255,7 @@ def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Proble
     if not is_relative or not is_whole or (field, str(value)) in NO_EVICTION:
         return
     for workload in _not_controlled(at(spec, "selector"), subject.effective_namespace, context):
-        if group_kind(workload.object) in (JOB, CRON_JOB, DAEMON_SET):
+        if group_kind(workload.object) in (registry.JOB, registry.CRON_JOB, registry.DAEMON_SET):
             who = f"{workload.ref.kind} {cut(workload.ref.name, _LONGEST_NAME)}"
             message = f"{field} {value} allows no eviction: {who} has no scale subresource"
             yield Problem(message, ("spec", field), "set minAvailable to a number of Pods", harm=EVICTIONS_FAIL)
@@ -301,7 +293,7 @@ def _overlaps(context: Context) -> _Overlaps:
     """Find overlapping PodDisruptionBudgets. Source: pkg/registry/core/pod/storage/eviction.go,
     `getPodDisruptionBudgets`.
     """
-    placed = (each for each in context.of_kind(DISRUPTION_BUDGET) if namespace_of(each.object))
+    placed = (each for each in context.of_kind(registry.DISRUPTION_BUDGET) if namespace_of(each.object))
     new = {key: pdb for subject in placed for key, pdb in _read(subject)}  # others may be for several namespaces
     pdbs = {**context.cluster.objects.pdbs, **new} if context.cluster else new
     by_label = grouped(((key[0], pdb.selector.label), (key[1], pdb)) for key, pdb in pdbs.items() if pdb.selector)
@@ -413,7 +405,7 @@ def _controller(obj: ApiObject) -> tuple[str, str] | None:
     return None
 
 
-_JOBS: Final = {JOB: (), CRON_JOB: JOB_TEMPLATE}
+_JOBS: Final = {registry.JOB: (), registry.CRON_JOB: registry.JOB_TEMPLATE}
 """Kind -> path of the Job in an object of this kind."""
 
 
@@ -501,7 +493,7 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Fix: delete the Job first, or give it another name.
     """
-    if group_kind(subject.object) == JOB:
+    if group_kind(subject.object) == registry.JOB:
         yield from _changed_fields(subject, context)
 
 
@@ -546,7 +538,7 @@ def workload_field_changed(subject: ReviewedObject, context: Context) -> Iterato
     Fix: delete the workload first, or give it another name. `kubectl delete --cascade=orphan` keeps its Pods. A new
     StatefulSet with the same name and selector adopts them.
     """
-    if group_kind(subject.object) != JOB:
+    if group_kind(subject.object) != registry.JOB:
         yield from _changed_fields(subject, context)
 
 
@@ -624,7 +616,11 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
 
     Fix: write the labels of the workload's Pods into the selector.
     """
-    if group_kind(subject.object) != DISRUPTION_BUDGET or subject.is_partial or context.phase is not Phase.LINT:
+    if (
+        group_kind(subject.object) != registry.DISRUPTION_BUDGET
+        or subject.is_partial
+        or context.phase is not Phase.LINT
+    ):
         return
     selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
     labels = at(selector, "matchLabels")
