@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.metering import CutShort, charge, charging, limited, meter, metered, never
 from forewarn.policies.kubernetes.cluster.admission import counted_by_requests
 from forewarn.policies.kubernetes.controllers.changes import PodChange, creates_no_pods, pod_change
@@ -19,7 +20,7 @@ from forewarn.policies.kubernetes.controllers.new_pods import (
     creates_pods_later,
 )
 from forewarn.policies.kubernetes.controllers.own_pods import Adoption, Recreator, again, controller_in
-from forewarn.policies.kubernetes.kinds.registry import JOB, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, FaultKind, first_rejected, given_back
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, mapping, ref_of
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
@@ -65,6 +66,7 @@ from forewarn.policies.prediction.forecast.pod_groups import (
     too_many_pods,
     too_many_preemptions,
 )
+from forewarn.policies.prediction.forecast.replacements import pending_replacements
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -383,7 +385,7 @@ class Forecast:
             return self._with_cascade(change, impact, quotas, too_many=too_many)
         done = self._one_by_one(change, impact, quotas.most)
         if (done.preempting or done.by_waiting) and done.rest not in ("unknown", "not-predicted"):
-            done = done._replace(cascade=self._without_cascade(done) or self._not_simulated(done))
+            done = done._replace(cascade=self._without_cascade(change, done) or self._not_simulated(done))
         return done._replace(first_only=True) if too_many and done.fitting < done.new else done
 
     def _one_by_one(self, change: PodChange, impact: Impact, limit: int | None) -> Impact:
@@ -424,7 +426,7 @@ class Forecast:
         in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
         freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
         retries = not in_turn and depends_on_retries(done, pod, snapshot, freed=freed)
-        cascade = self._without_cascade(done)
+        cascade = self._without_cascade(change, done)
         if cascade is not None and not retries:
             return done._replace(cascade=cascade)
         impact = impact._replace(by_chance=self._chance_of_retries(change, done)) if retries else impact
@@ -468,28 +470,53 @@ class Forecast:
         except (CutShort, InvalidObject):
             return None
 
-    def _without_cascade(self, impact: Impact) -> Cascade | None:
-        """Return the cascade if nothing follows the preemptions: no controller recreates the victims, and no Pending
-        Pod may use their capacity; otherwise None.
+    def _without_cascade(self, change: PodChange, impact: Impact) -> Cascade | None:
+        """Return the cascade if no Pending Pod may use the capacity of the victims, and if no order of events changes
+        the outcome of their replacements; otherwise None.
         """
         preemptions = (*impact.preempting, *impact.by_waiting)
         evicted = {v.identity: v for p in preemptions for v in p.victims if not v.terminating}
         own = impact.own | impact.let_in
         victims = [victim for identity, victim in evicted.items() if identity not in own]
         recreators = [self._recreator_of(victim) for victim in victims]
-        if Recreator.CONTROLLER in recreators:
-            return None
+        replaced = [
+            victim for victim, recreator in zip(victims, recreators, strict=True) if recreator is Recreator.CONTROLLER
+        ]
+        pending: int | None = 0
         try:
             with metered(self._expired, MAX_REHEARSAL_WORK):
-                waiting = pending_in_order(self._cluster, impact.own | self._placed)
-                if waiting.pods or waiting.omitted:
-                    freed = [*evicted.values()]
-                    if help_pending(waiting, without(self._snapshot(), freed), freed):
-                        return None
-        except CutShort:
+                waiting, freed = pending_in_order(self._cluster, impact.own | self._placed), [*evicted.values()]
+                emptied = partial(without, self._snapshot(), freed)
+                if (waiting.pods or waiting.omitted) and help_pending(waiting, emptied(), freed):
+                    return None
+                if replaced:
+                    pending = self._pending_replacements(replaced, emptied, change, impact)
+        except (CutShort, InvalidObject):
+            return None
+        if pending is None:
             return None
         unknown = sum(recreator.is_assumption for recreator in recreators)
-        return Cascade(not_replaced=len(victims), controller_unknown=unknown)
+        return Cascade(len(replaced), len(victims) - len(replaced), pending=pending, controller_unknown=unknown)
+
+    def _pending_replacements(
+        self, victims: Sequence[Pod], emptied: Callable[[], Snapshot], change: PodChange, impact: Impact
+    ) -> int | None:
+        """Return how many replacements of these victims stay Pending; None if a simulation must find out. Raises
+        CutShort and InvalidObject.
+
+        `emptied`: returns the Snapshot after all new Pods, without victims.
+        """
+        charge(len(self._cluster.waiting_pods) // 4)
+        nominates = any(pod.nominated_node_name for pod in self._cluster.waiting_pods.values())
+        violates = len(impact.preempting) > 1 and any(each.num_pdb_violations for each in impact.preempting)
+        # Replacements wait behind new Pods, which have a higher priority, unless their controller creates them slowly.
+        are_first = change.is_at_once and are_equivalent(change.pods) and not impact.rejected
+        if change.workload is not None and group_kind(change.workload) in (DAEMON_SET, STATEFUL_SET):
+            are_first = False
+        if nominates or violates or impact.by_waiting or not are_first:
+            return None
+        by_controller = grouped((controller_in(self._cluster, self._adoption.adopt(pod)), pod) for pod in victims)
+        return pending_replacements(self._cluster, self._snapshot(), emptied, by_controller, change.pods[0])
 
     def _recreator_of(self, pod: Pod) -> Recreator:
         owner = controller_in(self._cluster, self._adoption.adopt(pod))

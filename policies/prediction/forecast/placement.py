@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from forewarn.policies.base.copies import cached_in
-from forewarn.policies.kubernetes.cluster.admission import admitted, counted_by_quotas
+from forewarn.policies.kubernetes.cluster.admission import admitted, counted_by_quotas, counted_by_requests
 from forewarn.policies.kubernetes.controllers.changes import arriving, is_ordered, template_while_paused
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
 from forewarn.policies.kubernetes.controllers.new_pods import (
@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.controllers.new_pods import (
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.templates import made_of
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.kubernetes.kube_apiserver.quota import Pods, counts, first_rejected
+from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, Pods, counts, first_rejected, given_back
 from forewarn.policies.kubernetes.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, ref_of
 from forewarn.policies.kubernetes.objects.resource_list import add, mask
@@ -68,6 +68,12 @@ class ChargedQuotas:
             others = [_charged(quota, counted) for quota in quotas if quota.name in later]
             self._now[namespace] = sorted((*check.quotas, *others), key=lambda quota: quota.name)
         return (first - 1, check.faults[0].message) if first else (len(pods), "")
+
+    def release(self, pod: Pod) -> None:
+        """Give back what a running Pod uses."""
+        namespace, counted = pod.namespace, counted_by_requests(pod)
+        quotas = cached_in(self._now, namespace, lambda: self._stored(namespace))
+        self._now[namespace] = given_back(quotas, counted, PODS.usage(counted))
 
     def _stored(self, namespace: str) -> list[ResourceQuota]:
         stored = self._cluster.quotas_of(namespace)
