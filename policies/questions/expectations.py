@@ -22,10 +22,11 @@ from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.kubernetes.selectors import PodPattern
 from forewarn.policies.prediction.forecast.why_not import by_nodes
 from forewarn.policies.prediction.simulation.scenario import Arrival, EntryFault, World
-from forewarn.policies.prediction.simulation.summary import Summary, timeline_lines, unsettled
+from forewarn.policies.prediction.simulation.summary import Summary, random_of, timeline_lines, unsettled
 from forewarn.policies.questions.whatif import questions
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.headroom import headroom
+from forewarn.policies.questions.whatif.repetition import RUNS, depends_on_chance, is_contended, without_names
 
 if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.answer import Answer, Bound, Preemption, WorkloadCount
@@ -234,15 +235,19 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
             return Verdict(expectation, 1, "current cluster" if broken else "", broken, assumes=list(assumed))
     verdict, of_nobody, not_modelled = Verdict(expectation, 0), _patterns(expectation), dict[str, None]()
     incomplete = dict[str, None]()
-    for question in _questions(expectation.when, setting):
-        answer = ask(question, setting.world(question.arrivals), without=False)
+    cases = [*_questions(expectation.when, setting)]
+    for question in cases:
         verdict = verdict._replace(cases=verdict.cases + 1)
-        assumed |= dict.fromkeys(answer.after.summary.assumes)
-        not_modelled |= dict.fromkeys((*answer.after.not_modelled, *map(str, answer.after.summary.left_out)))
-        incomplete |= dict.fromkeys(_incomplete(answer.after.summary))
-        of_nobody = _without_pods(of_nobody, answer) if of_nobody else of_nobody
-        if broken := list(_broken(expectation, answer)):
-            verdict = verdict._replace(case=question.title, broken=broken, answer=answer)
+        for run, answer in enumerate(_runs(question, setting.world(question.arrivals), RUNS // len(cases)), start=1):
+            assumed |= dict.fromkeys(answer.after.summary.assumes)
+            not_modelled |= dict.fromkeys((*answer.after.not_modelled, *map(str, answer.after.summary.left_out)))
+            incomplete |= dict.fromkeys(_incomplete(answer.after.summary))
+            of_nobody = _without_pods(of_nobody, answer) if of_nobody else of_nobody
+            if broken := list(_broken(expectation, answer)):
+                by_chance = f" (chance decides: run {run})" if run > 1 else ""
+                verdict = verdict._replace(case=f"{question.title}{by_chance}", broken=broken, answer=answer)
+                break
+        if verdict.broken:
             break
     unanswered, notes = [*incomplete][:_NAMED], list[str]()
     for what, pattern in of_nobody.items():
@@ -250,6 +255,16 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
         (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(problem)
     notes += [*not_modelled][:_NAMED]
     return verdict._replace(unanswered=unanswered, notes=notes, assumes=list(assumed))
+
+
+def _runs(question: Question, world: World, runs: int) -> Iterator[Answer]:
+    """Yield the answer of one run, or if chance decides, of this many random runs. Fewer than two: of one run."""
+    first = ask(question, world, without=False)
+    if runs < 2 or not is_contended(first) or not depends_on_chance(question, world := without_names(world)):
+        yield first
+        return
+    for run in range(1, runs + 1):
+        yield ask(question, world, without=False, random=random_of(0, run))
 
 
 def _incomplete(summary: Summary) -> Iterator[str]:

@@ -141,9 +141,9 @@ def forms(words: list[str], path: Path) -> dict[str, dict[str, int]]:
         kind, name = words[2:4]
         sweep = document_of("whatif", "lose", "--each", kind, *words[4:])
         case = next(case["counters"] for case in sweep["cases"] if case["case"] == f"{kind} {name}")
-        if document.get("typicalOf") is None:  # otherwise chance decides, and these have one run
+        if document.get("typicalOf") is None:  # otherwise chance decides, and each case has one run
             found["--each"] = {each: case[key_of(each)] for each in Effects._fields}
-            found["test"] = expected(kind, name, words[4:], path)
+        found["test"] = expected(kind, name, words[4:], path)
     if words[1] == "apply":
         (path / "empty").mkdir()
         (path / "new").mkdir()
