@@ -238,16 +238,18 @@ class AnswerDocument:
         return f"{self.question}: {self.clause}"
 
 
-def counters_of(effects: Effects, ranges: Mapping[str, Range] = {}, **shown: Counter | None) -> list[Counter]:
+def counters_of(
+    effects: Effects, ranges: Mapping[str, Range] = {}, after: Effects | None = None, **shown: Counter | None
+) -> list[Counter]:
     """Return the counters that an answer shows: those of `ALWAYS_SHOWN`, and the others that are not 0, or may be so by
     chance.
 
-    `ranges`: of counters that depend on chance. `shown`: a counter with more than its number, by name; None leaves it
-    out.
+    `ranges`: of counters that depend on chance. `after`: the effects with the nodes of autoscalers, if any. `shown`: a
+    counter with more than its number, by name; None leaves it out.
     """
     counters = []
-    for name, value in zip(Effects._fields, effects, strict=True):
-        own = shown.get(name, Counter(name, value))
+    for name, value, later in zip(Effects._fields, effects, after or effects, strict=True):
+        own = shown.get(name, Counter(name, value, after=later))
         is_shown = name in ALWAYS_SHOWN or value or name in ranges
         if own is not None and name != "down_seconds" and (is_shown or own.value or own.after):
             counters.append(own._replace(range=ranges.get(name)))

@@ -204,23 +204,21 @@ def _ranked(result: Simulated) -> Sequence[Ranked]:
 
 def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[Counter]:
     later = grown or effects
-
-    def counter(name: str, total: int | None = None, more: str = "") -> Counter:
-        return Counter(name, getattr(effects, name), total, getattr(later, name) if grown else None, more)
-
     by_pdbs = _nodes_blocked_by_pdbs(answer) if answer.after.upgrade else ()
+    blocked = f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else ""
     by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
     down = f" workload{'s' * (later.down > 1)}, up to {duration(later.down_seconds)}"
+    running = answer.after.running_before - answer.placeholder_pods if effects.lost else None
     return counters_of(
         effects,
         answer.typical_of.counters if answer.typical_of is not None and grown is None else {},
+        later,
         victims=None,
-        preempted=Counter("preempted", effects.preempted, more=by_new),
-        pending=counter("pending"),
-        lost=counter("lost", answer.after.running_before - answer.placeholder_pods if effects.lost else None),
-        down=counter("down", more=down),
-        blocked=counter("blocked", more=f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else ""),
-        placeholders=_of_placeholders(answer, effects.placeholders),
+        preempted=Counter("preempted", effects.preempted, after=later.preempted, more=by_new),
+        lost=Counter("lost", effects.lost, running, later.lost),
+        down=Counter("down", effects.down, after=later.down, more=down),
+        blocked=Counter("blocked", effects.blocked, after=later.blocked, more=blocked),
+        placeholders=_of_placeholders(answer, effects.placeholders)._replace(after=later.placeholders),
         new_nodes=Counter("new_nodes", later.new_nodes),
         removed_nodes=Counter("removed_nodes", later.removed_nodes),
     )
