@@ -44,18 +44,17 @@ DEFAULT_NODES: Final = 10
 _LOSSES: Final = ("worst zone", "worst node")
 """The topics of lines that may be missing."""
 _PHRASES: Final = 3
-_UNKNOWN: Final = "unknown"
 _LONG: Final = 200
 
 
 class OverviewLine(NamedTuple):
-    """The answer to one question. `number`: how much is affected; 0 for nothing. `command`: how to go on. `sample`: the
-    number of simulated cases, if others are left out; 0 for all.
+    """The answer to one question. `number`: how much is affected; 0 for nothing, None if this is unknown. `command`:
+    how to go on. `sample`: the number of simulated cases, if others are left out; 0 for all.
     """
 
     topic: str
     status: AnswerStatus
-    number: int
+    number: int | None
     finding: str
     command: str
     sample: int = 0
@@ -227,11 +226,10 @@ def _preempted(explained: ClusterWhy) -> OverviewLine:
     number = len(explained.preempted)
     by = Tally(each.workload for each in explained.preempted).most_common(1)
     finding = f"{plural(number, 'Pod')} in 24 h, most of {by[0][0]}" if by else ""
-    nothing = "none in 24 h"
-    if explained.oldest:
-        nothing = f"none since {shown_time(explained.oldest)}, the oldest Event"
-    elif explained.missing:
-        nothing = f"{_UNKNOWN}: {'no Events' if NO_EVENTS in explained.missing else 'Events not read'}"
+    if explained.missing and not explained.oldest and not number:
+        unknown = f"unknown: {'no Events' if NO_EVENTS in explained.missing else 'Events not read'}"
+        return OverviewLine("preempted", AnswerStatus.OK, None, unknown, "why")
+    nothing = f"none since {shown_time(explained.oldest)}, the oldest Event" if explained.oldest else "none in 24 h"
     return _line("preempted", AnswerStatus.WARN, number, finding, "why", nothing)
 
 
@@ -247,13 +245,14 @@ def _changes(lines: Mapping[str, OverviewLine], before: Mapping[str, Mapping[str
     for topic, line in lines.items():
         earlier = before.get(topic, {})
         number, finding = earlier.get("number"), cut(one_line(str(earlier.get("finding", ""))[: 4 * _LONG]), _LONG)
-        if not earlier or finding.startswith(_UNKNOWN) > line.finding.startswith(_UNKNOWN):
+        is_known, was_known = line.number is not None, isinstance(number, int)
+        if is_known and not was_known:
             yield ReportChange(UNEVALUATED, topic, "not evaluated in the earlier report")
-        elif line.finding.startswith(_UNKNOWN) > finding.startswith(_UNKNOWN):
+        elif was_known and not is_known:
             yield ReportChange(UNEVALUATED, topic, "not evaluated in this report")
         elif (earlier.get("sample") or 0) != line.sample:
             yield ReportChange("changed", topic, f"not comparable, other losses were simulated; was: {finding}")
-        elif isinstance(number, int) and number != line.number:
+        elif line.number is not None and number is not None and number != line.number:
             yield ReportChange("worse" if line.number > number else "better", topic, f"was: {finding}")
         elif finding != line.finding and not earlier.get("status") == line.status == AnswerStatus.OK:
             yield ReportChange("changed", topic, f"was: {finding}")

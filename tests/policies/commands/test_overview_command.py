@@ -120,7 +120,7 @@ def test_changes_since_an_earlier_report(tmp_path: Path) -> None:
     by_topic = {each["topic"]: each for each in earlier["lines"]}
     by_topic["Pending"] |= {"number": 0, "finding": "no Pod is Pending"}
     by_topic["quotas"] |= {"number": 3, "finding": "3 exceeded"}
-    by_topic["preempted"] |= {"number": 0, "finding": "unknown: no Events"}
+    by_topic["preempted"] |= {"number": None, "finding": "unknown: no Events"}
     earlier["lines"] = [each for topic, each in by_topic.items() if topic != "upgrade"]
     report.write_text(json.dumps(earlier))
     done = json.loads(forewarn("--cluster", path, "--since", report, "-o", "json").stdout)
