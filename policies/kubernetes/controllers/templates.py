@@ -47,11 +47,14 @@ def replica_set_name(deployment: ApiObject) -> str:
 
 
 def without_hash(template: ApiObject) -> ApiObject:
-    """Return the template without `pod-template-hash`, which the controller adds. Source: `EqualIgnoreHash`."""
+    """Return the template without `pod-template-hash`, which the controller adds. Source: `EqualIgnoreHash`.
+
+    A null label is the empty string, as in the Pods of the template.
+    """
     labels = at(template, "metadata", "labels")
-    if not isinstance(labels, Mapping) or TEMPLATE_HASH not in labels:
+    if not isinstance(labels, Mapping) or (TEMPLATE_HASH not in labels and None not in labels.values()):
         return template
-    rest = {key: value for key, value in labels.items() if key != TEMPLATE_HASH}
+    rest = {key: "" if value is None else value for key, value in labels.items() if key != TEMPLATE_HASH}
     return {**template, "metadata": {**mapping(template, "metadata"), "labels": rest}}
 
 
