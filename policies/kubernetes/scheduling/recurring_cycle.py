@@ -42,11 +42,16 @@ from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods impo
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
     MAX,
     CapacityConstraint,
-    NodeFit,
     nominations_of,
     with_nominated,
 )
-from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
+from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
+    NO_LIMIT,
+    PodMatrix,
+    pod_matrix_of,
+    storage_of,
+    volumes_of_kinds,
+)
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
     Cycle,
     FirstRejections,
@@ -81,6 +86,16 @@ class Demand(NamedTuple):
     limit: NDArray[np.int64]
 
 
+class VolumeRejections(NamedTuple):
+    """The rejections of nodes by VolumeBinding and VolumeZone.
+
+    `room`: [node], see `NodeVolumeLimits.volume_room`.
+    """
+
+    found: FirstRejections
+    room: NDArray[np.int64]
+
+
 class Spec(NamedTuple):
     """The results that depend on a Pod's spec and the nodes alone, not on other Pods.
 
@@ -107,9 +122,9 @@ class Spec(NamedTuple):
     """[node], bool: whether the Pod's bound volumes can be mounted there."""
     is_reached: bool
     """Whether the volumes can be mounted on one of the `open` nodes."""
-    of_volumes: FirstRejections | None
-    """The rejections of the `open` nodes by VolumeBinding and VolumeZone, if these reject all of them; None if they do
-    not, or if another plugin than NodeVolumeLimits may reject a node with enough resources before."""
+    of_volumes: VolumeRejections | None
+    """How VolumeBinding and VolumeZone reject the `open` nodes, if these reject all of them; None if they do not, or if
+    another plugin than NodeVolumeLimits may reject a node with enough resources before."""
     percentage: int
     """percentageOfNodesToScore of the profile."""
 
@@ -309,22 +324,27 @@ def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[
     return reached
 
 
-def _of_volumes(snapshot: Snapshot, pod: Pod, cycle: Cycle, opens: NDArray[np.bool_]) -> FirstRejections | None:
+def _of_volumes(snapshot: Snapshot, pod: Pod, cycle: Cycle, opens: NDArray[np.bool_]) -> VolumeRejections | None:
     """Return `Spec.of_volumes`. `opens`: see `Spec.open`."""
     claims = [claim for claim in _claims_of(snapshot, pod) if claim is not None]
+    if not claims or not all(claim.fully_bound for claim in claims):
+        return None
     passing = {NodeVolumeLimits.name}
     if not any(volume.disk for volume in pod.spec.volumes) and not any(claim.is_exclusive for claim in claims):
         passing.add(VolumeRestrictions.name)
     names = [plugin.name for plugin in cycle.framework.column_plugins]
-    found = FirstRejections(len(opens))
+    found, room = FirstRejections(len(opens)), np.full(len(opens), NO_LIMIT)
     for name in names[names.index(NodeResourcesFit.name) + 1 :]:
         if name in (VolumeBinding.name, VolumeZone.name):
             if name in cycle.node_fit.rejections:
                 found.add(cycle.node_fit.rejections[name], name)
         elif name not in passing:
             break
-    every_claim_is_bound = all(claim.fully_bound for claim in claims)
-    return found if claims and every_claim_is_bound and bool((found.codes[opens] >= 0).all()) else None
+    if not (found.codes[opens] >= 0).all():
+        return None
+    if NodeVolumeLimits.name in names:
+        room = cycle.framework.plugin(NodeVolumeLimits.name).volume_room(pod, storage_of(cycle.matrix, snapshot))
+    return VolumeRejections(found, room)
 
 
 def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim | None]:
@@ -332,12 +352,15 @@ def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim |
     return (claims.get((pod.namespace, v.claim_name)) for v in pod.spec.volumes if v.claim_name is not None)
 
 
-def storage_of(snapshot: Snapshot, pod: Pod) -> list[object]:
-    """Return each PersistentVolumeClaim of a Pod and its PersistentVolume; None for missing ones."""
+def _volumes_of(snapshot: Snapshot, pod: Pod) -> list[object]:
+    """Return each PersistentVolumeClaim of a Pod and its PersistentVolume, None for missing ones, and the table of
+    VolumeAttachments.
+    """
     volumes = snapshot.objects.volumes
-    return [
+    own = [
         item for claim in _claims_of(snapshot, pod) for item in (claim, claim and volumes.get(("", claim.volume_name)))
     ]
+    return [*own, snapshot.objects.attachments]
 
 
 _CACHE_SIZE: Final = 4096
@@ -393,7 +416,7 @@ class RecurringCycles:
         has_storage = pod.spec.has_storage
         key = id(pod.spec), pod.namespace if has_storage else ""
         spec = self._specs.get(key)
-        storage = storage_of(snapshot, pod) if has_storage else ()
+        storage = _volumes_of(snapshot, pod) if has_storage else ()
         if spec is None or any(map(is_not, spec[1], storage)):
             if len(self._specs) >= _CACHE_SIZE:
                 self._specs.clear()
@@ -432,7 +455,7 @@ class RecurringCycle:
         `constrained`).
         """
         self.snapshot, self.pod = snapshot, pod
-        self._matrix, self._spec, self._request = matrix, spec, request
+        self._matrix, self._spec, self._request, self._nominations = matrix, spec, request, nominations
         own = nominations.nomination_of(pod)
         self._own = None if own is None else Own(own, request, matrix)
         """The node that the Pod itself is nominated to, without this nomination; None for a Pod without a nomination.
@@ -452,24 +475,25 @@ class RecurringCycle:
         """Report whether VolumeBinding or VolumeZone reject all nodes with enough resources, and no plugin before. If
         so, `nodes` becomes 0.
         """
-        if self._spec.of_volumes is None or self.pod.nominated_node_name:
+        of_volumes = self._spec.of_volumes
+        if of_volumes is None or self.pod.nominated_node_name:
             return False
         here = self.feasible
-        if not self._are_within_volume_limits(here):
+        if not self._are_within_volume_limits(here, of_volumes.room):
             return False
         self._out_of_reach, self.nodes = here, 0
         return True
 
-    def _are_within_volume_limits(self, nodes: NDArray[np.bool_]) -> bool:
-        """Report whether NodeVolumeLimits certainly rejects none of these nodes ([node], bool)."""
-        framework = framework_in_columns(self.snapshot, self.pod)
-        problem = NodeFit(self.snapshot, self.pod, self._matrix, nodes)
-        if NodeVolumeLimits.name in framework.plan.columns:
-            try:
-                framework.plugin(NodeVolumeLimits.name).in_columns(problem)
-            except NotValid:
-                return False
-        return not problem.undecided.any() and bool((problem.possible == nodes).all())
+    def _are_within_volume_limits(self, nodes: NDArray[np.bool_], room: NDArray[np.int64]) -> bool:
+        """Report whether NodeVolumeLimits certainly rejects none of these nodes ([node], bool) for the volumes of other
+        Pods. `room`: see `VolumeRejections`.
+        """
+        storage = storage_of(self._matrix, self.snapshot)
+        users = storage.users(self._matrix)
+        if storage.limited.any() and (users.faulty or users.ephemeral):
+            return False
+        nominated = self._nominations.total(volumes_of_kinds(self._matrix), self.pod.effective_priority)
+        return not (nodes & (storage.used(self._matrix) + nominated > room)).any()
 
     @cached_property
     def constrained(self) -> bool:
@@ -516,7 +540,7 @@ class RecurringCycle:
             if self._out_of_reach is None or self._spec.of_volumes is None:
                 return plugins, reasons
             more, reasons = set(plugins), reasons.copy()
-            count_rejections(self._spec.of_volumes, self._out_of_reach, more, reasons)
+            count_rejections(self._spec.of_volumes.found, self._out_of_reach, more, reasons)
             return frozenset(more), reasons
         counts = zip(self._fitting.insufficient_counts, self._request.insufficient, own.insufficient, strict=True)
         return rejection_of(self._spec, [count - bool(lacks[own.row]) + mine for count, lacks, mine in counts])
@@ -560,7 +584,7 @@ class RecurringCycle:
         lower, volumes = lower_priority_pods_of(self._matrix, self.snapshot, self.pod.effective_priority), None
         if self._out_of_reach is not None or len(self._helped(lower)):
             volumes = None if self.pod.nominated_node_name else self._spec.of_volumes
-            if volumes is None or not self._are_within_volume_limits(self._spec.open):
+            if volumes is None or not self._are_within_volume_limits(self._spec.open, volumes.room):
                 return self._cycle.unhelped()
         potential = self._spec.open if self._out_of_reach is None else self._spec.open & ~self._out_of_reach
         tried = potential & (lower.count > 0)
@@ -572,7 +596,7 @@ class RecurringCycle:
             reasons[reason_of(constraint.resource)] = int(np.count_nonzero(lacking))
             fits &= ~lacking
         if volumes is not None:
-            count_rejections(volumes, fits, set(), reasons)
+            count_rejections(volumes.found, fits, set(), reasons)
         return {reason: nodes for reason, nodes in reasons.items() if nodes}
 
     def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:

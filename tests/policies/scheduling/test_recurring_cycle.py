@@ -281,6 +281,42 @@ def test_default_spread_constraints_depend_on_the_labels_of_a_pod() -> None:
     assert Prediction(scheduling, web).feasible == ["n2"]
 
 
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(1, "exceed max volume count"), (2, "PersistentVolume's node affinity")]
+)
+def test_a_volume_in_another_zone_rejects_a_node_below_its_limit_of_volumes(limit: int, expected: str) -> None:
+    """NodeVolumeLimits runs before VolumeBinding."""
+    node = make_node("n").has(cpu="4").zone("a")
+    drivers = [{"name": "disks", "nodeID": "n", "allocatable": {"count": limit}}]
+    storage = [made for name, zone in (("here", "a"), ("away", "b")) for made in disk(name, zone)]
+    running, new = (
+        make_pod(name).request(cpu="1").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
+        for name in ("here", "away")
+    )
+    csi_node = Made("storage.k8s.io/v1", "CSINode", "n").spec(drivers=drivers)
+    snapshot = cluster(node, csi_node, *storage, running.on("n"))
+    scheduling, pod = snapshot.scheduling, admitted(new.obj, snapshot)
+    with scheduling.derived.locked():
+        found, anew = RecurringCycles().cycle(scheduling, pod), Cycle(scheduling, pod)
+        assert (found is not None) is (limit == 2), "else the plugin runs on the node"
+        for cycle in (found or anew, anew):
+            assert [expected in reason for reason in cycle.rejection()[1]] == [True]
+        assert (found or anew).unhelped() == anew.unhelped()
+
+
+def disk(name: str, zone: str) -> list[Made]:
+    """A claim, bound to a CSI volume of a zone."""
+    claim = Made("v1", "PersistentVolumeClaim", name, "default")
+    terms = [{"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]
+    affinity = {"required": {"nodeSelectorTerms": terms}}
+    csi = {"driver": "disks", "volumeHandle": name}
+    volume = Made("v1", "PersistentVolume", name).spec(
+        csi=csi, nodeAffinity=affinity, claimRef={"name": name, "namespace": "default"}
+    )
+    bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    return [claim.spec(volumeName=name).metadata(annotations=bound).status(phase="Bound"), volume]
+
+
 PACKED = config(
     {
         "plugins": {"score": point(("NodeResourcesFit", 5), disabled=("ImageLocality",))},

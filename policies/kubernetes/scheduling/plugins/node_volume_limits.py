@@ -29,6 +29,7 @@ from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import PASSES, Constraint, NodeFit, Present, Rejections
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
     MANY,
+    NO_LIMIT,
     StorageColumns,
     storage_of,
     volumes_of_kinds,
@@ -93,18 +94,40 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
             return
         storage = storage_of(problem.matrix, problem.snapshot)
         with_csi, without = self._new_on_any_node(problem.pod)
+        codes, statuses = self._without_driver(storage, with_csi, without)
+        if with_csi and storage.limited.any():
+            self._check_others(problem, storage)
+            codes[self._full_for_good(problem, storage, with_csi) & (codes < 0)] = 0
+        problem.narrow(self.name, Rejections(codes, statuses))
+
+    def volume_room(self, pod: Pod, storage: StorageColumns) -> NDArray[np.int64]:
+        """Return [node]: the number of volumes that other Pods may use there so that the plugin certainly does not
+        reject the Pod; -1 if it does. Raises NotValid for unknown volumes.
+        """
+        with_csi, without = self._new_on_any_node(pod)
+        codes, _ = self._without_driver(storage, with_csi, without)
+        return np.where(codes == PASSES, self._room(storage, with_csi), -1)
+
+    def _without_driver(self, storage: StorageColumns, with_csi: Attached, without: Attached) -> Rejections:
+        """Return the rejections of nodes where a required CSI driver is missing. The first status is REASON, without
+        nodes. `with_csi`, `without`: see `_new_on_any_node`.
+        """
         has_csi_node = storage.has_csi_node
-        codes = np.full(len(problem.possible), PASSES, np.int64)
+        codes = np.full(len(has_csi_node), PASSES, np.int64)
         statuses = [REASON]
         if self.semantics.missing_drivers_reject:
             for new, here in (with_csi, has_csi_node), (without, ~has_csi_node):
                 for driver in filter(self._needs_driver, dict.fromkeys(new.values())):
                     codes[here & ~storage.installed(driver) & (codes < 0)] = len(statuses)
                     statuses.append(_missing(driver))
-        if with_csi and storage.limited.any():
-            self._check_others(problem, storage)
-            codes[self._full_for_good(problem, storage, with_csi) & (codes < 0)] = 0
-        problem.narrow(self.name, Rejections(codes, statuses))
+        return Rejections(codes, statuses)
+
+    def _room(self, storage: StorageColumns, new: Attached) -> NDArray[np.int64]:
+        """Return [node]: the number of volumes that Pods may use there before the new ones may exceed a limit."""
+        room = np.full(len(storage.limited), NO_LIMIT)
+        for driver, count in Counter(new.values()).items():
+            np.minimum(room, storage.limit(driver) - storage.attached(self.snapshot, driver) - count, out=room)
+        return room
 
     def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
         """Yield the rejected nodes. Raises NotValid if lower-priority Pods decide whether a limit is exceeded."""
@@ -165,9 +188,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         matrix, infos = problem.matrix, problem.snapshot.node_infos
         nominated = problem.of_nominated(volumes_of_kinds(matrix))
         used = storage.used(matrix) + nominated
-        near = np.zeros(len(used), np.bool_)
-        for driver, count in Counter(new.values()).items():
-            near |= used + storage.attached(self.snapshot, driver) + count > storage.limit(driver)
+        near = used > self._room(storage, new)
         for_good, full = np.zeros(len(used), np.bool_), np.zeros(len(used), np.int64)
         near &= problem.open & storage.limited
         undecided, work = problem.undecided.copy(), meter()

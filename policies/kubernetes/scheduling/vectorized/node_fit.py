@@ -155,10 +155,7 @@ class Nominations:
         if totals is None:
             if len(self._sums) >= _NOMINATIONS_CACHE_SIZE:
                 self._sums.clear()
-            rows, kinds = self.columns(priority)
-            amounts, totals = self._kinds.amounts(resource), np.zeros(self._count, np.int64)
-            np.add.at(totals, rows, amounts[kinds])
-            self._sums[priority, resource] = totals
+            totals = self._sums[priority, resource] = self.total(self._kinds.amounts(resource), priority)
         return totals
 
     def may_reach(self, resource: str, amount: int) -> bool:
@@ -175,6 +172,14 @@ class Nominations:
         charge(len(rows) // VECTOR)
         count = priorities >= priority
         return rows[count], kinds[count]
+
+    def total(self, per_kind: NDArray[np.int64], priority: int) -> NDArray[np.int64]:
+        """Return [node]: the sum of `per_kind` ([class]) over the nominated Pods of at least this priority."""
+        total = np.zeros(self._count, np.int64)
+        if self:
+            rows, kinds = self.columns(priority)
+            np.add.at(total, rows, per_kind[kinds])
+        return total
 
 
 def nominations_of(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
@@ -395,12 +400,9 @@ class NodeFit:
 
         Raises NotValid for very large sums.
         """
-        total = np.zeros(len(self.possible), np.int64)
-        if self._nominations:
-            rows, kinds = self._nominations.columns(self.pod.effective_priority)
-            np.add.at(total, rows, per_kind[kinds])
-            if (own := self._nominations.nomination_of(self.pod)) is not None:
-                total[own.row] -= per_kind[own.kind]
+        total = self._nominations.total(per_kind, self.pod.effective_priority)
+        if (own := self._nominations.nomination_of(self.pod)) is not None:
+            total[own.row] -= per_kind[own.kind]
         if total.max(initial=0) >= MAX:
             raise NotValid
         return total
