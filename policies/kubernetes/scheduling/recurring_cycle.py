@@ -130,40 +130,48 @@ class Spec(NamedTuple):
 
 
 class Request:
-    """The requests of a Pod at one priority, and the nodes with insufficient resources for them."""
+    """The requests of a Pod at one priority, and the nodes with insufficient resources for them.
+
+    Arrays are [demand, node] unless stated otherwise.
+    """
 
     def __init__(self, demands: Sequence[Demand], priority: int) -> None:
-        self._demands, self._priority = demands, priority
+        self.resources, self._priority = [demand.resource for demand in demands], priority
+        self._rows = [demand.row for demand in demands]
+        self.limits: NDArray[np.int64] = np.array([demand.limit for demand in demands], np.int64)
+        """The largest amounts that other Pods may use so that the Pod fits."""
         self._columns: Columns | None = None
         self._nominations: Nominations | None = None
         self._nominated = -1
-        self.version = 0
-        """Increases with each change of the arrays."""
+        self.version = self.version_of_fit = 0
+        """Increases with each change of `present`, and of `insufficient`."""
         self.fitting_nodes, self.helped = defaultdict[int, FittingNodes](FittingNodes), defaultdict[int, Helped](Helped)
-        self.constraints: list[CapacityConstraint] = []
-        """The constraint of each demand, with all nominated Pods."""
-        self.insufficient: list[NDArray[np.bool_]] = []
-        """One [node] bool array for each demand: whether the resource is insufficient."""
-        self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.present: NDArray[np.int64] = self.limits
+        """The amounts in use, with all nominated Pods."""
+        self.insufficient: NDArray[np.bool_] = np.zeros(self.limits.shape, np.bool_)
+        self.full: NDArray[np.bool_] = np.zeros(self.limits.shape[-1], np.bool_)
+        """[node], bool: whether any resource is insufficient."""
 
     def sync(self, columns: Columns, nominations: Nominations) -> None:
         """Update the arrays for these columns and nominations. Raises NotValid for very large amounts."""
         if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
             return
-        self.constraints = [self._constraint(demand, columns, nominations) for demand in self._demands]
-        self.insufficient = [constraint.exceeded for constraint in self.constraints]
-        self.full = np.zeros(len(columns.serials), np.bool_)
-        for lacks in self.insufficient:
-            self.full |= lacks
+        present = columns.requested[self._rows]  # a copy, because the next columns may use the array
+        for place, resource in enumerate(self.resources if nominations else ()):
+            present[place] = with_nominated(present[place], nominations, resource, self._priority)
+        insufficient = present > self.limits
         self.version += 1
+        if not self.version_of_fit or (insufficient != self.insufficient).any():
+            self.insufficient, self.full = insufficient, np.logical_or.reduce(insufficient)
+            self.version_of_fit += 1
+        self.present = present
         self._columns, self._nominations, self._nominated = columns, nominations, nominations.version
 
-    def _constraint(self, demand: Demand, columns: Columns, nominations: Nominations) -> CapacityConstraint:
-        requested = columns.requested[demand.row]
-        present = with_nominated(requested, nominations, demand.resource, self._priority)
-        if present is requested:
-            present = requested.copy()  # the next columns may use this array
-        return CapacityConstraint(present, demand.limit, demand.resource)
+    def lacking_without(self, lower: LowerPriorityPods, matrix: PodMatrix) -> NDArray[np.bool_]:
+        """Return whether the resource is insufficient even if all Pods of lower priority were removed."""
+        totals = [lower.total(resource, matrix) for resource in self.resources]
+        lacking: NDArray[np.bool_] = self.present - np.array(totals) > self.limits
+        return lacking
 
 
 class FittingNodes:
@@ -186,11 +194,11 @@ class FittingNodes:
 
     def sync(self, request: Request, spec: Spec) -> None:
         """Update the counts to the current state of `request`."""
-        if self._seen == request.version:
+        if self._seen == request.version_of_fit:
             return
         self.nodes = int(np.count_nonzero(spec.open & ~request.full))
-        self.insufficient_counts = [int(np.count_nonzero(spec.allowed & lacks)) for lacks in request.insufficient]
-        self._seen = request.version
+        self.insufficient_counts = np.count_nonzero(spec.allowed & request.insufficient, axis=1).tolist()
+        self._seen = request.version_of_fit
 
 
 class Helped:
@@ -199,6 +207,8 @@ class Helped:
     def __init__(self) -> None:
         self._seen = 0
         self._nodes: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.lacking: NDArray[np.bool_] = np.zeros((0, 0), np.bool_)
+        """See `Request.lacking_without`."""
         self.rows: NDArray[np.intp] = np.zeros(0, np.intp)
         """Row numbers of the nodes."""
 
@@ -217,10 +227,8 @@ class Helped:
         """
         if self._seen == request.version:
             return
-        totals = [lower.total(constraint.resource, matrix) for constraint in request.constraints]
-        self._nodes = spec.open & (lower.count > 0)
-        for constraint, total in zip(request.constraints, totals, strict=True):
-            self._nodes &= constraint.fits_without(total)
+        self.lacking = request.lacking_without(lower, matrix)
+        self._nodes = spec.open & (lower.count > 0) & ~np.logical_or.reduce(self.lacking)
         self.rows, self._seen = np.flatnonzero(self._nodes), request.version
 
 
@@ -240,17 +248,21 @@ def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Co
 class Own:
     """The node that the Pod itself is nominated to, without this nomination.
 
-    `constraints`: of this node alone. `insufficient`: [demand], whether the resource is insufficient.
+    Arrays are [demand]. `present`: the amounts in use. `insufficient`: whether the resource is insufficient.
     """
 
     def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:
-        self.row, here = nominated.row, slice(nominated.row, nominated.row + 1)
-        self.constraints = [
-            CapacityConstraint(present[here] - matrix.kinds.amounts(resource)[nominated.kind], limit[here], resource)
-            for present, limit, resource, _ in request.constraints
-        ]
-        self.insufficient = [bool(constraint.exceeded[0]) for constraint in self.constraints]
-        self.full = any(self.insufficient)
+        self.row = nominated.row
+        own = [matrix.kinds.amounts(resource)[nominated.kind] for resource in request.resources]
+        self.present: NDArray[np.int64] = request.present[:, self.row] - np.array(own)
+        self.insufficient: NDArray[np.bool_] = self.present > request.limits[:, self.row]
+        self.full = bool(self.insufficient.any())
+
+    def lacking_without(self, lower: LowerPriorityPods, request: Request, matrix: PodMatrix) -> NDArray[np.bool_]:
+        """Return whether the resource is insufficient even if all Pods of lower priority were removed."""
+        totals = [lower.total(resource, matrix)[self.row] for resource in request.resources]
+        lacking: NDArray[np.bool_] = self.present - np.array(totals) > request.limits[:, self.row]
+        return lacking
 
 
 def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spec | None:
@@ -413,13 +425,12 @@ class RecurringCycles:
         return None if cycle.nodes and cycle.constrained and not cycle.rejects_for_volumes() else cycle
 
     def _spec(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
-        has_storage = pod.spec.has_storage
-        key = id(pod.spec), pod.namespace if has_storage else ""
+        key = id(pod.spec), pod.namespace
         spec = self._specs.get(key)
-        storage = _volumes_of(snapshot, pod) if has_storage else ()
-        if spec is None or any(map(is_not, spec[1], storage)):
+        if spec is None or (spec[1] and any(map(is_not, spec[1], _volumes_of(snapshot, pod)))):
             if len(self._specs) >= _CACHE_SIZE:
                 self._specs.clear()
+            storage = _volumes_of(snapshot, pod) if pod.spec.has_storage else ()
             spec = self._specs[key] = pod.spec, storage, read_spec(snapshot, pod, self._left)
         return spec[2]
 
@@ -542,8 +553,9 @@ class RecurringCycle:
             more, reasons = set(plugins), reasons.copy()
             count_rejections(self._spec.of_volumes.found, self._out_of_reach, more, reasons)
             return frozenset(more), reasons
-        counts = zip(self._fitting.insufficient_counts, self._request.insufficient, own.insufficient, strict=True)
-        return rejection_of(self._spec, [count - bool(lacks[own.row]) + mine for count, lacks, mine in counts])
+        here = self._request.insufficient[:, own.row]
+        counts = self._fitting.insufficient_counts + own.insufficient.astype(np.int64) - here
+        return rejection_of(self._spec, counts.tolist())
 
     @property
     def ineligible_reason(self) -> str:
@@ -582,7 +594,8 @@ class RecurringCycle:
         the Pod's volumes can be mounted on none.
         """
         lower, volumes = lower_priority_pods_of(self._matrix, self.snapshot, self.pod.effective_priority), None
-        if self._out_of_reach is not None or len(self._helped(lower)):
+        helped = len(self._helped(lower))
+        if self._out_of_reach is not None or helped:
             volumes = None if self.pod.nominated_node_name else self._spec.of_volumes
             if volumes is None or not self._are_within_volume_limits(self._spec.open, volumes.room):
                 return self._cycle.unhelped()
@@ -591,10 +604,13 @@ class RecurringCycle:
         fits, victims = tried.copy(), int(np.count_nonzero(tried))
         reasons = Counter[str]({NOT_HELPFUL: len(tried) - int(np.count_nonzero(potential))})
         reasons[NO_VICTIMS.reasons[0]] = int(np.count_nonzero(potential)) - victims
-        for constraint in self._constraints():
-            lacking = tried & ~constraint.fits_without(lower.total(constraint.resource, self._matrix))
-            reasons[reason_of(constraint.resource)] = int(np.count_nonzero(lacking))
-            fits &= ~lacking
+        lacking = self._request.helped[self._spec.leaves].lacking
+        if self._own is not None:
+            lacking = lacking.copy()
+            lacking[:, self._own.row] = self._own.lacking_without(lower, self._request, self._matrix)
+        for resource, lacks in zip(self._request.resources, tried & lacking, strict=True):
+            reasons[reason_of(resource)] = int(np.count_nonzero(lacks))
+            fits &= ~lacks
         if volumes is not None:
             count_rejections(volumes.found, fits, set(), reasons)
         return {reason: nodes for reason, nodes in reasons.items() if nodes}
@@ -608,23 +624,18 @@ class RecurringCycle:
         return helped.rows_but(self._own.row, helps=self._helps_on_its_own(lower, self._own))
 
     def _helps_on_its_own(self, lower: LowerPriorityPods, own: Own) -> bool:
-        row, here = own.row, slice(own.row, own.row + 1)
-        return bool(self._spec.open[row] and lower.count[row] > 0) and all(
-            bool(constraint.fits_without(lower.total(constraint.resource, self._matrix)[here])[0])
-            for constraint in own.constraints
-        )
-
-    def _constraints(self) -> Sequence[CapacityConstraint]:
-        """Return the constraints of the request, without the nomination of the Pod itself."""
-        every = self._request.constraints
-        if self._own is not None:
-            every = [constraint._replace(present=constraint.present.copy()) for constraint in every]
-            for constraint, own in zip(every, self._own.constraints, strict=True):
-                constraint.present[self._own.row] = own.present[0]
-        return every
+        if not (self._spec.open[own.row] and lower.count[own.row] > 0):
+            return False
+        return not own.lacking_without(lower, self._request, self._matrix).any()
 
     def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
-        return [lower.occupancy(constraint, self._matrix) for constraint in self._constraints()]
+        """Return the amounts of the request's resources, without the nomination of the Pod itself."""
+        request, present = self._request, self._request.present
+        if self._own is not None:
+            present = present.copy()
+            present[:, self._own.row] = self._own.present
+        rows = zip(present, request.limits, request.resources, strict=True)
+        return [lower.occupancy(CapacityConstraint(*row), self._matrix) for row in rows]
 
     def candidate_on(self, name: str) -> Candidate:
         """Return the candidate on the node `name`, with victims. The node must be one that may be nominated."""

@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.scheduling import recurring_cycle
 from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
-from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import CapacityConstraint, Nominations
+from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Nominations
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
 from forewarn.policies.prediction.simulation import scheduler_cache as simulated_cycle
@@ -455,8 +455,8 @@ def test_a_search_for_helped_nodes_that_was_cut_short_is_repeated() -> None:
             raise found
         return found
 
-    constraint = CapacityConstraint(np.array([6]), np.array([4]), "cpu")
-    request: Any = SimpleNamespace(constraints=[constraint], version=1)
+    request = recurring_cycle.Request([recurring_cycle.Demand("cpu", 0, np.array([4]))], 0)
+    request.present, request.version = np.array([[6]]), 1
     spec: Any = SimpleNamespace(open=np.array([True]))
     lower: Any = SimpleNamespace(count=np.array([1]), total=total)
     helped, matrix = recurring_cycle.Helped(), cast("Any", None)
