@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter, is_not
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -178,9 +178,11 @@ class FittingNodes:
     """The nodes on which a request fits, among those of a spec, and the numbers of nodes that lack resources."""
 
     def __init__(self) -> None:
-        self._seen = 0
+        self._seen = self._seen_amounts = 0
         self.nodes = 0
         """Number of nodes on which the request fits."""
+        self.results: dict[str, Any] = {}
+        """See `RecurringCycle.results`."""
         self.insufficient_counts: list[int] = []
         """[demand]: number of nodes with an insufficient amount of the resource."""
         self._last_rejection: tuple[Sequence[int], tuple[frozenset[str], Counter[str]]] | None = None
@@ -194,6 +196,8 @@ class FittingNodes:
 
     def sync(self, request: Request, spec: Spec) -> None:
         """Update the counts to the current state of `request`."""
+        if self._seen_amounts != request.version:
+            self.results, self._seen_amounts = {}, request.version
         if self._seen == request.version_of_fit:
             return
         self.nodes = int(np.count_nonzero(spec.open & ~request.full))
@@ -556,6 +560,23 @@ class RecurringCycle:
         here = self._request.insufficient[:, own.row]
         counts = self._fitting.insufficient_counts + own.insufficient.astype(np.int64) - here
         return rejection_of(self._spec, counts.tolist())
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        """`ineligible_reason` -> the result of a cycle, for Pods that fit on no node, not even by preemption; to be
+        filled if `helps_nowhere`. All Pods with the request share it while nothing changes. None if the result also
+        depends on the Pod's volumes, nomination or PodGroups.
+        """
+        depends = self._own is not None or self._out_of_reach is not None or self.snapshot.preempts_by_group
+        return None if depends else self._fitting.results
+
+    @property
+    def helps_nowhere(self) -> bool:
+        """Whether the resources are insufficient on all nodes even without Pods of lower priority. Raises NotValid."""
+        priority = self.pod.effective_priority
+        if self._matrix.kinds.lowest_priority >= priority:
+            return True
+        return not len(self._helped(lower_priority_pods_of(self._matrix, self.snapshot, priority)))
 
     @property
     def ineligible_reason(self) -> str:

@@ -470,24 +470,29 @@ class SchedulingAlgorithm:
 
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
-        snapshot = cycle.snapshot
+        snapshot, ineligible, results = cycle.snapshot, cycle.ineligible_reason, cycle.results
+        if results is not None and (known := results.get(ineligible)) is not None:
+            return cast("Rejected", known)
         plugins, reasons = cycle.rejection()
         message = fit_error(len(snapshot.node_infos), reasons)
-        if reason := cycle.ineligible_reason:
-            return Rejected(_with_preemption(snapshot, message, reason), plugins)
-        decision = cycle.decision
-        best = [*decision.best_nodes]
+        best = [] if ineligible else [*cycle.decision.best_nodes]
         if not best:
-            nodes = len(snapshot.node_infos)
-            why: str = FitError(f"0/{nodes} nodes are available: no node is helped by it.")
-            if nodes <= MIN_FEASIBLE_NODES:
-                why = fit_error(nodes, cycle.unhelped())
-            return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
-        node = self._choose(best)
+            why: str = ineligible or self._unhelped(cycle)
+            result = Rejected(_with_preemption(snapshot, message, why), plugins, None if ineligible else "")
+            if results is not None and (ineligible or cycle.helps_nowhere):
+                results[ineligible] = result
+            return result
+        node, decision = self._choose(best), cycle.decision
         candidate = cycle.candidate_on(node)
         self._record_equal(snapshot, candidate, best, cycle.candidate_on)
         message = _with_candidate(snapshot, message, candidate)
         return Rejected(message, plugins, node, candidate, False, best, decision.is_sampled, decision.may_miss_best)
+
+    def _unhelped(self, cycle: Cycle | RecurringCycle) -> FitError:
+        nodes = len(cycle.snapshot.node_infos)
+        if nodes <= MIN_FEASIBLE_NODES:
+            return fit_error(nodes, cycle.unhelped())
+        return FitError(f"0/{nodes} nodes are available: no node is helped by it.")
 
     def _note_draw(self, infos: Sequence[NodeInfo]) -> None:
         """Note whether equally good nodes differ in their Pods."""
