@@ -36,7 +36,6 @@ from forewarn.policies.kubernetes.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.kubernetes.scheduling.responsible import framework_in_columns, has_constraints
 from forewarn.policies.kubernetes.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import (
-    cheapest,
     lower_priority_pods_of,
 )
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
@@ -53,11 +52,11 @@ from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
     volumes_of_kinds,
 )
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
+    Cheapest,
     Cycle,
     FirstRejections,
     Found,
     Scores,
-    candidates_on,
     count_rejections,
     found_in_order,
     percentage_of,
@@ -604,9 +603,9 @@ class RecurringCycle:
         args, potential = self._spec.preemption, int(np.count_nonzero(self._spec.open))
         most = len(nodes) if args is None else args.num_candidates(potential)
         is_sampled = len(nodes) > most
-        best = cheapest(self._occupancy(lower), nodes, lower, matrix.kinds.priority.values()).nodes.tolist()
-        names = [snapshot.node_infos[row].name for row in best]
-        return Decision((), names, None, is_sampled, may_miss_best=is_sampled and len(nodes) - len(best) >= most)
+        self._cheapest = Cheapest(snapshot, lower, self._occupancy(lower), nodes, matrix)
+        names = self._cheapest.names
+        return Decision((), names, None, is_sampled, may_miss_best=is_sampled and len(nodes) - len(names) >= most)
 
     def unhelped(self) -> Mapping[str, int]:
         """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid.
@@ -659,10 +658,7 @@ class RecurringCycle:
         return [lower.occupancy(CapacityConstraint(*row), self._matrix) for row in rows]
 
     def candidate_on(self, name: str) -> Candidate:
-        """Return the candidate on the node `name`, with victims. The node must be one that may be nominated."""
+        """Return the candidate on the node `name`, one of `decision.best_nodes`, with victims."""
         if self.constrained:
             return self._cycle.candidate_on(name)
-        snapshot, matrix = self.snapshot, self._matrix
-        lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)
-        row = np.array([snapshot.rows[name]])
-        return candidates_on(snapshot, matrix, self._occupancy(lower), lower, row)[0]
+        return self._cheapest.candidate(self._cheapest.names.index(name))

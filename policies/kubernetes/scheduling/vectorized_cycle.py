@@ -236,6 +236,29 @@ def candidates_with(
     return Candidates(snapshot, nodes, ends, places, harmed, costs)
 
 
+class Cheapest:
+    """The best nodes for preemption."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        lower: LowerPriorityPods,
+        rows: Sequence[Occupancy],
+        nodes: NDArray[np.intp],
+        matrix: PodMatrix,
+    ) -> None:
+        """Search among `nodes` (row numbers). `rows`: the constraints. Call `lower.settle` for the nodes first."""
+        self._snapshot, self._lower = snapshot, lower
+        self._selected = cheapest(rows, nodes, lower, matrix.kinds.priority.values())
+        self.names = [snapshot.node_infos[row].name for row in self._selected.nodes.tolist()]
+
+    def candidate(self, place: int) -> Candidate:
+        """Return the candidate on a node, with its victims. `place`: index in `names`."""
+        nodes, victims, costs = self._selected
+        one = slice(place, place + 1)
+        return candidates_with(self._snapshot, self._lower, nodes[one], victims[:, one], costs[:, one])[0]
+
+
 class Cycle:
     """The scheduling cycle of one Pod on one Snapshot. The result equals that of `find_nodes_that_fit_pod` and
     `preempt`, which run each plugin on each node; tests compare them.
@@ -320,11 +343,9 @@ class Cycle:
         rows, nodes = fit.clearable(lower, np.flatnonzero(fit.open & (lower.count > 0)))
         if not len(nodes):
             return Decision()
-        selected = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
-        names = [infos[row].name for row in selected.nodes.tolist()]
-        candidate = candidates_with(
-            self.snapshot, lower, selected.nodes[:1], selected.victims[:, :1], selected.costs[:, :1]
-        )[0]
+        self._cheapest = Cheapest(self.snapshot, lower, rows, nodes, self.matrix)
+        names = self._cheapest.names
+        candidate = self._cheapest.candidate(0)
         is_sampled = self._is_sampled(len(nodes))
         may_miss_best = is_sampled and self._is_sampled(len(nodes) - len(names) + 1)
         return Decision((), names, candidate, is_sampled, may_miss_best=may_miss_best)
@@ -362,8 +383,8 @@ class Cycle:
         )
 
     def candidate_on(self, name: str) -> Candidate:
-        """Return the preemption candidate on the node `name`, with its victims."""
-        return self.candidates(np.array([self.snapshot.rows[name]]))[0]
+        """Return the preemption candidate on the node `name`, one of `decision.best_nodes`, with its victims."""
+        return self._cheapest.candidate(self._cheapest.names.index(name))
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """Return (plugins that reject the Pod, reason -> number of nodes). Raises NotValid."""
