@@ -161,6 +161,10 @@ def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
     return int(numbers[np.argmin(numbers << (digits[-1] - digits))]) - 1
 
 
+_TABLES: Final = (
+    "pods_by_node", "nominated", "nodes", "pdbs", "workloads", "claims", "volumes", "resource_claims", "pod_groups",
+)  # fmt: skip
+"""The fields of ClusterObjects that change during a simulation."""
 _NO_CLAIMS: Final = FrozenTable[tuple[str, str], "PersistentVolumeClaim"]()
 
 
@@ -185,22 +189,21 @@ class SchedulerCache:
         self.node_tree = NodeTree()
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
-        self._last: tuple[Mapping[str, Any], Snapshot] | None = None
-        """The last Snapshot, with the tables of ClusterObjects that change during a simulation."""
+        self._last: tuple[Sequence[Any], Snapshot] | None = None
+        """The last Snapshot, with its `_TABLES`."""
 
     def snapshot(self) -> Snapshot:
         """Return the Snapshot for the next cycle, the last one without a change. Do not use earlier Snapshots."""
-        pods_by_node, nominated = self._pods_by_node.tables(_NO_CLAIMS)
-        tables = {
-            "nodes": self._nodes.freeze(),
-            "pdbs": self._pdbs.freeze(),
-            "workloads": self._workloads.freeze(),
-            "pods_by_node": pods_by_node,
-            "nominated": nominated,
-            **self._overlays(),
-        }
-        if self._last is None or any(map(is_not, tables.values(), self._last[0].values())):
-            self._last = tables, self._pods_by_node.next_snapshot(replace(self.base, **tables)).get()
+        tables: tuple[Any, ...] = (
+            *self._pods_by_node.tables(_NO_CLAIMS),
+            self._nodes.freeze(),
+            self._pdbs.freeze(),
+            self._workloads.freeze(),
+            *self._overlays().values(),
+        )
+        if self._last is None or any(map(is_not, tables, self._last[0])):
+            objects = replace(self.base, **dict(zip(_TABLES, tables, strict=True)))
+            self._last = tables, self._pods_by_node.next_snapshot(objects).get()
         return self._last[1]
 
     def _overlays(self) -> dict[str, Any]:
