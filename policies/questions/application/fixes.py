@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.documents.answer import Effects, Fix, label
 from forewarn.policies.base.findings import plural
 from forewarn.policies.kubernetes.controllers.templates import made_of, template_of
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
-from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, mapping_at
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.quantity import NANO, Quantity, in_units
 from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
@@ -46,7 +47,8 @@ def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callab
     if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
     tried: list[tuple[Edit, Effects]] = []
-    for edit in [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer)][:_MAX_FIXES]:
+    edits = [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer), *_of_surges(cluster, answer)]
+    for edit in edits[:_MAX_FIXES]:
         if edit.admits and not _have_room(answer.after.simulation, edit.admits):
             continue
         after = ask(_with(cluster, edit.objects))
@@ -135,6 +137,21 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         shown = ", ".join(f"{each} {in_units(quota.hard[each])} → {in_units(limit)}" for each, limit in limits.items())
         raised = {**obj, "spec": {**obj["spec"], "hard": hard}, "status": status}
         yield Edit(f"quota {namespace}/{name}: {shown}", [raised], "rejected", admits[namespace, name])
+
+
+def _of_surges(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+    """Yield a rollout without surge for the DaemonSets whose rollout is blocked: a new Pod beside the old one may need
+    what the old one has, such as a host port.
+    """
+    blocked, names = answer.after.blocks.rollouts, answer.after.summary.names
+    for (kind, *key), workload in sorted(cluster.snapshot.workloads.items()):
+        if kind == DAEMON_SET and names.name_of((kind, "/".join(key))) in blocked:
+            strategy = mapping(workload.object, "spec", "updateStrategy")
+            if mapping(strategy, "rollingUpdate").get("maxSurge"):
+                rolling = {**strategy, "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+                spec = {**mapping(workload.object, "spec"), "updateStrategy": rolling}
+                action = f"maxSurge: 0 and maxUnavailable: 1 in DaemonSet {'/'.join(key)}"
+                yield Edit(action, [{**workload.object, "spec": spec}], "blocked")
 
 
 def _have_room(simulation: Simulation, pods: Mapping[tuple[str, str], int]) -> bool:

@@ -13,6 +13,7 @@ from forewarn.policies.kubernetes.controllers.job import JobStatus
 from forewarn.policies.kubernetes.kinds.registry import JOB, STATEFUL_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
 from forewarn.policies.kubernetes.objects.fields import int32
+from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import lacks_capacity
 from forewarn.policies.kubernetes.scheduling.reasons import FitError, ranked
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ def quota_of(workload: str, answer: Answer) -> str:
 
 
 def _reason_of_pending(workload: WorkloadCount) -> Reason:
-    """Why Pods of a workload are Pending: capacity, if more of it helps on any node."""
+    """Why Pods of a workload are Pending: capacity, if any node has too little of it."""
     message = workload.message
     if not isinstance(message, FitError):
         return Reason(Kind.PENDING, message)
@@ -276,7 +277,7 @@ def _reason_of_pending(workload: WorkloadCount) -> Reason:
     reasons = ranked(message.reasons)
     if not reasons:
         return Reason(Kind.PENDING)
-    first, _ = reasons[0]
-    if first.of_pods:
+    if lacks_capacity(message):
         return Reason(Kind.CAPACITY)
+    first, _ = reasons[0]
     return Reason(Kind.VOLUME if first.of_volumes else Kind.CONSTRAINT, first.short)

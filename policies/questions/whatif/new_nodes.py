@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from forewarn.policies.base.documents import Hidden, in_json
 from forewarn.policies.kubernetes.controllers.view import PodState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
+from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import lacks_capacity
 from forewarn.policies.prediction.simulation.scenario import Arrival, node_object
 from forewarn.policies.prediction.simulation.scheduler import UNSCHEDULABLE
 from forewarn.policies.questions.whatif.node_groups import free_names
@@ -142,7 +143,7 @@ class ScheduledOnNewNodes(NamedTuple):
 class PendingDaemonSet(NamedTuple):
     """A DaemonSet with Pending Pods for some nodes. `ranks_too_low`: no Pod on such a node has a lower priority.
 
-    `lowest`: the lowest priority of the Pods on these nodes; None if the nodes have no Pods.
+    `lowest`: the lowest priority of the Pods on the nodes that lack capacity; None without such Pods.
     """
 
     workload: str
@@ -187,7 +188,9 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
         node = state.pod.spec.node_affinity.only_node if owner is not None and owner[0] == DAEMON_SET else ""
         if node not in nodes:
             continue
-        neighbours = [other.pod.effective_priority for other in api.by_node.get(node, {}).values() if other.active]
+        lacks = lacks_capacity(api.conditions.get(state.pod.uid, ("", ""))[1])
+        on_node = api.by_node.get(node, {}).values() if lacks else ()
+        neighbours = [other.pod.effective_priority for other in on_node if other.active]
         origin = simulation.timeline.origins[state.pod.key]
         name, lowest = names.name_of(origin.workload), min(neighbours, default=None)
         earlier = rows.get(name, PendingDaemonSet(name, origin.priority, 0, lowest))

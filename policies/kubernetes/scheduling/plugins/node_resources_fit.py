@@ -43,7 +43,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     PreFilterResult,
     Status,
 )
-from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS, Reason, insufficient
+from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS, FitError, Reason, as_reason, insufficient
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
     MAX,
@@ -501,6 +501,12 @@ def reason_of(resource: str) -> Reason:
     if resource == "pods":
         return Reason("Too many pods", "maximum number of Pods reached", "add nodes", of_pods=True)
     return Reason(f"Insufficient {resource}", insufficient([resource]), LOWER_REQUESTS, resource=resource)
+
+
+def lacks_capacity(message: str) -> bool:
+    """Report whether kube-scheduler's message says that a node has too little of a resource, or too many Pods."""
+    reasons = map(as_reason, message.reasons) if isinstance(message, FitError) else ()
+    return any(reason.resource or reason == reason_of("pods") for reason in reasons)
 
 
 def _insufficient(wanted: Sequence[str], bits: int) -> Status:
