@@ -132,6 +132,8 @@ GROUPS: Final = _paths_of(_TABLES["groups"])
 """Kubernetes kinds that name PriorityClasses without a Pod template: Pod groups."""
 PRESETS: Final = {**GROUPS, **_paths_of(_TABLES["presets"])}
 """`group/Kind` -> the paths at which the kind names PriorityClasses."""
+CREATORS: Final = frozenset(PRESETS.keys() - GROUPS.keys() - set(_TABLES["withoutPods"]))
+"""`group/Kind` of custom resources whose controllers create Pods."""
 CONFIG_MAP: Final = "/ConfigMap"
 MANIFESTS: Final = _paths_of(_TABLES["manifests"])
 """`group/Kind` -> the paths of whole objects in it, which its controller creates."""

@@ -14,6 +14,7 @@ from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, decoded,
 from forewarn.policies.kubernetes.controllers.applied import later_quotas, with_applied
 from forewarn.policies.kubernetes.controllers.new_pods import check_template
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kinds.class_paths import CREATORS
 from forewarn.policies.kubernetes.kube_apiserver.validation.decode import Plain, Struct, decode_fault
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import type_of, unknown_fields
 from forewarn.policies.kubernetes.objects.fields import (
@@ -29,7 +30,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.workload import applied_to
 from forewarn.policies.linting.rules.file import advice
 from forewarn.policies.prediction.simulation.scenario import Arrival, bounded
-from forewarn.policies.questions.application.places import API_OBJECT, Places, Rejected, is_rejection
+from forewarn.policies.questions.application.places import API_OBJECT, Places, Rejected
 from forewarn.policies.questions.application.simulated import (
     checked,
     is_deleted_first,
@@ -102,11 +103,14 @@ def applied(
     for manifest in manifests:
         skipped, count = Counter[str](), 0
         for file in files_of([manifest]):
-            kinds = (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS)
+            kinds = (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS, *CREATORS)
             reading = reading_of(file, kinds if queues is None else (*kinds, *_QUEUES), namespace)
             skipped += Counter(reading.skipped)
-            count += len(reading.subjects)
             for subject in reading.subjects:
+                if group_kind(subject.object) in CREATORS:
+                    places.leave_out(subject)
+                    continue
+                count += 1
                 places.add(subject)
                 check_decodes(subject, strict=strict)
                 if queues is not None and group_kind(subject.object) in _QUEUES:
@@ -120,6 +124,8 @@ def applied(
                 metadata = {**mapping(subject.object, "metadata"), **names}
                 obj = {**subject.object, "metadata": metadata}
                 yield from arrivals_of(cluster, obj) if cluster else (Arrival(0.0, "create", bounded(obj)),)
+        if not count and (left_out := places.left_out):
+            raise Rejected(left_out)
         if not count:
             events = "; pass a list of events with whatif events --events" if [*skipped] == [NO_KIND] else ""
             raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}", events)
@@ -186,11 +192,15 @@ def with_manifests(
     skipped, manifests = Counter[str](), given_manifests(manifest)
     for file in files_of(manifests):
         try:
-            reading = reading_of(file, (*registry.LINTED, *registry.POD_TEMPLATE_PATHS, *_QUEUES), namespace)
+            kinds = (*registry.LINTED, *registry.POD_TEMPLATE_PATHS, *_QUEUES, *CREATORS)
+            reading = reading_of(file, kinds, namespace)
             skipped += Counter(reading.skipped)
             for subject in reading.subjects:
-                places.add(subject)
                 kind = group_kind(subject.object)
+                if kind in CREATORS:
+                    places.leave_out(subject)
+                    continue
+                places.add(subject)
                 named = tables.get(kind, objects)
                 try:
                     check_decodes(subject)
@@ -218,9 +228,10 @@ def with_manifests(
     _collect(faults, unreadable)
     if not objects:
         skipped += Counter(str(obj.get("kind")) for obj in (*classes, *_without(left_out, others)))
+        faults = faults or places.left_out
         if not faults:
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
-        raise Rejected([*map(places.located, faults)]) if is_rejection(faults[0]) else faults[0]
+        raise Rejected([*map(places.located, faults)]) if isinstance(faults[0], InvalidObject) else faults[0]
     return _latest(_without(left_out, objects)), replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 API_OBJECT: Final = "API object"
 """The name of the file of an API object that is given as a `dict`."""
+_BY_CONTROLLER: Final = "its controller creates the Pods"
+_WITHOUT_POD: Final = f"not predicted: {_BY_CONTROLLER}. Fix: pass one of these Pods"
 _LONGEST: Final = 300
 """Maximum characters of a reason."""
 _Named = tuple[str, str, str]
@@ -41,6 +43,22 @@ class Places:
 
     def __init__(self) -> None:
         self._subjects: dict[_Named, ReviewedObject] = {}
+        self._of_creators: list[ObjectRef] = []
+
+    def leave_out(self, subject: ReviewedObject) -> None:
+        """Note an object whose controller creates Pods that forewarn does not predict."""
+        self.add(subject)
+        self._of_creators.append(subject.ref)
+
+    @property
+    def left_out(self) -> list[Exception]:
+        """The errors of the objects that are left out."""
+        return [InvalidObject(_WITHOUT_POD, (), ref) for ref in self._of_creators]
+
+    def warnings(self) -> Iterator[str]:
+        """Yield which objects are left out."""
+        if self._of_creators:
+            yield f"not predicted: {first_of([*map(str, self._of_creators)], 'object')} ({_BY_CONTROLLER})"
 
     def add(self, subject: ReviewedObject) -> None:
         self._subjects.setdefault(_named(subject.ref), subject)

@@ -236,6 +236,7 @@ _OUTCOMES: Final = {
 
 
 def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
+    yield from result.places.warnings()
     yield from _of_chance(result, effects)
     yield from _of_rejections(result, effects)
     alone = [placement for placement in result.placements if placement.rollout]

@@ -199,7 +199,7 @@ def whatif(
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
     pending = {each.workload: each.more_pending for each in answer.after.workloads}
-    notes = [*not_simulated(cache), *notes, *quota_without_pods(cluster.snapshot, pending)]
+    notes = [*places.warnings(), *not_simulated(cache), *notes, *quota_without_pods(cluster.snapshot, pending)]
     of_faults = _of_faults(faults)
     queueing = question.queueing
     assumed = (
