@@ -42,7 +42,13 @@ from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_cl
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
 from forewarn.policies.linting.rules.support.predictions import Predicted, Restarts, Simulations
-from forewarn.policies.linting.rules.support.rule_text import KARPENTER, autoscaler_of, is_static_pod, is_variable
+from forewarn.policies.linting.rules.support.rule_text import (
+    KARPENTER,
+    autoscaler_of,
+    is_static_pod,
+    is_variable,
+    shows_placeholder,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -385,7 +391,7 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
     if isinstance(fault, TooLarge):
         unevaluated = _finding(subject, _unevaluated(fault), parse_error.ID, Severity.WARNING, Action.WARN)
         yield unevaluated._replace(not_evaluated=True)
-    elif not _has_variable(subject, fault):
+    elif not _has_variable(subject, fault) and not shows_placeholder(fault.problem):
         text, _, fix = fault.problem.partition(". Fix: ")
         problem = Problem(f"{field_path(fault.path)}: {text}", fault.path, fix or "write a value of this type")
         yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)

@@ -1,25 +1,37 @@
-"""Findings in deprecated charts: one severity lower. Removed versions and rejected values in files for tests: notes."""
+"""Findings in deprecated charts: one severity lower. Removed versions and rejected values in files for tests: notes.
+Classes that several charts create.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Action, Finding, Severity
+from forewarn.policies.base.findings import Action, Finding, Severity, cut
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests import first_value
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.inputs.sources.git import upwards, work_trees
-from forewarn.policies.kubernetes.objects.fields import at
+from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, text_at
+from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 from forewarn.policies.linting.rules.support.rule_text import is_fixture
+
+if TYPE_CHECKING:
+    from forewarn.policies.linting.lint.input import Input
 
 CHART: Final = "Chart.yaml"
 _OF_TESTS: Final = ("removed-api-version", "scheduler-configuration")
 """Rules whose findings are notes in files for tests, which may be old on purpose."""
+_WRONG_ON_PURPOSE: Final = ("unknown-field", "value-rejected")
+_NAMELESS: Final = "name or generateName is required"
+"""A program completes such a manifest."""
 _FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?|golden|tests?/(?:generated|snapshots?))/")
 """Directories whose files may have rejected values on purpose, or as the output of a test."""
+_TEMPLATES: Final = f"{os.sep}templates{os.sep}"
+_SHOWN: Final = 63
 
 
 class Charts:
@@ -34,7 +46,9 @@ class Charts:
 
     def _lowered(self, finding: Finding) -> Finding:
         is_old = finding.rule in _OF_TESTS and _is_fixture(finding.file)
-        if is_old or (finding.rule == "value-rejected" and _FIXTURES.search(finding.file)):
+        is_meant = finding.rule in _WRONG_ON_PURPOSE and _FIXTURES.search(finding.file)
+        is_nameless = _NAMELESS in finding.message and _is_fixture(finding.file)
+        if is_old or is_meant or is_nameless:
             return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
         if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
             return finding
@@ -46,6 +60,31 @@ class Charts:
     def is_deprecated(self, file: str) -> bool:
         """True if a file is in a chart that says `deprecated: true`."""
         return any(map(self._says_deprecated, upwards(os.path.dirname(file))))
+
+
+def repeated_classes(files: Input) -> Iterator[FileDiagnostic]:
+    """Yield the PriorityClasses that several charts create in every release: helm installs only one of the charts."""
+    first = dict[str, Sequence[str]]()
+    classes = (member for member in files.members if group_kind(member.subject.object) == PRIORITY_CLASS)
+    for member in sorted(classes, key=lambda member: member.file):
+        subject = member.subject
+        is_whole = member.reported and not subject.is_partial and not subject.within
+        if is_whole and _TEMPLATES in member.file and member.file not in files.engines:
+            charts = [*_charts_of(member.file)]
+            others = first.setdefault(subject.ref.name, charts)
+            if others and set(charts).isdisjoint(others):
+                other, place = cut(others[-1], _SHOWN), subject.locate(("metadata", "name"))
+                message = f"chart {other} also creates this class: helm installs only one of both charts"
+                fix = "create it in one chart, or use another name"
+                yield FileDiagnostic("class-in-hook", message, place, fix, subject.ref, Severity.NOTE)
+
+
+def _charts_of(file: str) -> Iterator[str]:
+    """Yield the name of the chart of a file, and of the charts that have it as a subchart."""
+    for directory in upwards(os.path.dirname(file)):
+        path = os.path.join(directory, CHART)
+        if os.path.isfile(path):
+            yield text_at(first_value(readable(File(path, directory)), path), "name")
 
 
 def _is_fixture(file: str) -> bool:

@@ -61,6 +61,7 @@ from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic,
 from forewarn.policies.kubernetes.selectors import one_of
 from forewarn.policies.linting.evaluation.suppressions import Suppression, of_annotations, of_comments
 from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
+from forewarn.policies.linting.lint.charts import repeated_classes
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -440,6 +441,7 @@ def read_templates(files: Input, request: LintRequest) -> None:
                 _read_chart_template(file, files, used, defining)
         for file in _values_of(os.path.dirname(directory), files):
             _read_values(file, files, used, defining)
+    files.diagnostics += repeated_classes(files) if len(files.chart_templates) > 1 else ()
     if files.engines:
         from forewarn.policies.linting.lint.templates import by_directory
 

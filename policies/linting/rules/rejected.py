@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Path, Problem, Severity, cut
-from forewarn.policies.base.light import later
 from forewarn.policies.kubernetes.kinds.registry import (
     AUTOSCALER,
     DISRUPTION_BUDGET,
@@ -18,7 +17,12 @@ from forewarn.policies.kubernetes.kinds.registry import (
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind
 from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_images, selector_of
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable, shown_path
+from forewarn.policies.linting.rules.support.rule_text import (
+    MAX_CHARACTERS,
+    is_template_variable,
+    shown_path,
+    shows_placeholder,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
@@ -132,10 +136,6 @@ def _is_variable(subject: ReviewedObject, path: Path, text: str, context: Contex
     values = [at(subject.object, *path[: index + 1]) for index in range(1, len(path))][-2:]
     if path[-1:] == ("labels",):
         values.append(at(subject.object, "spec", "selector"))
-    shown = text.replace("\\u003c", "<").replace("\\u003e", ">")  # as Go escapes them in JSON
-    is_placeholder = _PLACEHOLDER.search(shown) is not None
-    return is_placeholder or any(is_template_variable(str(value), subject, context) for value in (*values, text))
-
-
-_PLACEHOLDER: Final = later(r"<[^<>]+>|\"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\"")
-"""A value such as `<node name>` or `TEST_NAME`, which a person or a script replaces."""
+    return shows_placeholder(text) or any(
+        is_template_variable(str(value), subject, context) for value in (*values, text)
+    )

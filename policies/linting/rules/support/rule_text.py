@@ -88,6 +88,14 @@ def is_variable(text: str) -> bool:
 _VARIABLE: Final = later(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>")
 
 
+def shows_placeholder(text: str) -> bool:
+    """Report whether an error of kube-apiserver shows a value that a person or a program replaces."""
+    shown = text.replace("\\u003c", "<").replace("\\u003e", ">")  # as Go escapes them in JSON
+    return bool(_PLACEHOLDER.search(shown))
+
+
+_PLACEHOLDER: Final = later(r"<[^<>]+>|\"[A-Z][A-Z0-9]*(?:[_ ][A-Z0-9]+)+\"")
+"""Such as `<node name>`, `TEST_NAME` or `FILLED BY THE OPERATOR`."""
 _TESTS: Final = later(
     r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib|docs?"
     r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|poc|_?scaffold|_?skel|(?:kubevirt)?ci)(?=[/_.-])|testserver|testmanifests",
