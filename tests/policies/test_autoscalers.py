@@ -13,6 +13,7 @@ from forewarn.policies.kubernetes.releases.semantics import Semantics
 from forewarn.policies.questions.whatif.autoscalers import (
     Autoscalers,
     Autoscaling,
+    PendingPods,
     Waiting,
     autoscalers,
 )
@@ -25,7 +26,7 @@ def asked(*pods: MadePod, tried: bool = True, cutoff: int = -10, minor: int = 35
     cache.add(make_node("here").obj)
     cache.semantics = Semantics(minor)
     waiting = [Waiting(Pod.from_api(pod.obj), tried) for pod in pods]
-    return autoscalers(waiting, cache.snapshot().scheduling, Autoscaling(cutoff=cutoff))
+    return autoscalers(PendingPods(waiting, cache.snapshot().scheduling), Autoscaling(cutoff=cutoff))
 
 
 DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"
@@ -65,7 +66,7 @@ def test_no_new_node_helps_a_pod_without_its_claim(claim: str, others: dict[str,
     cache.listed = {"/Node", "/PersistentVolumeClaim"}
     pod = make_pod("p").priority(0)
     pod.obj["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
-    found = autoscalers([Waiting(Pod.from_api(pod.obj))], cache.snapshot().scheduling, Autoscaling())
+    found = autoscalers(PendingPods([Waiting(Pod.from_api(pod.obj))], cache.snapshot().scheduling), Autoscaling())
     assert found.cluster_autoscaler.ignored == found.karpenter.ignored == others
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.prediction.autoscaling.autoscaler import Arrival
 from forewarn.policies.prediction.simulation.api_server import Change
@@ -26,7 +27,6 @@ from forewarn.policies.questions.whatif.node_groups import read_node_groups
 from tests.policies.test_karpenter_rounds import Cluster
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.prediction.simulation.simulation import Simulation
 
 TEMPLATE = "template: {status: {allocatable: {cpu: '4', memory: 8Gi, pods: '110'}}}"
@@ -76,8 +76,8 @@ def test_new_nodes_for_predicted_pods(
     why: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(arrivals, "after_predictions", lambda *_: given)
-    found = arrivals.added_for([], cast("ClusterSnapshot", None), replace(ON, node_delay=delay))
+    monkeypatch.setattr(arrivals, "autoscalers", lambda *_: given)
+    found = arrivals.added_for([], Cache().snapshot(), replace(ON, node_delay=delay))
     assert found == (nodes, pods, seconds, why)
 
 
@@ -85,8 +85,8 @@ def test_an_invalid_daemon_set_prevents_the_prediction_of_nodes(monkeypatch: pyt
     def raises(*_: object) -> None:
         raise InvalidObject("no template")
 
-    monkeypatch.setattr(arrivals, "after_predictions", raises)
-    assert arrivals.added_for([], cast("ClusterSnapshot", None), ON) == (0, 0, 0.0, "no template")
+    monkeypatch.setattr(arrivals, "autoscalers", raises)
+    assert arrivals.added_for([], Cache().snapshot(), ON) == (0, 0, 0.0, "no template")
 
 
 class Scanned:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from forewarn.policies.kubernetes.objects.fields import group_kind, ref_of
+
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.objects.node import Node
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str, str]
 """(`group/Kind`, namespace, name)."""
+
+
+def workload_key(obj: ApiObject) -> Key:
+    """Return the key of a workload. Raises InvalidObject."""
+    ref = ref_of(obj, "default")
+    return group_kind(obj), ref.namespace, ref.name
 
 
 def controller_of(pod: Pod) -> Key | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter as Tally
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.documents.answer import Table
 from forewarn.policies.base.findings import duration, grouped, listed
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.autoscalers import Autoscalers, NoScaleUp, ScaleDowns, ScaleUp
 
     Rows = list[list[str | int]]
+
+_INSTEAD: Final = "placeholder Pods of a Deployment instead"
+_LARGER: Final = "larger nodes, or a node selector of the DaemonSet"
+_REQUIREMENTS: Final = re.compile(r", requirements=[^=]*?, resources=(\{[^}]*\})")
+"""What a message of Karpenter repeats of the NodePool."""
 
 
 def tables_of(reaction: Autoscalers, arrived: WithNewNodes | None = None) -> Iterator[Table]:
@@ -40,6 +46,7 @@ def warnings_of(
         pending.update({in_short(each.message): each.pending} if each.workload not in placeholders else {})
     if causes := [f"{pods:,} {why}" for why, pods in pending.most_common() if pods]:
         yield f"Pending in spite of new nodes: {listed(causes, 2)}"
+    yield from _overhead(reaction)
     plan, launches, down = reaction.node_groups, reaction.node_pools, reaction.scale_down
     if plan is not None and plan.truncated:
         yield "new nodes: the estimate reached its limit, more nodes may be needed"
@@ -50,6 +57,15 @@ def warnings_of(
     ):
         if why:
             yield f"{name} not predicted: {why}"
+
+
+def _overhead(reaction: Autoscalers) -> Iterator[str]:
+    """Yield the DaemonSets that are the reason why Pods get no new node."""
+    for each in reaction.overhead:
+        names = [f"{d.daemon_set} ({', '.join(d.requests)}, priority {d.priority:,})" for d in each.daemon_sets]
+        which = f"DaemonSet{'s' if names[1:] else ''} {listed(names)}"
+        fix = _INSTEAD if all(d.priority < 0 for d in each.daemon_sets) else _LARGER
+        yield f"no new node for {each.workload} ({', '.join(each.requests)}) beside {which}. Fix: {fix}"
 
 
 def _new_nodes(reaction: Autoscalers) -> Iterator[Table]:
@@ -88,8 +104,9 @@ def _not_helped(reaction: Autoscalers) -> Iterator[Table]:
         pods[why] += left.pods
         first.setdefault(why, []).append(left.workload)
     for none in launches.no_launch if launches else ():
-        pods[none.reason] += none.pods
-        first.setdefault(none.reason, []).append(none.workload)
+        why = _REQUIREMENTS.sub(r" (\1)", none.reason)
+        pods[why] += none.pods
+        first.setdefault(why, []).append(none.workload)
     if not reaction.are_off:
         pods.update({why: number for why, number in considered.ignored.items() if number})
         pods.update({"fits on a node": plan.fit_existing_nodes} if plan and plan.fit_existing_nodes else {})

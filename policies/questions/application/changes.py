@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import first_of, plural, quote
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath
+from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
@@ -39,7 +40,13 @@ from forewarn.policies.questions.application.manifests import (
 )
 from forewarn.policies.questions.application.removal import removal
 from forewarn.policies.questions.whatif import class_change, questions
-from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
+from forewarn.policies.questions.whatif.autoscalers import (
+    Autoscalers,
+    Autoscaling,
+    PendingPods,
+    autoscalers,
+    without_help,
+)
 from forewarn.policies.questions.whatif.questions import Question, Queueing
 
 if TYPE_CHECKING:
@@ -231,7 +238,7 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
         question = questions.added(start.cluster, scope, name, count, start.groups)
         simulation = Simulation(simulated.world_with(start.cache, question.arrivals, simulated.DEFAULT_UNTIL))
         simulation.run()
-        reaction = after_simulation(simulation, settings, names_in(simulation))
+        reaction = autoscalers(PendingPods.from_simulation(simulation, names_in(simulation)), settings)
         scale_ups = reaction.node_groups.scale_ups if reaction.node_groups else ()
         return question, reaction, sum(added.nodes for scale_up in scale_ups for added in scale_up.added)
 
@@ -397,7 +404,7 @@ class ChangeClass:
         simulated.admit_at_once(cache, objects)
         given = [arrival.object for arrival in objects if group_kind(arrival.object) in POD_TEMPLATE_PATHS]
         given = given or [class_change.with_class(obj, self.name) for obj in selected]
-        templates = {class_change.workload_key(obj): obj for obj in given}
+        templates = {workload_key(obj): obj for obj in given}
         change = class_change.effect_of(before, cache.snapshot(), self.name, templates)
         title = class_change.title(change)
         title += f"; then {questions.objects_text(objects)} applied" if objects else ""

@@ -15,6 +15,7 @@ from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus
 from forewarn.policies.base.findings import described, grouped, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of, string_map
 from forewarn.policies.kubernetes.objects.priority_class import (
@@ -28,7 +29,7 @@ from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
 from forewarn.policies.questions.application.whatif import sweep_of
-from forewarn.policies.questions.whatif.class_change import ranked, with_class, workload_key
+from forewarn.policies.questions.whatif.class_change import ranked, with_class
 from forewarn.policies.questions.whatif.questions import each_zone_lost, target_of
 
 if TYPE_CHECKING:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, Sparse, in_json, inlined_in_json, optional_in_json
-from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerDocument
-from forewarn.policies.base.findings import described
+from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerDocument, Fix
+from forewarn.policies.base.findings import described, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, check_numbers
 from forewarn.policies.kubernetes.objects.pod_loss import Consequences
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from forewarn.policies.kubernetes.scheduling.schedule_one import Evicted, Prediction, PredictionDocument
@@ -27,7 +28,7 @@ from forewarn.policies.questions.application.manifests import Manifest, with_man
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.predict_answer import document_of
 from forewarn.policies.questions.application.simulated import new_classes
-from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions
+from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, PendingPods, explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -101,7 +102,8 @@ class PredictResult(Result):
 
     `groups`: the result for the PodGroup of the Pods, if any. `faults`: the errors of unreadable files and invalid
     objects. `places`: the positions of objects in files. `newClasses`: PriorityClasses of the manifests. `queued`: what
-    Kueue decides about Jobs. `every_pod`: whether JSON has each Pod, with many only its node and victims.
+    Kueue decides about Jobs. `every_pod`: whether JSON has each Pod, with many only its node and victims. `fixes`: what
+    lowers the number of victims.
     """
 
     cluster: Hidden[ClusterSnapshot]
@@ -114,6 +116,7 @@ class PredictResult(Result):
     queued: Hidden[Queued]
     new_classes: Sequence[str] = ()
     every_pod: Hidden[bool] = False
+    fixes: Hidden[Sequence[Fix]] = ()
 
     def __repr__(self) -> str:
         return described(self, self.document.headline)
@@ -202,7 +205,8 @@ class PredictResult(Result):
     @cached_property
     def _reaction(self) -> Autoscalers | None:
         waiting = any(prediction.outcome == "pending" for prediction in self.predictions)
-        return after_predictions(self.predictions, self.cluster, self.autoscaling) if waiting else None
+        pending = PendingPods.from_predictions(self.predictions, self.cluster) if waiting else None
+        return explained(pending, self.autoscaling) if pending else None
 
     @optional_in_json
     def autoscalers(self) -> Autoscalers | None:
@@ -246,7 +250,28 @@ def predict(
     result = predicted(cluster, request)
     if result.faults and not result.applied.placed:
         raise Rejected([*map(result.places.located, result.faults)])
-    return result
+    return replace(result, fixes=[*_fixes(result, request)])
+
+
+def _fixes(result: PredictResult, request: PredictRequest | Manifest | Sequence[Manifest]) -> Iterator[Fix]:
+    """Yield `preemptionPolicy: Never` for the classes of the preemptors, if autoscalers then add nodes for all of them.
+
+    The prediction is repeated with such classes.
+    """
+    preemptors = [each for each in result.predictions if each.outcome == "preempts"]
+    names = dict.fromkeys(each.pod.priority_class_name for each in preemptors)
+    stored = result.cluster.priority_classes
+    if not result.autoscaling.grows or not result.document.effects.victims or not names.keys() <= stored.keys():
+        return
+    polite = {name: stored[name]._replace(preemption_policy=PREEMPT_NEVER) for name in names}
+    request = request if isinstance(request, PredictRequest) else PredictRequest(request)
+    cluster = replace(result.cluster, priority_classes={**stored, **polite})
+    again = predicted(cluster, replace(request, autoscaling=result.autoscaling))
+    grown, before = again.document.counters_with_new_nodes, result.document.effects
+    if again.autoscalers and grown and not grown.victims and grown.pending <= before.pending:
+        nodes = f"{plural(grown.new_nodes, 'new node')} of {listed([*again.autoscalers.added])}"
+        classes = f"{'class' if len(names) == 1 else 'classes'} like {listed([*names])}"
+        yield Fix(f"{classes} with preemptionPolicy: Never", f"victims {before.victims:,} → 0, {nodes}")
 
 
 def predicted(

@@ -94,6 +94,7 @@ def document_of(result: PredictResult) -> AnswerDocument:
         warnings=[*warnings_of_jobs(jobs), *_warnings(result, effects)],
         why=_why(result, effects),
         tables=[*tables_of_jobs(jobs), *_tables(result)],
+        fix=result.fixes,
         more=_more(result),
     )
 
@@ -101,8 +102,7 @@ def document_of(result: PredictResult) -> AnswerDocument:
 def with_new_nodes(reaction: Autoscalers | None, effects: Effects) -> Effects | None:
     """The counters after autoscalers have added nodes for Pods that stay Pending; None if they add none."""
     plan, launches = (reaction.node_groups, reaction.node_pools) if reaction else (None, None)
-    nodes = sum(count for scale_up in (plan.scale_ups if plan else ()) for _, count in scale_up.added)
-    nodes += sum(launch.nodes for launch in launches.launches) if launches else 0
+    nodes = reaction.added.total() if reaction else 0
     helped = plan.pods if plan else 0
     helped += sum(each.pods for launch in launches.launches for each in launch.workloads) if launches else 0
     return effects._replace(pending=max(effects.pending - helped, 0), new_nodes=nodes) if nodes else None

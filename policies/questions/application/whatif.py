@@ -16,6 +16,7 @@ from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.applied import with_applied
 from forewarn.policies.kubernetes.controllers.new_pods import needed
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
 from forewarn.policies.kubernetes.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
@@ -317,7 +318,7 @@ def _restarts_alone(question: questions.Question) -> list[Arrival]:
     change = question.class_change
     if change is None or not change.restarted:
         return []
-    return [each for each in question.arrivals if class_change.workload_key(each.object) not in change.templates]
+    return [each for each in question.arrivals if workload_key(each.object) not in change.templates]
 
 
 def _new_pods(
@@ -326,7 +327,7 @@ def _new_pods(
     """Return the workloads whose new Pods change priority: those that the question does not change, and the others."""
     arrivals = (arrival for arrival in question.arrivals if arrival.op in ("create", "update"))
     objects = (arrival.object for arrival in arrivals if group_kind(arrival.object) in registry.POD_TEMPLATE_PATHS)
-    given = {class_change.workload_key(obj): obj for obj in objects}
+    given = {workload_key(obj): obj for obj in objects}
     is_same = (before.priority_classes, before.namespaces) == (after.priority_classes, after.namespaces)
     if question.class_change is not None or (is_same and not given):
         return [], []
@@ -334,7 +335,7 @@ def _new_pods(
     differing = [workload for workload in class_change.ranked(before, after, given) if workload.differs]
     others = [workload for workload in differing if ref_of(workload.object, "default") not in changed]
     own = (workload for workload in differing if workload.before and workload.after)
-    return others, [workload for workload in own if class_change.workload_key(workload.object) in given]
+    return others, [workload for workload in own if workload_key(workload.object) in given]
 
 
 def _blocks(answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot) -> Blocks:

@@ -32,7 +32,7 @@ from forewarn.policies.prediction.forecast.why_not import why_not
 from forewarn.policies.questions.application import why_answer
 from forewarn.policies.questions.application.cluster import Cluster, pod_key
 from forewarn.policies.questions.application.kueue import QueuedJob, suspended_job
-from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions
+from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, PendingPods, explained
 from forewarn.policies.questions.whatif.questions import elsewhere, pod_not_found, unknown_namespace
 from forewarn.policies.questions.why.evidence import (
     LONG,
@@ -414,7 +414,8 @@ def explain(
     result = _explain(cluster, request, evidence, sources)
     prediction = result.diagnosis.prediction if isinstance(result, PodWhy) else None
     if isinstance(result, PodWhy) and prediction is not None and prediction.outcome == "pending":
-        return replace(result, autoscalers=after_predictions([prediction], cluster, autoscaling()))
+        pending = PendingPods.from_predictions([prediction], cluster)
+        return replace(result, autoscalers=explained(pending, autoscaling()))
     return result
 
 

@@ -26,15 +26,16 @@ from forewarn.policies.prediction.simulation.summary import Names, names_in
 from forewarn.policies.questions.whatif.answer import WithNewNodes
 from forewarn.policies.questions.whatif.autoscalers import (
     Autoscalers,
+    PendingPods,
     ScaleUps,
     Scans,
     WorkloadBack,
     WorstMoment,
-    after_predictions,
-    after_simulation,
+    autoscalers,
     not_predicted,
     seen_by_cluster_autoscaler,
     waiting_pods,
+    with_overhead,
 )
 from forewarn.policies.questions.whatif.comparison import prepare
 from forewarn.policies.questions.whatif.interruptions import RunningPods
@@ -344,7 +345,8 @@ class Branch:
         names, pending = names_in(simulation), {item.pod.key for item in waiting_pods(simulation)}
         helped = {rounds.autoscaler: len(rounds.helped() - pending) for rounds in every}
         total = len(set[str]().union(*(rounds.helped() for rounds in every)) - pending)
-        end = after_simulation(simulation, self.autoscaling, names)
+        after = PendingPods.from_simulation(simulation, names)
+        end = autoscalers(after, self.autoscaling)
         results = {rounds.autoscaler: rounds.result(names, pending) for rounds in every}
         down = next((each for rounds in every if (each := rounds.scale_down()) is not None), None)
         plan, considered = results.get("node_groups"), end.cluster_autoscaler.considered
@@ -353,12 +355,13 @@ class Branch:
             plan = plan._replace(fit_existing_nodes=min(plan.fit_existing_nodes, max(left, 0)))
             known = plan.scale_ups or considered or plan.not_predicted or plan.truncated
             results["node_groups"] = plan if known else None
-        return Autoscalers(
+        reaction = Autoscalers(
             end.cluster_autoscaler.after(helped.get("node_groups", total), total),
             end.karpenter.after(helped.get("node_pools", total), total),
             **results,
             scale_down=down,
         )
+        return with_overhead(reaction, after, self._grows) if self._grows else reaction
 
 
 def _send(pipe: int, grown: Grown) -> None:
@@ -437,7 +440,7 @@ def _rows(after: EndState, end: EndState, worst: Worst) -> Iterator[WorkloadBack
 def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling) -> NewNodes:
     """Return the nodes that autoscalers add for the Pending Pods of sequential predictions."""
     try:
-        reaction = after_predictions(predictions, cluster, autoscaling)
+        reaction = autoscalers(PendingPods.from_predictions(predictions, cluster), autoscaling)
     except InvalidObject as fault:
         return NewNodes(0, 0, 0.0, one_line(str(fault)))
     plan, launches = reaction.node_groups, reaction.node_pools

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.copies import shared_labels
 from forewarn.policies.base.findings import cut, described, duration, grouped, listed, one_line, plural
 from forewarn.policies.base.metering import CutShort, metered
+from forewarn.policies.kubernetes.cluster.admission import admitted
+from forewarn.policies.kubernetes.controllers.view import controller_of, workload_key
 from forewarn.policies.kubernetes.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.policies.kubernetes.objects.node import ZONE
+from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.responsible import SCHEDULER_ERROR, missing_claim
@@ -39,13 +43,14 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import
     without_expendable,
 )
 from forewarn.policies.prediction.autoscaling.karpenter.pods import is_provisionable
+from forewarn.policies.questions.whatif.daemon_overhead import DaemonOverhead, overhead_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents import Hidden
+    from forewarn.policies.base.documents import Hidden, Sparse
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
@@ -512,7 +517,7 @@ class Autoscalers(NamedTuple):
 
     `node_groups`: of cluster-autoscaler; None without node groups. `node_pools`: of Karpenter; None without NodePools
     and instance types. `scale_down`: of cluster-autoscaler; None if scale-down is not simulated. `are_off`: no nodes
-    are to be added, and no node groups are given.
+    are to be added, and no node groups are given. `overhead`: the DaemonSets that are the reason for no new node.
     """
 
     cluster_autoscaler: Considered
@@ -521,6 +526,24 @@ class Autoscalers(NamedTuple):
     node_pools: Launches | None = None
     scale_down: ScaleDowns | None = None
     are_off: Hidden[bool] = False
+    overhead: Sparse[Sequence[DaemonOverhead]] = ()
+
+    @property
+    def added(self) -> Counter[str]:
+        """The number of new nodes by node group and NodePool."""
+        nodes = Counter[str]()
+        for scale_up in self.node_groups.scale_ups if self.node_groups else ():
+            nodes.update(dict(scale_up.added))
+        for each in self.node_pools.launches if self.node_pools else ():
+            nodes[each.node_pool] += each.nodes
+        return nodes
+
+    @property
+    def not_helped(self) -> set[str]:
+        """The workloads for whose Pods no node group and no NodePool adds a node."""
+        by_group = {each.workload for each in self.node_groups.no_scale_up} if self.node_groups else set[str]()
+        by_pool = {each.workload for each in self.node_pools.no_launch} if self.node_pools else set[str]()
+        return by_group | by_pool
 
 
 class WorkloadBack(NamedTuple):
@@ -549,47 +572,77 @@ class WorstMoment(NamedTuple):
     at: float
 
 
-def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
-    """Return the autoscalers' reaction at the end of a simulation. `names`: display names of workloads.
+class PendingPods(NamedTuple):
+    """The Pending Pods of a cluster, and what autoscalers read.
 
-    Raises InvalidObject for a DaemonSet with an invalid template.
+    `daemon_sets`: raises InvalidObject later if a template is invalid. `workload_of`: returns the display name of a
+    Pod's workload. `admission`: converts the object of a new Pod.
     """
-    api, origins = simulation.api, simulation.timeline.origins
-    daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
-    return autoscalers(
-        waiting_pods(simulation),
-        simulation.cache.snapshot(),
-        autoscaling,
-        daemon_sets,
-        lambda pod: names.name_of(origins[pod.key].workload),
-    )
+
+    waiting: Sequence[Waiting]
+    snapshot: Snapshot
+    daemon_sets: Sequence[ApiObject] = ()
+    workload_of: Callable[[Pod], str] = lambda pod: pod.key
+    admission: Callable[[ApiObject], Pod] = Pod.from_api
+
+    @classmethod
+    def from_simulation(cls, simulation: Simulation, names: Names) -> PendingPods:
+        """Return those at the end of a simulation. `names`: display names of workloads."""
+        api, origins = simulation.api, simulation.timeline.origins
+        daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
+        return cls(
+            [*waiting_pods(simulation)],
+            simulation.cache.snapshot(),
+            daemon_sets,
+            lambda pod: names.name_of(origins[pod.key].workload),
+            simulation.world.admission,
+        )
+
+    @classmethod
+    def from_predictions(cls, predictions: Sequence[Prediction], cluster: ClusterSnapshot) -> PendingPods:
+        """Return those that stay Pending in sequential predictions."""
+        waiting = [Waiting(p.pod, tried=not p.error) for p in predictions if p.outcome == "pending"]
+        end = predictions[-1].in_the_end() if waiting else cluster.scheduling
+        daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
+        return cls(waiting, end, daemon_sets, cluster.top_workload_of, partial(admitted, snapshot=cluster))
+
+    def without(self, pod: Pod, daemon_sets: Collection[Key]) -> PendingPods:
+        """Return this Pod alone, in a cluster without these DaemonSets."""
+        objects = self.snapshot.objects
+        workloads = {key: view for key, view in objects.workloads.items() if key not in daemon_sets}
+        return self._replace(
+            waiting=[Waiting(pod)],
+            snapshot=self.snapshot.with_node_infos(replace(objects, workloads=workloads), {}),
+            daemon_sets=[obj for obj in self.daemon_sets if workload_key(obj) not in daemon_sets],
+        )
 
 
-def after_predictions(
-    predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
-) -> Autoscalers:
-    """Return the autoscalers' reaction to the Pods that stay Pending in these sequential predictions.
+def with_overhead(reaction: Autoscalers, pending: PendingPods, autoscaling: Autoscaling) -> Autoscalers:
+    """Return the reaction with the DaemonSets that are the reason for no new node. Raises InvalidObject."""
+    pods = {pending.workload_of(each.pod): each.pod for each in pending.waiting} if reaction.not_helped else {}
 
-    Raises InvalidObject for a DaemonSet with an invalid template.
-    """
-    waiting = [Waiting(p.pod, tried=not p.error) for p in predictions if p.outcome == "pending"]
-    end = predictions[-1].in_the_end() if waiting else cluster.scheduling
-    daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
-    return autoscalers(waiting, end, autoscaling, daemon_sets, cluster.top_workload_of)
+    def is_helped(pod: Pod, without: Collection[Key]) -> bool:
+        groups = [
+            group._replace(example=[each for each in group.example if controller_of(each) not in without])
+            if group.example
+            else group
+            for group in autoscaling.groups
+        ]
+        return bool(autoscalers(pending.without(pod, without), replace(autoscaling, groups=groups)).added)
+
+    not_helped = {name: pods[name] for name in sorted(reaction.not_helped) if name in pods}
+    daemon_sets = {workload_key(obj): obj for obj in pending.daemon_sets}
+    return reaction._replace(overhead=overhead_of(not_helped, daemon_sets, pending.admission, is_helped))
 
 
-def autoscalers(
-    waiting: Iterable[Waiting],
-    snapshot: Snapshot,
-    autoscaling: Autoscaling,
-    daemon_sets: Iterable[ApiObject] = (),
-    workload_of: Callable[[Pod], str] = lambda pod: pod.key,
-) -> Autoscalers:
-    """Return the autoscalers' reaction to the Pods that are Pending in a Snapshot.
+def explained(pending: PendingPods, autoscaling: Autoscaling) -> Autoscalers:
+    """Return the autoscalers' reaction to Pending Pods, with the reasons for no new node. Raises InvalidObject."""
+    return with_overhead(autoscalers(pending, autoscaling), pending, autoscaling)
 
-    `workload_of`: returns the display name of a Pod's workload. Raises InvalidObject.
-    """
-    waiting, cutoff = list(waiting), autoscaling.cutoff
+
+def autoscalers(pending: PendingPods, autoscaling: Autoscaling) -> Autoscalers:
+    """Return the autoscalers' reaction to Pending Pods. Raises InvalidObject for an invalid template of a DaemonSet."""
+    waiting, snapshot, cutoff, workload_of = pending.waiting, pending.snapshot, autoscaling.cutoff, pending.workload_of
     reasons = [(item.pod, _why_not_cluster_autoscaler(item, snapshot, cutoff)) for item in waiting]
     of_ca = Counter(why for _, why in reasons if why)
     pods = [pod for pod, why in reasons if not why]
@@ -602,7 +655,8 @@ def autoscalers(
     of_ca[""] = len(pods)
     to_scale = None
     if pods and autoscaling.groups:
-        to_scale = plan([*pods, *daemons], snapshot, autoscaling.groups, daemon_sets, workload_of, autoscaling.settings)
+        groups, settings = autoscaling.groups, autoscaling.settings
+        to_scale = plan([*pods, *daemons], snapshot, groups, pending.daemon_sets, workload_of, settings)
     reasons_of_karpenter = [(item.pod, _why_not_karpenter(item, snapshot)) for item in waiting]
     of_karpenter = Counter(why for _, why in reasons_of_karpenter)
     taken = [pod for pod, why in reasons_of_karpenter if not why]

@@ -14,6 +14,7 @@ from forewarn.policies.base.findings import ObjectRef, cut, described, grouped, 
 from forewarn.policies.kubernetes.controllers.changes import replaces_no_pods
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS, ROLLED_OUT
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import validate_priority_class
@@ -23,7 +24,6 @@ from forewarn.policies.kubernetes.objects.fields import (
     InvalidObject,
     group_kind,
     mapping,
-    ref_of,
     text,
 )
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
@@ -235,12 +235,6 @@ def _replaced(obj: ApiObject, path: Sequence[str], value: ApiObject) -> ApiObjec
     if not path:
         return value
     return {**obj, path[0]: _replaced(mapping(obj, path[0]), path[1:], value)}
-
-
-def workload_key(obj: ApiObject) -> Key:
-    """Return the key of a workload. Raises InvalidObject."""
-    ref = ref_of(obj, "default")
-    return group_kind(obj), ref.namespace, ref.name
 
 
 def restarts(change: ClassChange) -> list[Arrival]:

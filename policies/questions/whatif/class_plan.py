@@ -16,6 +16,7 @@ from forewarn.policies.base.findings import described, listed, plural, quote
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
 from forewarn.policies.kubernetes.cluster.admission import admitted, admitted_group
 from forewarn.policies.kubernetes.controllers.deployment import DEFAULT_DEADLINE
+from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.priority import Classes, default_priority_class
 from forewarn.policies.kubernetes.kube_apiserver.validation.workload import check_workload_update
@@ -34,7 +35,6 @@ from forewarn.policies.questions.whatif.class_change import (
     is_rolled_out,
     ranked,
     with_class,
-    workload_key,
 )
 from forewarn.policies.questions.whatif.comparison import Start, answer_after, outcome_without_change, prepare
 from forewarn.policies.questions.whatif.questions import Question

@@ -13,7 +13,7 @@ from forewarn.policies.kubernetes.controllers.cron_job import next_start
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
 from forewarn.policies.kubernetes.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.kubernetes.controllers.job import JobStatus, wanted_pods
-from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, controller_of
+from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, controller_of, workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
@@ -53,7 +53,6 @@ from forewarn.policies.questions.whatif.answer import (
     WithoutChange,
     WorkloadCount,
 )
-from forewarn.policies.questions.whatif.class_change import workload_key
 from forewarn.policies.questions.whatif.interruptions import interruptions, surplus
 from forewarn.policies.questions.whatif.races import Rivals, equal_victims, is_by_timing, rivals
 from forewarn.policies.questions.whatif.upgrade import DrainBlocker, blockers_of
@@ -217,7 +216,7 @@ def answer_after(
     return Answer(
         question.title,
         state,
-        autoscalers.after_simulation(simulation, autoscaling, summary.names),
+        autoscalers.autoscalers(autoscalers.PendingPods.from_simulation(simulation, summary.names), autoscaling),
         until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
         removal=question.removal,
