@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.kubernetes.objects.fields import boolean, group_kind, items, mapping, text
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import exceeded_limit, provision, rejection
+from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import (
+    exceeded_limit,
+    provision,
+    rejection,
+    usage_by_pool,
+)
 from forewarn.policies.prediction.autoscaling.karpenter.instance_types import read_instance_types
 from forewarn.policies.prediction.autoscaling.karpenter.node_pools import read_node_pools
 from forewarn.policies.prediction.autoscaling.karpenter.pods import texts
@@ -22,7 +27,6 @@ from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
     Requirement,
 )
 from forewarn.policies.prediction.autoscaling.karpenter.scheduler import PLACEHOLDER, Options
-from forewarn.policies.prediction.autoscaling.karpenter.state import usage_by_pool
 from forewarn.policies.prediction.autoscaling.karpenter.topology import Choices
 from tests.recorded.karpenter_state import NODE_CLAIM, NODE_POOLS, Eviction, Objects, is_unschedulable, read_state
 
@@ -31,9 +35,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.objects.resources import ResourceList
-    from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import Decision
+    from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import ClusterState, Decision
     from forewarn.policies.prediction.autoscaling.karpenter.scheduler import NewNodeClaim
-    from forewarn.policies.prediction.autoscaling.karpenter.state import ClusterState
 
 RUNS: Final = 12
 """Runs of a case in which upstream's answer depends on the order of a Go map."""

@@ -28,8 +28,13 @@ from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
 from forewarn.policies.prediction.autoscaling.karpenter import requirements as label
+from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import (
+    DISRUPTED,
+    ClusterState,
+    RunningNode,
+    StateNode,
+)
 from forewarn.policies.prediction.autoscaling.karpenter.pods import untolerated
-from forewarn.policies.prediction.autoscaling.karpenter.state import DISRUPTED, ClusterState, RunningNode, StateNode
 from forewarn.policies.prediction.autoscaling.karpenter.topology import Storage
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.asgi import Limits, Routes
-from forewarn.webhook.http.listening import bind
-from forewarn.webhook.http.server import TlsServer
+from forewarn.webhook.http.server import TlsServer, bind
 from forewarn.webhook.http.tls import TLS_1_3, Demands, SwappingContext
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import endpoint as make_endpoint

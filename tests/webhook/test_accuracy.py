@@ -40,7 +40,7 @@ from forewarn.webhook.accuracy import (
     serve_table,
 )
 from forewarn.webhook.admission.review import AdmissionCall, Hook
-from forewarn.webhook.http.listening import bind
+from forewarn.webhook.http.server import bind
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.workload_accuracy import LAG, RESULTS
 from tests.cases import cases

@@ -18,9 +18,7 @@ from forewarn.webhook.apiserver.typed_client import ObjectApi
 from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.health import Health
-from forewarn.webhook.http.health_port import serve_health
-from forewarn.webhook.http.listening import address_of, bind
-from forewarn.webhook.http.server import handling
+from forewarn.webhook.http.server import address_of, bind, handling, serve_health
 from forewarn.webhook.logs import LEVELS, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import log_level, port

@@ -29,9 +29,7 @@ from forewarn.webhook.commands.state_source import StateSource, context_of, from
 from forewarn.webhook.health import Health, start_loop
 from forewarn.webhook.http import descriptors, tls
 from forewarn.webhook.http.asgi import Limits, Routes
-from forewarn.webhook.http.health_port import serve_health
-from forewarn.webhook.http.listening import address_of, bind
-from forewarn.webhook.http.server import TlsServer, handling
+from forewarn.webhook.http.server import TlsServer, address_of, bind, handling, serve_health
 from forewarn.webhook.logs import count_dropped, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import Settings, configuration, parse_settings, unknown_variables

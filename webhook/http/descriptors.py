@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
-from forewarn.webhook.http.health_port import MAX_HEALTH_CONNECTIONS
-from forewarn.webhook.http.server import ACCEPTED_AT_ONCE
+from forewarn.webhook.http.server import ACCEPTED_AT_ONCE, MAX_HEALTH_CONNECTIONS
 
 if TYPE_CHECKING:
     from forewarn.webhook.settings import Settings

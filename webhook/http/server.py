@@ -1,33 +1,37 @@
-"""The servers on listening sockets: new connections, the limit on open ones, draining and shutdown."""
+"""Listening sockets and their servers: new connections, the limit on open ones, draining and shutdown; the plain health
+port, on a thread: probes and metrics.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import signal
+import socket
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
 
-from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Application, Limits
+from forewarn.webhook.admission.replies import Reply, rejection
+from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Application, Limits, Message, Receive, Send, send_reply
 from forewarn.webhook.http.connections import Connection, Connections
 from forewarn.webhook.http.protocol import Protocol
 from forewarn.webhook.http.turns import Turns
 from forewarn.webhook.http.wire import Wire
 
 if TYPE_CHECKING:
-    import socket
     from ssl import SSLContext
     from types import FrameType
 
     from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.health import Health
+    from forewarn.webhook.metrics import Metrics
 
 
 def report_nothing(_status: int) -> None:
@@ -220,3 +224,87 @@ def _config(app: Application, limits: Limits) -> uvicorn.Config:
         timeout_keep_alive=limits.keep_alive,
         timeout_graceful_shutdown=limits.finish,
     )
+
+
+MAX_HEALTH_CONNECTIONS: Final = 128
+RECEIVE_BUFFER: Final = 32 * 1024
+"""Bytes of a client that the kernel buffers (Linux: twice as many), and so forewarn reads at once."""
+_CLOSE_SECONDS: Final = 2.0
+"""Maximum seconds to wait for the end of the server."""
+_NOT_FOUND: Final = rejection(HTTPStatus.NOT_FOUND, "this port serves only /livez, /readyz and /metrics")
+_NOT_ALLOWED: Final = rejection(
+    HTTPStatus.METHOD_NOT_ALLOWED, "only the method GET is allowed", (("allow", "GET, HEAD"), ("connection", "close"))
+)
+_TEXT: Final = (("content-type", "text/plain; charset=utf-8"),)
+
+
+class HealthPaths:
+    """The ASGI application: GET /livez, /readyz and /metrics."""
+
+    def __init__(self, health: Health, metrics: Metrics) -> None:
+        self._checks = {"/livez": health.alive, "/readyz": health.ready}
+        self._metrics, self._scrape = metrics, asyncio.Lock()
+        metrics.ready.set_function(lambda: not health.ready())
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        check = self._checks.get(scope["path"])
+        if scope["method"] not in ("GET", "HEAD"):
+            reply = _NOT_ALLOWED
+        elif check is not None:
+            fault = check()
+            reply = Reply(503 if fault else 200, f"{fault or 'ok'}\n".encode(), _TEXT)
+        elif scope["path"] == "/metrics":
+            async with self._scrape:
+                if (await receive())["type"] != "http.request":
+                    return  # the client has disconnected
+                accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
+                body, content_type = await asyncio.to_thread(self._metrics.exposition, accept)
+            reply = Reply(200, body, (("content-type", content_type),))
+        else:
+            reply = _NOT_FOUND
+        await send_reply(reply, send)
+
+
+def serve_health(
+    sock: socket.socket, health: Health, metrics: Metrics, connections: int = MAX_HEALTH_CONNECTIONS
+) -> Callable[[], None]:
+    """Serve the port; return what stops it."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    server = Server(HealthPaths(health, metrics), Limits(connections=connections), has_bodies=False)
+    thread = Thread(target=server.run, args=([sock],), name="health", daemon=True)
+    thread.start()
+
+    def end() -> None:
+        """Stop the server and wait for it: an event loop that runs at interpreter exit can crash the process."""
+        server.should_exit = True
+        thread.join(_CLOSE_SECONDS)
+
+    return end
+
+
+_ANY: Final = "::"
+_ANY_IPV4: Final = "0.0.0.0"
+_BACKLOG: Final = 2048
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 selects a free port. `::` also accepts IPv4; without IPv6, IPv4 only.
+
+    Raises OSError.
+    """
+    host = _ANY_IPV4 if host == _ANY and not socket.has_dualstack_ipv6() else host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    dualstack = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=dualstack)
+    except OSError as error:
+        if host == _ANY and error.errno == errno.EADDRNOTAVAIL:
+            return bind(_ANY_IPV4, port)
+        raise OSError(error.errno, str(error.strerror).partition(" (while ")[0]) from None
+
+
+def address_of(listening: socket.socket, scheme: str) -> str:
+    """Return the address of a listening socket, as a URL."""
+    host, port, *_ = listening.getsockname()
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -440,10 +440,13 @@ def kueue_admission(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
 def _decided(subject: ReviewedObject, cluster: ClusterSnapshot, phase: Phase) -> Iterator[Problem]:
     """Yield what Kueue decides about a new Job, without names of other objects."""
-    from forewarn.policies.prediction.kueue.forecast import QueueForecast  # few clusters have Kueue
+    from forewarn.policies.prediction.kueue.forecast import (
+        QueueForecast,  # few clusters have Kueue
+        count_pods,
+        forecast_jobs,
+    )
     from forewarn.policies.prediction.kueue.job import is_managed_by_kueue
     from forewarn.policies.prediction.kueue.objects import objects_of
-    from forewarn.policies.prediction.kueue.queued_jobs import count_pods, forecast_jobs
 
     objects = objects_of(cluster) if is_managed_by_kueue(subject.object) else None
     if objects is None:

@@ -76,7 +76,7 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         return
     if not _is_checked(subject) or (template is not None and (is_fragment(obj, template) or lacks_images(template))):
         return
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fixes import fix_of  # pods start without it
+    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import fix_of  # pods start without it
 
     reported = set[str]()
     for fault in _faults(obj, context):

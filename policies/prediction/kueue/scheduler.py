@@ -1,24 +1,254 @@
-"""Scheduling cycles of Kueue. Source: kueue pkg/scheduler/scheduler.go."""
+"""Scheduling cycles of Kueue; preemption and order of Workloads with fair sharing.
+
+Sources: kueue pkg/scheduler/scheduler.go, pkg/scheduler/preemption (`fairPreemptions`), its package fairsharing, and
+fair_sharing_iterator.go.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kubernetes.objects.kueue import ANY, Configuration
+from forewarn.policies.base.metering import charge
+from forewarn.policies.kubernetes.objects.kueue import ANY, NEVER, Configuration
 from forewarn.policies.prediction.kueue.amount import Quantities, add, sub
 from forewarn.policies.prediction.kueue.cluster_queue import RequeueReason
-from forewarn.policies.prediction.kueue.fair_sharing import DEFAULT_STRATEGIES, Tournament, fair_preemptions
 from forewarn.policies.prediction.kueue.flavor_assigner import Assignment, FlavorAssigner, Mode
-from forewarn.policies.prediction.kueue.preemption import Preemptor, Target
+from forewarn.policies.prediction.kueue.preemption import PreemptionContext, Preemptor, Reason, Target, candidates_in
+from forewarn.policies.prediction.kueue.resource_node import (
+    DRS,
+    NEGATIVE_RANK,
+    ClusterQueueSnapshot,
+    CohortSnapshot,
+    ResourceNode,
+)
 
 if TYPE_CHECKING:
-    from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot
     from forewarn.policies.prediction.kueue.snapshot import Snapshot
     from forewarn.policies.prediction.kueue.workload import Info
+
+
+FINAL_SHARE: Final = "LessThanOrEqualToFinalShare"
+DEFAULT_STRATEGIES: Final = (FINAL_SHARE, "LessThanInitialShare")
+
+
+def fair_preemptions(context: PreemptionContext, strategies: Sequence[str] = DEFAULT_STRATEGIES) -> list[Target]:
+    """Return the Workloads to preempt with fair sharing."""
+    candidates = sorted(_find_candidates(context), key=context.order)
+    if not candidates:
+        return []
+    context.cq.add_all(context.requests)  # shares include the preemptor
+    fits, targets, to_retry = _run_first_strategy(context, candidates, strategies[0])
+    if not fits and len(strategies) > 1:
+        fits = _run_second_strategy(context, to_retry, targets)
+    context.cq.remove_all(context.requests)
+    if not fits:
+        context.restore(targets)
+        return []
+    return context.fill_back(targets, allow_borrowing=True)
+
+
+def _find_candidates(context: PreemptionContext) -> Iterator[Info]:
+    """Yield the Workloads that the policies allow to preempt. Source: `findCandidates`."""
+    cq, preemption = context.cq, context.cq.spec.preemption
+    frs = context.frs_need_preemption
+    if preemption.within_cluster_queue != NEVER:
+        yield from candidates_in(context, cq, preemption.within_cluster_queue)
+    if cq.parent is not None and preemption.reclaim_within_cohort != NEVER:
+        for other in cq.parent.root.subtree_cluster_queues():
+            if other is not cq and not other.is_within_nominal_in(frs):
+                yield from candidates_in(context, other, preemption.reclaim_within_cohort)
+
+
+def _run_first_strategy(
+    context: PreemptionContext, candidates: Iterable[Info], strategy: str
+) -> tuple[bool, list[Target], list[Info]]:
+    """Return whether the preemptor fits, the targets, and candidates for the second strategy.
+
+    Source: `runFirstFsStrategy`.
+    """
+    ordering = _TargetOrdering(context, candidates)
+    targets: list[Target] = []
+    to_retry: list[Info] = []
+    is_within_nominal = not any(context.cq.borrowing_with(fr) for fr in context.frs_need_preemption)
+    while (cq := ordering.next_cluster_queue()) is not None:
+        if cq is context.cq or is_within_nominal:
+            reason = Reason.IN_CLUSTER_QUEUE if cq is context.cq else Reason.IN_COHORT_RECLAMATION
+            if _preempt(context, ordering.pop(cq), reason, targets):
+                return True, targets, []
+            continue
+        preemptor_share, share_before = (node.dominant_resource_share() for node in ordering.almost_lcas(cq))
+        while ordering.has_workload(cq):
+            info = ordering.pop(cq)
+            usage = info.usage
+            cq.remove_all(usage)
+            share_without = ordering.almost_lcas(cq)[1].dominant_resource_share()
+            cq.add_all(usage)
+            is_fair = preemptor_share.rank <= share_without.rank
+            if not (is_fair if strategy == FINAL_SHARE else preemptor_share.rank < share_before.rank):
+                to_retry.append(info)
+                continue
+            if _preempt(context, info, Reason.IN_COHORT_FAIR_SHARING, targets):
+                return True, targets, []
+            break  # the shares have changed: another ClusterQueue may come first
+    return False, targets, to_retry
+
+
+def _run_second_strategy(context: PreemptionContext, candidates: Iterable[Info], targets: list[Target]) -> bool:
+    """Return whether the preemptor fits; appends to `targets`. Source: `runSecondFsStrategy`."""
+    ordering = _TargetOrdering(context, candidates)
+    while (cq := ordering.next_cluster_queue()) is not None:
+        preemptor_node, target_node = ordering.almost_lcas(cq)
+        passed = preemptor_node.dominant_resource_share().rank < target_node.dominant_resource_share().rank
+        info = ordering.pop(cq)
+        if passed and _preempt(context, info, Reason.IN_COHORT_FAIR_SHARING, targets):
+            return True
+        ordering.drop(cq)
+    return False
+
+
+def _preempt(context: PreemptionContext, info: Info, reason: Reason, targets: list[Target]) -> bool:
+    """Append a target, and return whether the preemptor then fits. Source: `workloadFitsForFairSharing`."""
+    charge(1 + len(context.requests))
+    context.snapshot.remove_workload(info)
+    targets.append(Target(info, reason))
+    context.cq.remove_all(context.requests)
+    fits = context.fits(allow_borrowing=True)
+    context.cq.add_all(context.requests)
+    return fits
+
+
+class _TargetOrdering:
+    """The order in which ClusterQueues lose Workloads: the largest share first, from the root of the cohorts down.
+
+    Source: `TargetClusterQueueOrdering`.
+    """
+
+    def __init__(self, context: PreemptionContext, candidates: Iterable[Info]) -> None:
+        self._context = context
+        self._ancestors = set(context.cq.path_parent_to_root())
+        self._pruned: set[ResourceNode] = set()
+        self._candidates: dict[str, list[Info]] = {}
+        for info in candidates:
+            self._candidates.setdefault(info.cluster_queue, []).append(info)
+        for infos in self._candidates.values():
+            infos.reverse()  # the first candidate is popped from the end
+
+    def has_workload(self, cq: ClusterQueueSnapshot) -> bool:
+        return bool(self._candidates.get(cq.name))
+
+    def pop(self, cq: ClusterQueueSnapshot) -> Info:
+        return self._candidates[cq.name].pop()
+
+    def drop(self, cq: ClusterQueueSnapshot) -> None:
+        self._pruned.add(cq)
+
+    def almost_lcas(self, cq: ClusterQueueSnapshot) -> tuple[ResourceNode, ResourceNode]:
+        """Return the nodes below the lowest common cohort: of the preemptor, and of `cq`."""
+        lca = next(cohort for cohort in cq.path_parent_to_root() if cohort in self._ancestors)
+        return _below(self._context.cq, lca), _below(cq, lca)
+
+    def next_cluster_queue(self) -> ClusterQueueSnapshot | None:
+        """Return the ClusterQueue that loses a Workload next; None if no candidates remain."""
+        cq = self._context.cq
+        if cq.parent is None:
+            return cq if cq not in self._pruned and self.has_workload(cq) else None
+        root = cq.parent.root
+        while root not in self._pruned:
+            charge()
+            if (found := self._next_target(root)) is not None:
+                return found
+        return None
+
+    def _next_target(self, cohort: CohortSnapshot) -> ClusterQueueSnapshot | None:
+        """Return the ClusterQueue of a subtree; None if this only removed a node from the search."""
+        highest_cq, cq_rank = self._highest_cluster_queue(cohort)
+        highest_cohort, cohort_rank = None, NEGATIVE_RANK
+        for child in cohort.child_cohorts:
+            if child in self._pruned:
+                continue
+            share = child.dominant_resource_share()
+            if not share.is_borrowing and child not in self._ancestors:
+                self._pruned.add(child)
+            elif share.rank >= cohort_rank:
+                highest_cohort, cohort_rank = child, share.rank
+        if highest_cohort is not None and cohort_rank >= cq_rank:
+            return self._next_target(highest_cohort)
+        if highest_cq is None:
+            self._pruned.add(cohort)
+        return highest_cq
+
+    def _highest_cluster_queue(self, cohort: CohortSnapshot) -> tuple[ClusterQueueSnapshot | None, tuple[bool, float]]:
+        highest, rank = None, NEGATIVE_RANK
+        for cq in cohort.child_cqs:
+            if cq in self._pruned:
+                continue
+            share = cq.dominant_resource_share()
+            if (not share.is_borrowing and cq is not self._context.cq) or not self.has_workload(cq):
+                self._pruned.add(cq)
+            elif share.rank > rank or (share.rank == rank and highest and self._first(cq) < self._first(highest)):
+                highest, rank = cq, share.rank
+        return highest, rank
+
+    def _first(self, cq: ClusterQueueSnapshot) -> tuple[object, ...]:
+        return self._context.order(self._candidates[cq.name][-1])
+
+
+def _below(cq: ClusterQueueSnapshot, lca: CohortSnapshot) -> ResourceNode:
+    node: ResourceNode = cq
+    while node.parent is not None and node.parent is not lca:
+        node = node.parent
+    return node
+
+
+class Tournament:
+    """The order in which a cycle processes Workloads: the one that leaves its ClusterQueue or cohort with the smallest
+    share comes first. Source: fair_sharing_iterator.go.
+
+    `heads`: by ClusterQueue, with what each would use.
+    """
+
+    def __init__(self, heads: Mapping[ClusterQueueSnapshot, tuple[Info, Quantities]]) -> None:
+        self._heads = dict(heads)
+        self._shares: dict[tuple[CohortSnapshot, ClusterQueueSnapshot], DRS] = {}
+
+    def __iter__(self) -> Iterator[ClusterQueueSnapshot]:
+        """Yield the ClusterQueues; those of other trees of cohorts, of which upstream takes any, by name."""
+        while self._heads:
+            winner = next(iter(self._heads))
+            if winner.parent is not None:
+                root = winner.parent.root
+                self._compute_shares(root)
+                winner = self._winner(root) or winner
+            del self._heads[winner]
+            yield winner
+
+    def _compute_shares(self, root: CohortSnapshot) -> None:
+        """Compute the share of each head's ClusterQueue and its cohorts with the head. Source: `computeDRS`."""
+        for cq in root.subtree_cluster_queues():
+            if cq in self._heads:
+                _, usage = self._heads[cq]
+                cq.add_all(usage)
+                node: ResourceNode = cq
+                for ancestor in cq.path_parent_to_root():
+                    charge(2)
+                    self._shares[ancestor, cq] = node.dominant_resource_share()
+                    node = ancestor
+                cq.remove_all(usage)
+
+    def _winner(self, cohort: CohortSnapshot) -> ClusterQueueSnapshot | None:
+        """Return the ClusterQueue of the best head in a subtree; None without heads. Source: `runTournament`."""
+        candidates = [winner for child in cohort.child_cohorts if (winner := self._winner(child)) is not None]
+        candidates += (cq for cq in cohort.child_cqs if cq in self._heads)
+        return min(candidates, key=lambda cq: self._rank(cohort, cq), default=None)
+
+    def _rank(self, cohort: CohortSnapshot, cq: ClusterQueueSnapshot) -> tuple[object, ...]:
+        info, usage = self._heads[cq]
+        share = self._shares[cohort, cq]
+        return share.is_borrowing_on(usage), share.rank, -info.obj.priority, info.obj.queued_since
 
 
 class Outcome(StrEnum):

@@ -19,6 +19,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     ref_of,
 )
 from forewarn.policies.prediction.forecast.other_components import started_elsewhere
+from forewarn.policies.prediction.kueue.forecast import count_pods, forecast_jobs, pods_of
 from forewarn.policies.prediction.kueue.job import (
     is_managed_by_kueue,
     is_managed_without_queue,
@@ -26,7 +27,6 @@ from forewarn.policies.prediction.kueue.job import (
     with_default_local_queue,
 )
 from forewarn.policies.prediction.kueue.objects import objects_of
-from forewarn.policies.prediction.kueue.queued_jobs import count_pods, forecast_jobs, pods_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
 
 if TYPE_CHECKING:

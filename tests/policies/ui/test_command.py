@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 
 from forewarn.policies.cli.ui import command
-from forewarn.webhook.http.listening import bind
+from forewarn.webhook.http.server import bind
 from tests.in_process import forewarn
 from tests.policies.ui.browsing import MAX_SECONDS, served
 from tests.policies.ui.desk import CLUSTER

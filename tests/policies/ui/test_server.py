@@ -17,7 +17,7 @@ from forewarn.policies.cli.ui.processes import Step
 from forewarn.policies.cli.ui.questions import CommandLine
 from forewarn.policies.cli.ui.server import MAX_CONNECTIONS, serving
 from forewarn.policies.cli.ui.shown import MAX_ANSWERS, Answers, Cluster, Shown
-from forewarn.webhook.http.listening import bind
+from forewarn.webhook.http.server import bind
 from tests.policies.ui.test_processes import wait_until
 
 MAX_SECONDS = 120.0

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.webhook.health import Health
-from forewarn.webhook.http.health_port import serve_health
-from forewarn.webhook.http.listening import bind
 from forewarn.webhook.http.protocol import Protocol
+from forewarn.webhook.http.server import bind, serve_health
 from forewarn.webhook.logs import RareEvents
 from forewarn.webhook.metrics import Metrics
 from tests.hostile.floods import HEALTH_PORT, TLS_PORT, Flood, Sent

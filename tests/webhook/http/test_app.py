@@ -13,7 +13,7 @@ from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.review import MAX_WIRE
 from forewarn.webhook.health import MAX_SILENCE, Health
 from forewarn.webhook.http.asgi import Routes
-from forewarn.webhook.http.health_port import HealthPaths
+from forewarn.webhook.http.server import HealthPaths
 from forewarn.webhook.metrics import Metrics
 from tests.webhook.builders import body, deployment, endpoint, patch_of, pod, priority_class
 from tests.webhook.running import by_asgi

@@ -17,8 +17,7 @@ import uvloop
 
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.asgi import Limits, Routes
-from forewarn.webhook.http.listening import bind
-from forewarn.webhook.http.server import Server, TlsServer
+from forewarn.webhook.http.server import Server, TlsServer, bind
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import body, deployment, endpoint
@@ -80,7 +79,7 @@ def test_without_ipv6_it_is_that_of_ipv4_alone(stage: str, monkeypatch: pytest.M
                 raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
             super().bind(address)
 
-    monkeypatch.setattr("forewarn.webhook.http.listening.socket.socket", WithoutIpv6)
+    monkeypatch.setattr("forewarn.webhook.http.server.socket.socket", WithoutIpv6)
     with bind("::", 0) as listening:
         assert _reached(listening) == ["127.0.0.1"]
     with pytest.raises(OSError, match=r"not supported|Cannot assign"):

@@ -40,8 +40,8 @@ from forewarn.policies.prediction.autoscaling.karpenter.topology import Choices,
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import HostPort, Pod
+    from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import ClusterState, StateNode
     from forewarn.policies.prediction.autoscaling.karpenter.instance_types import InstanceType
-    from forewarn.policies.prediction.autoscaling.karpenter.state import ClusterState, StateNode
 
     VolumesOf = Callable[[Pod], dict[str, set[str]]]
 
