@@ -93,7 +93,7 @@ def admitted_group(group: ApiObject, snapshot: ClusterSnapshot) -> PodGroup:
         resolved = establish_priority(text(group, "spec", "priorityClassName"), snapshot.priority_classes)
     except Forbidden as error:
         raise InvalidObject(str(error), ("spec", "priorityClassName"), ref_of(group)) from None
-    return view._replace(priority=resolved.priority)
+    return replace(view, priority=resolved.priority)
 
 
 def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:

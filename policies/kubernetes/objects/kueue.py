@@ -27,6 +27,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 from forewarn.policies.kubernetes.objects.node import Taint, Toleration, read_taints, read_tolerations
 from forewarn.policies.kubernetes.objects.pod import Owner, pod_requests
+from forewarn.policies.kubernetes.objects.view import NAME, View, by, text_or_default
 from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
@@ -45,6 +46,9 @@ Amount = int
 """CPU in thousandths, other resources in units. UNLIMITED is greater than all other amounts."""
 UNLIMITED: Final = 2**63 - 1
 _CPU: Final = "cpu"
+_PREEMPTION: Final = ("spec", "preemption")
+_BORROW: Final = (*_PREEMPTION, "borrowWithinCohort")
+_FUNGIBILITY: Final = ("spec", "flavorFungibility")
 
 
 def saturated(number: int) -> Amount:
@@ -64,26 +68,19 @@ class FlavorResource(NamedTuple):
     resource: str
 
 
+_NAMESPACE: Final = by(text_or_default, "metadata", "namespace", default="default")
+_STOP_POLICY: Final = by(text_or_default, "spec", "stopPolicy", default=NONE)
+
+
 @dataclass(frozen=True, slots=True)
-class ResourceFlavor:
+class ResourceFlavor(View):
     """A ResourceFlavor. `topology`: the name of its Topology, "" without one."""
 
-    name: str
-    labels: Mapping[str, str]
-    taints: tuple[Taint, ...]
-    tolerations: tuple[Toleration, ...]
-    topology: str
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> ResourceFlavor:
-        """Read an API object. Raises InvalidObject."""
-        return cls(
-            name=text(obj, "metadata", "name"),
-            labels=string_map(obj, "spec", "nodeLabels"),
-            taints=read_taints({"spec": {"taints": at(obj, "spec", "nodeTaints")}}),
-            tolerations=read_tolerations(obj, "spec", "tolerations"),
-            topology=text(obj, "spec", "topologyName"),
-        )
+    name: str = field(metadata=NAME)
+    labels: Mapping[str, str] = field(metadata=by(string_map, "spec", "nodeLabels"))
+    taints: tuple[Taint, ...] = field(metadata=by(read_taints, "spec", "nodeTaints"))
+    tolerations: tuple[Toleration, ...] = field(metadata=by(read_tolerations, "spec", "tolerations"))
+    topology: str = field(metadata=by(text, "spec", "topologyName"))
 
 
 class ResourceQuota(NamedTuple):
@@ -101,69 +98,42 @@ class ResourceGroup(NamedTuple):
     flavors: tuple[str, ...]
 
 
-class Preemption(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Preemption(View):
     """The preemption policies of a ClusterQueue. `max_priority_threshold`: of `borrowWithinCohort`."""
 
-    within_cluster_queue: str
-    reclaim_within_cohort: str
-    borrow_within_cohort: str
-    max_priority_threshold: int | None
-
-
-class FlavorFungibility(NamedTuple):
-    """When a ClusterQueue tries the next flavor. `preference`: "" for the default."""
-
-    when_can_borrow: str
-    when_can_preempt: str
-    preference: str
+    within_cluster_queue: str = field(metadata=by(text_or_default, *_PREEMPTION, "withinClusterQueue", default=NEVER))
+    reclaim_within_cohort: str = field(metadata=by(text_or_default, *_PREEMPTION, "reclaimWithinCohort", default=NEVER))
+    borrow_within_cohort: str = field(metadata=by(text_or_default, *_BORROW, "policy", default=NEVER))
+    max_priority_threshold: int | None = field(metadata=by(int32, *_BORROW, "maxPriorityThreshold"))
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterQueue:
+class FlavorFungibility(View):
+    """When a ClusterQueue tries the next flavor. `preference`: "" for the default."""
+
+    when_can_borrow: str = field(metadata=by(text, *_FUNGIBILITY, "whenCanBorrow"))
+    when_can_preempt: str = field(
+        metadata=by(text_or_default, *_FUNGIBILITY, "whenCanPreempt", default=TRY_NEXT_FLAVOR)
+    )
+    preference: str = field(metadata=by(text, *_FUNGIBILITY, "preference"))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue(View):
     """A ClusterQueue. `cohort`: "" without one. `namespace_selector`: None selects no namespace."""
 
-    name: str
-    cohort: str
-    resource_groups: tuple[ResourceGroup, ...]
-    quotas: Mapping[FlavorResource, ResourceQuota]
-    is_strict_fifo: bool
-    namespace_selector: LabelSelector | None
-    preemption: Preemption
-    flavor_fungibility: FlavorFungibility
-    fair_weight: float
-    stop_policy: str
-    admission_checks: tuple[str, ...]
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> ClusterQueue:
-        """Read an API object. Raises InvalidObject."""
-        policies, borrow = ("spec", "preemption"), ("spec", "preemption", "borrowWithinCohort")
-        fungibility = ("spec", "flavorFungibility")
-        checks = objects_at(obj, "spec", "admissionChecksStrategy", "admissionChecks")
-        with within(obj, "spec", "namespaceSelector"):
-            selector = _selector(mapping(obj, "spec").get("namespaceSelector"))
-        return cls(
-            name=text(obj, "metadata", "name"),
-            cohort=text(obj, "spec", "cohortName") or text(obj, "spec", "cohort"),
-            resource_groups=tuple(map(_resource_group, items(obj, "spec", "resourceGroups"))),
-            quotas=_quotas(obj),
-            is_strict_fifo=text(obj, "spec", "queueingStrategy") == STRICT_FIFO,
-            namespace_selector=selector,
-            preemption=Preemption(
-                text(obj, *policies, "withinClusterQueue") or NEVER,
-                text(obj, *policies, "reclaimWithinCohort") or NEVER,
-                text(obj, *borrow, "policy") or NEVER,
-                int32(obj, *borrow, "maxPriorityThreshold"),
-            ),
-            flavor_fungibility=FlavorFungibility(
-                text(obj, *fungibility, "whenCanBorrow"),
-                text(obj, *fungibility, "whenCanPreempt") or TRY_NEXT_FLAVOR,
-                text(obj, *fungibility, "preference"),
-            ),
-            fair_weight=_fair_weight(obj),
-            stop_policy=text(obj, "spec", "stopPolicy") or NONE,
-            admission_checks=(*strings(obj, "spec", "admissionChecks"), *(text_at(check, "name") for check in checks)),
-        )
+    name: str = field(metadata=NAME)
+    cohort: str = field(metadata=by(lambda obj: text(obj, "spec", "cohortName") or text(obj, "spec", "cohort")))
+    resource_groups: tuple[ResourceGroup, ...] = field(metadata=by(lambda obj: _resource_groups(obj)))
+    quotas: Mapping[FlavorResource, ResourceQuota] = field(metadata=by(lambda obj: _quotas(obj)))
+    is_strict_fifo: bool = field(metadata=by(lambda obj: text(obj, "spec", "queueingStrategy") == STRICT_FIFO))
+    namespace_selector: LabelSelector | None = field(metadata=by(lambda obj: _namespace_selector(obj)))
+    preemption: Preemption = field(metadata=by(Preemption.from_api))
+    flavor_fungibility: FlavorFungibility = field(metadata=by(FlavorFungibility.from_api))
+    fair_weight: float = field(metadata=by(lambda obj: _fair_weight(obj)))
+    stop_policy: str = field(metadata=_STOP_POLICY)
+    admission_checks: tuple[str, ...] = field(metadata=by(lambda obj: _admission_checks(obj)))
 
     @property
     def flavors(self) -> Iterator[str]:
@@ -171,70 +141,55 @@ class ClusterQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Cohort:
+class Cohort(View):
     """A Cohort. `parent`: "" for a root."""
 
-    name: str
-    parent: str = ""
-    quotas: Mapping[FlavorResource, ResourceQuota] = field(default_factory=dict)
-    fair_weight: float = 1.0
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> Cohort:
-        """Read an API object. Raises InvalidObject."""
-        parent = text(obj, "spec", "parentName") or text(obj, "spec", "parent")
-        return cls(text(obj, "metadata", "name"), parent, _quotas(obj), _fair_weight(obj))
+    name: str = field(metadata=NAME)
+    parent: str = field(
+        default="", metadata=by(lambda obj: text(obj, "spec", "parentName") or text(obj, "spec", "parent"))
+    )
+    quotas: Mapping[FlavorResource, ResourceQuota] = field(default_factory=dict, metadata=by(lambda obj: _quotas(obj)))
+    fair_weight: float = field(default=1.0, metadata=by(lambda obj: _fair_weight(obj)))
 
 
 @dataclass(frozen=True, slots=True)
-class LocalQueue:
+class LocalQueue(View):
     """A LocalQueue."""
 
-    namespace: str
-    name: str
-    cluster_queue: str
-    stop_policy: str
+    namespace: str = field(metadata=_NAMESPACE)
+    name: str = field(metadata=NAME)
+    cluster_queue: str = field(metadata=by(text, "spec", "clusterQueue"))
+    stop_policy: str = field(metadata=_STOP_POLICY)
 
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> LocalQueue:
-        """Read an API object. Raises InvalidObject."""
-        return cls(
-            text(obj, "metadata", "namespace") or "default",
-            text(obj, "metadata", "name"),
-            text(obj, "spec", "clusterQueue"),
-            text(obj, "spec", "stopPolicy") or NONE,
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class WorkloadPriorityClass:
+class WorkloadPriorityClass(View):
     """A WorkloadPriorityClass."""
 
-    name: str
-    value: int
+    name: str = field(metadata=NAME)
+    value: int = field(metadata=by(lambda obj: int32(obj, "value") or 0))
 
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> WorkloadPriorityClass:
-        """Read an API object. Raises InvalidObject."""
-        return cls(text(obj, "metadata", "name"), int32(obj, "value") or 0)
+
+def _requests(pod_set: ApiObject) -> dict[str, Amount]:
+    return requests_of_pod(mapping(pod_set, "template", "spec"))
 
 
 @dataclass(frozen=True, slots=True)
-class PodSet:
+class PodSet(View):
     """Pods of a Workload with the same template: `spec`, with `requests` of one Pod.
 
     `min_count`: None without partial admission.
     """
 
-    name: str
-    count: int
-    min_count: int | None
-    spec: ApiObject
-    requests: Mapping[str, Amount]
+    name: str = field(metadata=by(text_or_default, "name", default="main"))
+    count: int = field(metadata=by(lambda obj: 1 if (count := int32(obj, "count")) is None else count))
+    min_count: int | None = field(metadata=by(int32, "minCount"))
+    spec: ApiObject = field(metadata=by(mapping, "template", "spec"))
+    requests: Mapping[str, Amount] = field(metadata=by(_requests))
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,14 +257,14 @@ class Workload:
         created = timestamp(obj, "metadata", "creationTimestamp") or 0
         is_finished = "Finished" in true
         return cls(
-            namespace=text(obj, "metadata", "namespace") or "default",
+            namespace=text_or_default(obj, "metadata", "namespace", default="default"),
             name=text(obj, "metadata", "name"),
             uid=text(obj, "metadata", "uid"),
             created=created,
             queue_name=text(obj, "spec", "queueName"),
             priority=int32(obj, "spec", "priority") or 0,
             is_active=at(obj, "spec", "active") is not False and not is_finished,
-            pod_sets=tuple(map(_pod_set, items(obj, "spec", "podSets"))),
+            pod_sets=tuple(map(PodSet.from_api, items(obj, "spec", "podSets"))),
             owner=(owner.group_kind, owner.name) if (owner := Owner.from_api(obj)) is not None else None,
             admission=_admission(obj) if at(obj, "status", "admission") is not None else None,
             reserved_at=timestamp(reserved, "lastTransitionTime") or 0 if "QuotaReserved" in true else None,
@@ -353,18 +308,6 @@ def _not_modelled(obj: ApiObject) -> str | None:
     return None
 
 
-def _pod_set(obj: ApiObject) -> PodSet:
-    count = int32(obj, "count")
-    spec = mapping(obj, "template", "spec")
-    return PodSet(
-        name=text(obj, "name") or "main",
-        count=1 if count is None else count,
-        min_count=int32(obj, "minCount"),
-        spec=spec,
-        requests=requests_of_pod(spec),
-    )
-
-
 def requests_of_pod(spec: ApiObject) -> dict[str, Amount]:
     """Return the requests of one Pod. Raises InvalidObject."""
     total = pod_requests({"kind": "Pod", "spec": spec}).total(use_status=False)
@@ -382,9 +325,24 @@ def _admission(obj: ApiObject) -> Admission:
     return Admission(text(obj, *path, "clusterQueue"), tuple(pod_sets))
 
 
-def _resource_group(obj: ApiObject) -> ResourceGroup:
-    flavors = tuple(text(flavor, "name") for flavor in items(obj, "flavors"))
-    return ResourceGroup(frozenset(strings(obj, "coveredResources")), flavors)
+def _resource_groups(obj: ApiObject) -> tuple[ResourceGroup, ...]:
+    return tuple(
+        ResourceGroup(
+            frozenset(strings(group, "coveredResources")),
+            tuple(text(flavor, "name") for flavor in items(group, "flavors")),
+        )
+        for group in items(obj, "spec", "resourceGroups")
+    )
+
+
+def _admission_checks(obj: ApiObject) -> tuple[str, ...]:
+    checks = objects_at(obj, "spec", "admissionChecksStrategy", "admissionChecks")
+    return (*strings(obj, "spec", "admissionChecks"), *(text_at(check, "name") for check in checks))
+
+
+def _namespace_selector(obj: ApiObject) -> LabelSelector | None:
+    with within(obj, "spec", "namespaceSelector"):
+        return _selector(mapping(obj, "spec").get("namespaceSelector"))
 
 
 def _quotas(obj: ApiObject) -> Mapping[FlavorResource, ResourceQuota]:
@@ -439,31 +397,23 @@ class ResourceTransformation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """The configuration of Kueue's manager. `preemption_strategies`: of fair sharing, empty for the default.
+class Configuration(View):
+    """The configuration of Kueue's manager: an object of config.kueue.x-k8s.io, v1beta2 or v1beta1.
 
-    `managed_namespaces`: where Kueue also manages Jobs without a queue; None for nowhere.
+    `preemption_strategies`: of fair sharing, empty for the default. `managed_namespaces`: where Kueue also manages Jobs
+    without a queue; None for nowhere.
     """
 
-    is_fair_sharing: bool = False
-    preemption_strategies: tuple[str, ...] = ()
-    excluded_prefixes: tuple[str, ...] = ()
-    transformations: Mapping[str, ResourceTransformation] = field(default_factory=dict)
-    managed_namespaces: LabelSelector | None = None
-    not_modelled: str | None = None
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> Configuration:
-        """Read an object of config.kueue.x-k8s.io, v1beta2 or v1beta1. Raises InvalidObject."""
-        transformations = items(obj, "resources", "transformations")
-        return cls(
-            is_fair_sharing=_is_enabled(obj, "fairSharing"),
-            preemption_strategies=strings(obj, "fairSharing", "preemptionStrategies"),
-            excluded_prefixes=strings(obj, "resources", "excludeResourcePrefixes"),
-            transformations={text(each, "input"): _transformation(each) for each in transformations},
-            managed_namespaces=_managed_namespaces(obj),
-            not_modelled=_not_modelled_in(obj),
-        )
+    is_fair_sharing: bool = field(default=False, metadata=by(lambda obj: _is_enabled(obj, "fairSharing")))
+    preemption_strategies: tuple[str, ...] = field(
+        default=(), metadata=by(strings, "fairSharing", "preemptionStrategies")
+    )
+    excluded_prefixes: tuple[str, ...] = field(default=(), metadata=by(strings, "resources", "excludeResourcePrefixes"))
+    transformations: Mapping[str, ResourceTransformation] = field(
+        default_factory=dict, metadata=by(lambda obj: _transformations(obj))
+    )
+    managed_namespaces: LabelSelector | None = field(default=None, metadata=by(lambda obj: _managed_namespaces(obj)))
+    not_modelled: str | None = field(default=None, metadata=by(lambda obj: _not_modelled_in(obj)))
 
 
 def _managed_namespaces(obj: ApiObject) -> LabelSelector | None:
@@ -495,6 +445,10 @@ def _not_modelled_in(obj: ApiObject) -> str | None:
     if frameworks and "batch/job" not in frameworks:
         return "integrations without batch/job"
     return next((f"Kueue's feature gate {name}" for name in sorted(mapping(obj, "featureGates"))), None)
+
+
+def _transformations(obj: ApiObject) -> dict[str, ResourceTransformation]:
+    return {text(each, "input"): _transformation(each) for each in items(obj, "resources", "transformations")}
 
 
 def _transformation(obj: ApiObject) -> ResourceTransformation:

@@ -77,9 +77,9 @@ def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ..
     return None
 
 
-def read_taints(node: ApiObject) -> tuple[Taint, ...]:
-    """Parse a Node's `spec.taints`. Raises InvalidObject."""
-    return tuple(Taint(text(t, "key"), text(t, "value"), text(t, "effect")) for t in items(node, "spec", "taints"))
+def read_taints(obj: ApiObject, *path: str) -> tuple[Taint, ...]:
+    """Parse the taints at a path. Raises InvalidObject."""
+    return tuple(Taint(text(t, "key"), text(t, "value"), text(t, "effect")) for t in items(obj, *path))
 
 
 def read_tolerations(obj: ApiObject, *path: str) -> tuple[Toleration, ...]:
@@ -137,7 +137,7 @@ class Node:
     def from_api(cls, obj: ApiObject) -> Node:
         """Read an API object. Raises InvalidObject."""
         with within(obj, "spec", "taints"):
-            taints = read_taints(obj)
+            taints = read_taints(obj, "spec", "taints")
         labels = shared_labels(string_map(obj, "metadata", "labels"))
         images: dict[str, int] = {}
         with within(obj, "status", "images"):

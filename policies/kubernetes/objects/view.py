@@ -18,6 +18,11 @@ def by(read: Callable[..., Any], *path: str, **more: Any) -> Reader:
     return {"read": lambda obj: read(obj, *path, **more)}
 
 
+def text_or_default(obj: ApiObject, *path: str, default: str) -> str:
+    """Return a string field; `default` also for "". Raises InvalidObject for other types."""
+    return text(obj, *path) or default
+
+
 NAME: Final = by(text, "metadata", "name")
 NAMESPACE: Final = by(text, "metadata", "namespace", default="default")
 CREATED: Final = by(lambda obj: timestamp(obj, "metadata", "creationTimestamp") or 0)

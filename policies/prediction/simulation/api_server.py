@@ -382,7 +382,7 @@ class StoredPodGroups:
         key = group.namespace, group.name
         old = self._groups.get(key)
         uid = group.uid or f"group-{next(self._uids)}"
-        new = group._replace(uid=uid if old is None else old.uid)
+        new = replace(group, uid=uid if old is None else old.uid)
         self._groups[key] = new
         self._timeline.add("groupCreated" if old is None else "groupUpdated", group=group.key)
         about = f"PodGroup {group.key}", group.namespace, group.priority, next(iter(group.class_names), "")

@@ -72,7 +72,7 @@ class RunningNode(NamedTuple):
         name, labels = text(obj, "metadata", "name"), string_map(obj, "metadata", "labels")
         capacity, allocatable = (read_resource_list(obj, ("status", key), obj) for key in ("capacity", "allocatable"))
         deleting = at(obj, "metadata", "deletionTimestamp") is not None
-        return cls(name, labels, read_taints(obj), capacity, allocatable, deleting)
+        return cls(name, labels, read_taints(obj, "spec", "taints"), capacity, allocatable, deleting)
 
 
 @dataclass
