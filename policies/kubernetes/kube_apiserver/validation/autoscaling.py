@@ -6,6 +6,7 @@ Annotations in which version v1 keeps metrics of version v2 are not read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kubernetes.kinds import registry
@@ -28,11 +29,13 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
     Struct,
     at_least,
     choice,
+    on_each,
+    required_text,
     supported,
     validate_struct,
     within_range,
 )
-from forewarn.policies.kubernetes.objects.fields import ApiObject, int32, mapping_at, text
+from forewarn.policies.kubernetes.objects.fields import ApiObject, int32, mapping_at
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
@@ -42,23 +45,15 @@ if TYPE_CHECKING:
 _Faults = Iterator[FieldError]
 
 
-def _segment(path: Path, value: str) -> list[FieldError]:
-    return [invalid(path, value, fault) for fault in path_segment(value)] if value else [required(path)]
-
-
 def _positive(path: Path, amount: Quantity) -> list[FieldError]:
     return [] if amount.nano > 0 else [invalid(path, str(amount), "must be positive")]
 
 
-def _not_negative(path: Path, amount: Quantity) -> list[FieldError]:
-    return [] if amount.nano >= 0 else [invalid(path, str(amount), "must be greater than or equal to 0")]
-
-
-_SEGMENT: Final = Field(text, _segment, default="")
+_SEGMENT: Final = required_text(on_each(path_segment))
 _REFERENCE: Final = {"kind": _SEGMENT, "name": _SEGMENT, "apiVersion": TEXT}
 
 
-def _api_version(reference: ApiObject, path: Path, *, has_group: bool) -> _Faults:
+def _api_version(reference: ApiObject, path: Path, _: Semantics, *, has_group: bool = False) -> _Faults:
     """`ValidateAPIVersion`."""
     version = reference.get("apiVersion") or ""
     group, slash, rest = version.partition("/")
@@ -66,14 +61,6 @@ def _api_version(reference: ApiObject, path: Path, *, has_group: bool) -> _Fault
         yield invalid((*path, "apiVersion"), version, f"unexpected GroupVersion string: {version}")
     elif has_group and not (slash and group) and reference.get("kind") != "ReplicationController":
         yield invalid((*path, "apiVersion"), version, "apiVersion must specify API group")
-
-
-def _target_reference(reference: ApiObject, path: Path, _: Semantics) -> _Faults:
-    return _api_version(reference, path, has_group=True)
-
-
-def _described_object(reference: ApiObject, path: Path, _: Semantics) -> _Faults:
-    return _api_version(reference, path, has_group=False)
 
 
 _TYPES: Final = ("Utilization", "Value", "AverageValue")
@@ -90,20 +77,6 @@ _TARGET: Final = Struct(
 _METRIC: Final = Struct({"name": _SEGMENT}, is_value=True)
 
 
-def _name_of_resource(path: Path, name: str) -> list[FieldError]:
-    return [] if name else [required(path, "must specify a resource name")]
-
-
-def _name_of_container_resource(path: Path, name: str) -> list[FieldError]:
-    return validate_container_resource_name(name, path) if name else [required(path, "must specify a resource name")]
-
-
-def _container(path: Path, name: str) -> list[FieldError]:
-    if not name:
-        return [required(path, "must specify a container")]
-    return [invalid(path, name, fault) for fault in dns1123_label(name)]
-
-
 def _targets(*names: str, is_exclusive: bool = True) -> Callable[[ApiObject, Path, Semantics], _Faults]:
     """Return the check that one of these targets is set. `is_exclusive`: only one of them."""
 
@@ -118,20 +91,21 @@ def _targets(*names: str, is_exclusive: bool = True) -> Callable[[ApiObject, Pat
     return faults
 
 
+_NO_NAME: Final = "must specify a resource name"
 _OF_METRICS: Final = {"metric": _METRIC, "target": _TARGET}
 _OF_RESOURCES: Final = _targets("averageUtilization", "averageValue")
 _SOURCES: Final[Mapping[str, Struct]] = {
     "object": Struct(
-        {**_OF_METRICS, "describedObject": Struct(_REFERENCE, (_described_object,), is_value=True)},
+        {**_OF_METRICS, "describedObject": Struct(_REFERENCE, (_api_version,), is_value=True)},
         (_targets("averageValue", "value", is_exclusive=False),),
     ),
     "external": Struct(_OF_METRICS, (_targets("averageValue", "value"),)),
     "pods": Struct(_OF_METRICS, (_targets("averageValue"),)),
-    "resource": Struct({"name": Field(text, _name_of_resource, default=""), "target": _TARGET}, (_OF_RESOURCES,)),
+    "resource": Struct({"name": required_text(detail=_NO_NAME), "target": _TARGET}, (_OF_RESOURCES,)),
     "containerResource": Struct(
         {
-            "name": Field(text, _name_of_container_resource, default=""),
-            "container": Field(text, _container, default=""),
+            "name": required_text(lambda path, name: validate_container_resource_name(name, path), _NO_NAME),
+            "container": required_text(on_each(dns1123_label), "must specify a container"),
             "target": _TARGET,
         },
         (_OF_RESOURCES,),
@@ -174,7 +148,9 @@ _SCALING_POLICY: Final = Struct(
 
 def _tolerance(rules: ApiObject, path: Path, semantics: Semantics) -> _Faults:
     if rules.get("tolerance") is not None and semantics.autoscalers_have_tolerances:
-        yield from _not_negative((*path, "tolerance"), QUANTITY.read(rules, "tolerance"))
+        amount = QUANTITY.read(rules, "tolerance")
+        if amount.nano < 0:
+            yield invalid((*path, "tolerance"), str(amount), "must be greater than or equal to 0")
 
 
 _SCALING_RULES: Final = Struct(
@@ -212,7 +188,7 @@ _AUTOSCALER: Final = Struct(
             {
                 "minReplicas": INT32,
                 "maxReplicas": INT32,
-                "scaleTargetRef": Struct(_REFERENCE, (_target_reference,), is_value=True),
+                "scaleTargetRef": Struct(_REFERENCE, (partial(_api_version, has_group=True),), is_value=True),
                 "metrics": Items(Struct({"type": TEXT}, (_metric,))),
                 "behavior": Struct({"scaleUp": _SCALING_RULES, "scaleDown": _SCALING_RULES}),
                 "targetCPUUtilizationPercentage": INT32,

@@ -47,6 +47,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
     at_least,
     choice,
     on_each,
+    required_text,
     supported,
     validate_key,
     validate_label_values,
@@ -243,7 +244,7 @@ _POLICY: Final = choice("Honor", "Ignore")
 _SPREAD_CONSTRAINT: Final = Struct(
     {
         "maxSkew": Field(int32, at_least(1), default=0),
-        "topologyKey": Field(text, lambda path, key: () if key else [required(path, "can not be empty")], default=""),
+        "topologyKey": required_text(detail="can not be empty"),
         "whenUnsatisfiable": choice("DoNotSchedule", "ScheduleAnyway", default=""),
         "labelSelector": SELECTOR,
         "minDomains": Field(int32, at_least(1)),

@@ -178,6 +178,17 @@ def choice(*values: str, default: str | None = None) -> Field:
     return Field(text, supported(*values), default)
 
 
+def required_text(check: Check | None = None, detail: str = "") -> Field:
+    """Return the field of a string that must not be empty. `check`: of other strings. `detail`: of the error for ""."""
+
+    def validate(path: Path, value: str) -> Iterable[FieldError]:
+        if not value:
+            return [required(path, detail)]
+        return check(path, value) if check is not None else ()
+
+    return Field(text, validate, default="")
+
+
 def validate_key(path: Path, key: str, field: str = "") -> list[FieldError]:
     """Return the errors of a qualified name. `field`: upstream's name of the field."""
     return [invalid(path, key, fault, field) for fault in qualified_name(key)] if key else [required(path, field=field)]
