@@ -270,13 +270,13 @@ def _row(room: Headroom) -> Iterator[str | int]:
 def _of_object(result: ObjectHeadroom) -> Iterator[Table]:
     room, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
     if room.by_class:
-        heads = ("CLASS", "VALUE", "FIT WITH PREEMPTION", "ON NODES", "QUOTA ADMITS", "PREEMPTS")
+        heads = ("CLASS", "VALUE", "FIT WITH PREEMPTION", "NODES ADMIT", "QUOTA ADMITS", "PREEMPTS")
         yield Table(heads, [_of_class(*row) for row in room.by_class])
     if room.node_groups:
         groups = [_of_group(group, group.group) for group in room.node_groups]
         together = room.all_node_groups
         total = _of_group(together, "all together") if together is not None else ()
-        yield Table(("NODE GROUP", "NEW NODES", "MORE PODS", "ON NODES", "QUOTA ADMITS", "LIMIT"), groups, total)
+        yield Table(("NODE GROUP", "NEW NODES", "MORE PODS", "NODES ADMIT", "QUOTA ADMITS", "LIMIT"), groups, total)
     yield from _for_placeholders(reserve, room.all_node_groups) if reserve is not None else ()
     if buffers is not None:
         rows: list[list[str | int]] = [

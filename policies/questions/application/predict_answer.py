@@ -288,7 +288,7 @@ def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
     of_rollouts = [placement.rollout.least for placement in result.placements if placement.rollout]
     certain = [each for each in (least(in_turn), *of_rollouts) if each is not None]
     if any(each.is_estimate for each in certain):
-        yield "too many choices among equal nodes: the number of victims is an estimate"
+        yield "too many choices among equal nodes: the numbers are estimates"
     elif len(certain) == 1 and len(result.placements) == 1 and not effects.placeholders:
         pods = plural(certain[0].victims, "Pod is", "Pods are")
         yield f"equal nodes or Pods: kube-scheduler may select others; at least {pods} preempted"

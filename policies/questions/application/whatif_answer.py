@@ -467,11 +467,11 @@ def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
     if (change := result.class_change) is not None:
         yield from _of_class_change(change)
     elif ranked := _ranked(result):
-        yield _priorities(ranked)
+        yield from _priorities(ranked)
     if answer.after.not_drained and answer.after.upgrade is None:
         yield _not_drained(answer)
-    yield from _scaled_tables(answer)
     yield from of_workloads(answer)
+    yield from _scaled_tables(answer)
     is_limited = creates_pods(answer) and any(answer.over_quota.values())
     is_moved = result.class_change is not None or bool(_ranked(result))
     yield from quota_tables(answer.after.simulation, detail=0 if is_limited or is_moved else 1)
@@ -737,14 +737,31 @@ def _of_upgrade(answer: Answer) -> Iterator[Table]:
         yield Table(("NODE WITHOUT A BLOCKING PDB",), free, detail=1)
 
 
-def _priorities(ranked: Sequence[Ranked]) -> Table:
+def _priorities(ranked: Sequence[Ranked]) -> Iterator[Table]:
+    """Yield a row for each change of the priority of new Pods, with how many workloads and Pods it concerns; of many
+    workloads also a row for each namespace, and with -v for each workload.
+    """
     groups = grouped(((_value(each, after=False), _value(each, after=True)), each) for each in ranked)
     cells: list[list[str | int]] = []
     for (before, after), alike in groups.items():
-        pods = sum(sum(each.running.values()) for each in alike)
+        pods = sum(map(_running, alike))
         first = alike[0].workload + (f" and {len(alike) - 1:,} more" if alike[1:] else "")
         cells.append([first, before, after, len(alike), pods])
-    return Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "WORKLOADS", "RUNNING PODS"), cells, zeros=True)
+    yield Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "WORKLOADS", "RUNNING PODS"), cells, zeros=True)
+    if len(ranked) == len(groups):
+        return
+    workloads = [
+        (each.workload, _value(each, after=False), _value(each, after=True), _running(each)) for each in ranked
+    ]
+    namespaces = grouped((name.partition("/")[0], pods) for name, _, _, pods in workloads)
+    in_order = sorted(namespaces.items(), key=lambda item: (-sum(item[1]), item[0]))
+    rows: list[list[str | int]] = [[name, len(pods), sum(pods)] for name, pods in in_order]
+    yield Table(("NAMESPACE", "WORKLOADS", "RUNNING PODS"), rows, detail=int(len(ranked) <= MAX_ROWS), zeros=True)
+    yield Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "RUNNING PODS"), workloads, detail=1, zeros=True)
+
+
+def _running(ranked: Ranked) -> int:
+    return sum(ranked.running.values())
 
 
 def _value(ranked: Ranked, *, after: bool) -> Cell:
@@ -756,7 +773,7 @@ def _value(ranked: Ranked, *, after: bool) -> Cell:
 
 def _of_class_change(change: ClassChange) -> Iterator[Table]:
     if change.changed:
-        yield _priorities(change.changed)
+        yield from _priorities(change.changed)
     if change.totals and not all(each.after is None for each in change.changed):
         cells: list[list[str | int]] = [
             [each.class_ or NO_CLASS, each.before, each.during_rollout, each.after] for each in change.totals
@@ -768,6 +785,8 @@ def _of_class_change(change: ClassChange) -> Iterator[Table]:
 def _more(result: Simulated) -> str:
     answer = result.answer
     pdbs_block = answer.after.upgrade is not None and answer.after.blocks.drains
+    if result.class_change is not None and any(each.after is None for each in result.class_change.changed):
+        return "-v workloads | forewarn classes plan: change workloads first"
     options = ["--assume-pdbs maxUnavailable=1", "-v workloads"] if pdbs_block else ["-v workloads"]
     options += ["-vv each preemption"] if answer.after.preempted else []
     reaction = answer.autoscalers

@@ -620,7 +620,7 @@ def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
     assert found["warnings"][0].startswith(
         "ResourceQuota team admits only 0 more Pods: exceeded quota team: 4 + 1 of 4 pods"
     )
-    assert (found["rows"][-1]["onNodes"], found["rows"][-1]["quotaAdmits"]) == (8, 0)
+    assert (found["rows"][-1]["nodesAdmit"], found["rows"][-1]["quotaAdmits"]) == (8, 0)
     assert "0 of 1 Pods fit without preemption (--at-least)" in err
     (written,) = found["objects"]
     assert {key: written["withPreemption"][key] for key in ("pods", "nodes", "quota")} == {
