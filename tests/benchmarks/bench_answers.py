@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
-from forewarn.policies.prediction.simulation.dump import world_of
+from forewarn.policies.prediction.simulation.scenario import world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from tests.benchmarks.bench_owners import filled, prefers_others
 from tests.benchmarks.clusters import ZONES, Obj, container
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
-    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.prediction.simulation.scenario import DumpCache
 
 
 def claim(name: str) -> Obj:

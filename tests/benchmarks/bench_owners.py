@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import audit, audit_request
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif import questions

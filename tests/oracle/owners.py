@@ -28,8 +28,7 @@ from forewarn.policies.kubernetes.objects.node import ZONE
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from forewarn.policies.kubernetes.objects.fields import group_kind
 from forewarn.policies.prediction.simulation.api_server import EPOCH
-from forewarn.policies.prediction.simulation.dump import QUIET, DumpCache, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival, World
+from forewarn.policies.prediction.simulation.scenario import QUIET, Arrival, DumpCache, World, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Outcome as OneRun
 from forewarn.policies.prediction.simulation.summary import explore

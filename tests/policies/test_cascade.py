@@ -24,8 +24,7 @@ from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Ph
 from forewarn.policies.linting.rules.wording.forecasts import cascade_phrases
 from forewarn.policies.prediction.forecast.forecast import Forecast
 from forewarn.policies.prediction.forecast.impact import NOT_PREDICTED, Cascade
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import summarize
 from forewarn.webhook.admission.decision import warnings_of

@@ -11,7 +11,7 @@ from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.inputs.sources.cluster import adopt_pods
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.questions.application.class_plan_answer import document_of
 from forewarn.policies.questions.whatif.class_change import Change, apply_change, effect_of, ranked, restarts

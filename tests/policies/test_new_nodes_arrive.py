@@ -12,8 +12,7 @@ import yaml
 
 import forewarn
 from forewarn.policies.cli.main import main
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.questions.whatif import arrivals, autoscalers, questions
 from forewarn.policies.questions.whatif.arrivals import Worst

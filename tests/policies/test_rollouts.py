@@ -24,8 +24,7 @@ from forewarn.policies.prediction.forecast.forecast import place_all
 from forewarn.policies.prediction.forecast.impact import BY_CHOICE
 from forewarn.policies.prediction.forecast.pending_pods import Waiting
 from forewarn.policies.prediction.forecast.pod_groups import MAX_REHEARSED
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import summarize
 from forewarn.policies.questions.application.manifests import applied

@@ -32,7 +32,7 @@ from forewarn.policies.kubernetes.cluster.cache import Origin, age_of
 from forewarn.policies.linting.config.model import Config, find_config
 from forewarn.policies.linting.lint.base import classes_of
 from forewarn.policies.linting.lint.input import LintRequest
-from forewarn.policies.prediction.simulation.dump import DumpCache
+from forewarn.policies.prediction.simulation.scenario import DumpCache
 from forewarn.policies.questions.application.cluster import Cluster
 from forewarn.policies.questions.application.diff import Diff, DiffRequest, conditions, diff
 from forewarn.policies.questions.application.diff_answer import answer_of

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.releases.release import Release
-    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.prediction.simulation.scenario import DumpCache
 
 MAX_RUNS: Final = 1000
 STEPS: Final = "{:.0f} s simulated, {:,} steps".format
@@ -34,7 +34,7 @@ def loaded_for(
     """Load the cluster for simulations. `config`: the value of `--config`. `digested`: a DigestedCache. `collect`: see
     `Cache`. Raises SourceError and ConfigError.
     """
-    from forewarn.policies.prediction.simulation.dump import DigestedCache, DumpCache
+    from forewarn.policies.prediction.simulation.scenario import DigestedCache, DumpCache
 
     cache = DigestedCache() if digested else DumpCache(collect)
     cache.recreated = frozenset(configuration(config).options.recreates_pods)

@@ -38,7 +38,7 @@ def evaluate_sweep(
 
     `shard`: simulate only this part of the cases; None for all.
     """
-    from forewarn.policies.prediction.simulation.dump import DigestedCache
+    from forewarn.policies.prediction.simulation.scenario import DigestedCache
     from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.application.whatif import names_of, whatif_each
 

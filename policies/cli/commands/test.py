@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     )
 
     def answer() -> int:
-        from forewarn.policies.prediction.simulation.dump import DigestedCache
+        from forewarn.policies.prediction.simulation.scenario import DigestedCache
         from forewarn.policies.questions.application.cluster import Cluster
         from forewarn.policies.questions.application.expectations import test
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.linting.config.model import Config
-    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.prediction.simulation.scenario import DumpCache
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
 

@@ -33,7 +33,7 @@ from forewarn.policies.inputs.sources.files import SourceError, reason
 from forewarn.policies.kubernetes.cluster.cache import head_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.linting.config.model import ConfigError, find_config
-from forewarn.policies.prediction.simulation.dump import DumpCache
+from forewarn.policies.prediction.simulation.scenario import DumpCache
 from forewarn.policies.questions.application.cluster import require_nodes, with_node_groups
 from forewarn.policies.questions.application.findings import configured
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling

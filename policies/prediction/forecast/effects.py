@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-    from forewarn.policies.prediction.forecast.apply_order import Applied
+    from forewarn.policies.prediction.forecast.placement import Applied
     from forewarn.policies.prediction.forecast.pod_groups import GroupForecast
 
 PENDING: Final = ("pending", "in-vain")

@@ -36,7 +36,6 @@ from forewarn.policies.kubernetes.scheduling.responsible import (
     unmodelled,
 )
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.prediction.forecast.apply_order import Applied, place_in_order
 from forewarn.policies.prediction.forecast.impact import (
     BY_CHOICE,
     BY_NODES,
@@ -53,7 +52,7 @@ from forewarn.policies.prediction.forecast.pending_pods import (
     pending_in_order,
     pods_ahead,
 )
-from forewarn.policies.prediction.forecast.placement import ChargedQuotas, Placement, place
+from forewarn.policies.prediction.forecast.placement import Applied, ChargedQuotas, Placement, place, place_in_order
 from forewarn.policies.prediction.forecast.pod_groups import (
     MAX_DAEMONS,
     MAX_PLACED,

@@ -50,8 +50,7 @@ from forewarn.policies.kubernetes.scheduling.ties import fewest_of, fewest_victi
 from forewarn.policies.prediction.forecast.impact import Cascade
 from forewarn.policies.prediction.simulation.clock import CLOSE, Clock
 from forewarn.policies.prediction.simulation.controller_manager import termination_seconds
-from forewarn.policies.prediction.simulation.dump import MINUTE, completed, quiet_for
-from forewarn.policies.prediction.simulation.scenario import Arrival, World, read_workload
+from forewarn.policies.prediction.simulation.scenario import MINUTE, Arrival, World, completed, quiet_for, read_workload
 from forewarn.policies.prediction.simulation.scheduler import QUEUE_STARTS
 from forewarn.policies.prediction.simulation.scheduler_cache import Rejected, SchedulerCache, node_tree_of
 from forewarn.policies.prediction.simulation.simulation import Simulation

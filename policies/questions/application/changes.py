@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
-    from forewarn.policies.prediction.simulation.dump import DumpCache
-    from forewarn.policies.prediction.simulation.scenario import Arrival
+    from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache
     from forewarn.policies.questions.application.places import Places
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.controllers.view import Key
-    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.prediction.simulation.scenario import DumpCache
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
 _HALF: Final = 0.5

@@ -11,7 +11,7 @@ from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, 
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import group_kind
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
-from forewarn.policies.prediction.simulation.dump import not_simulated, world_of
+from forewarn.policies.prediction.simulation.scenario import not_simulated, world_of
 from forewarn.policies.questions.application.class_plan_answer import document_of
 from forewarn.policies.questions.application.cluster import Cluster, Progress, snapshot_of
 from forewarn.policies.questions.application.manifests import Manifest, applied, manifests_of

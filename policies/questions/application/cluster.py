@@ -21,7 +21,7 @@ from forewarn.policies.linting.config.load import load_config
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.config.scheduler import scheduler_source
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import PRIORITY
-from forewarn.policies.prediction.simulation.dump import DumpCache
+from forewarn.policies.prediction.simulation.scenario import DumpCache
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 from forewarn.policies.questions.whatif.node_groups import load_node_groups
 

@@ -29,7 +29,7 @@ from forewarn.policies.questions.application.simulated import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.prediction.simulation.scenario import DumpCache
 
 MAX_CASES: Final = 100
 

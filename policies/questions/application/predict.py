@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.prediction.forecast.apply_order import Applied, Attempts
-    from forewarn.policies.prediction.forecast.placement import Placement
+    from forewarn.policies.prediction.forecast.placement import Applied, Attempts, Placement
 
 
 @dataclass(frozen=True, slots=True)

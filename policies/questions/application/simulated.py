@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.prediction.simulation.dump import DumpCache
-    from forewarn.policies.prediction.simulation.scenario import Arrival, World
+    from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, World
 
 _IN_TURN: Final = (
     registry.DISRUPTION_BUDGET,
@@ -55,7 +54,7 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
 
     Adds created objects of the kinds AT_ONCE to `cache`, unless kube-apiserver rejects the class.
     """
-    from forewarn.policies.prediction.simulation.dump import world_of
+    from forewarn.policies.prediction.simulation.scenario import world_of
 
     if not 0 < until <= MAX_UNTIL:
         raise fields.InvalidInput(f"until must be above 0 and at most {MAX_UNTIL:.0f} seconds")

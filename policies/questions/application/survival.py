@@ -16,7 +16,7 @@ from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLAS
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.node import ZONE, Node
 from forewarn.policies.linting.rules.support.names import suggested
-from forewarn.policies.prediction.simulation.dump import not_simulated
+from forewarn.policies.prediction.simulation.scenario import not_simulated
 from forewarn.policies.prediction.simulation.summary import Levels, is_incomplete, pods_left_out
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes

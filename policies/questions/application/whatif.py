@@ -26,7 +26,7 @@ from forewarn.policies.linting.rules.support.names import suggested
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.missing_pods import missing_pods
 from forewarn.policies.prediction.forecast.other_components import unknown_replacement
-from forewarn.policies.prediction.simulation.dump import DumpCache, not_simulated, unknown_owners
+from forewarn.policies.prediction.simulation.scenario import DumpCache, not_simulated, unknown_owners
 from forewarn.policies.prediction.simulation.summary import (
     Outcome,
 )

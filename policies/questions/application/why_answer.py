@@ -19,10 +19,9 @@ from forewarn.policies.base.findings import duration, grouped, plural
 from forewarn.policies.kubernetes.objects.pod import wait_seconds
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.prediction.forecast.apply_order import Applied
 from forewarn.policies.prediction.forecast.effects import Predicted
 from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING
-from forewarn.policies.prediction.forecast.placement import Placement
+from forewarn.policies.prediction.forecast.placement import Applied, Placement
 from forewarn.policies.prediction.forecast.why_not import cause, ending_on_nominated_node, why_not
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.kueue import (

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.objects.fields import ApiObject
-    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.prediction.simulation.scenario import DumpCache
 
 _SHOWN: Final = 80
 """Maximum characters of a name in a message."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Outcome as OneRun
 from forewarn.policies.questions.application.counting import counted

@@ -12,7 +12,7 @@ import forewarn
 from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import from_provider
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.questions import added

@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
 from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.questions import upgraded

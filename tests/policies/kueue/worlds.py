@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forewarn.policies.prediction.simulation.dump import DumpCache
+from forewarn.policies.prediction.simulation.scenario import DumpCache
 from forewarn.policies.questions.application.cluster import Cluster
 
 KUEUE = "kueue.x-k8s.io/v1beta2"

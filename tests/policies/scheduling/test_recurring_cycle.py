@@ -25,8 +25,7 @@ from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Nominati
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
 from forewarn.policies.prediction.simulation import scheduler_cache as simulated_cycle
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.scheduler_cache import Fits, Rejected, SchedulingAlgorithm
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Outcome

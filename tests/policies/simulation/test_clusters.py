@@ -7,8 +7,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import explore, summarize
 from tests.builders import Made, MadePod, make_node, make_pod

@@ -9,8 +9,7 @@ import pytest
 
 from forewarn.policies.kubernetes.cluster.cache import Origin
 from forewarn.policies.prediction.simulation.clock import Latencies
-from forewarn.policies.prediction.simulation.dump import QUIET, DumpCache, quiet_for, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import QUIET, Arrival, DumpCache, quiet_for, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from tests.builders import Made, make_budget, make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from tests.builders import Made, make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case

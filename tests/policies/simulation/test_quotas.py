@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.base.documents import to_dict
-from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import summarize, timeline_lines
 from tests.builders import Made, make_node, make_pod

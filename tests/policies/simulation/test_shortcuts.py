@@ -16,7 +16,7 @@ from forewarn.policies.kubernetes.controllers.view import Requeue, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kubernetes.selectors import parse_label_selector
 from forewarn.policies.prediction.simulation.controller_manager import ControllerManager, reader_of
-from forewarn.policies.prediction.simulation.dump import world_of
+from forewarn.policies.prediction.simulation.scenario import world_of
 from forewarn.policies.prediction.simulation.scheduler_cache import SchedulerCache
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.questions.whatif import questions

@@ -19,7 +19,7 @@ from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.kinds.registry import KINDS, OPTIONAL, listed_as_empty
 from forewarn.policies.kubernetes.objects.redaction import redacted
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
-from forewarn.policies.prediction.simulation.dump import DumpCache
+from forewarn.policies.prediction.simulation.scenario import DumpCache
 from tests.builders import make_node, make_pod
 from tests.webhook.builders import OBJECTS, body, deployment, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME, ScriptedApi, kubeconfig, scripted_api
