@@ -77,17 +77,20 @@ class Settings:
 
 
 class _Flag(NamedTuple):
-    """A flag with its environment variable: FOREWARN_ and the name in capitals."""
+    """A flag with its environment variable: FOREWARN_ and the name in capitals. `repeats`: the flag is repeatable, and
+    the variable has comma-separated values.
+    """
 
     name: str
     read: Callable[[str], Any]
     default: str | None
     metavar: str
     help: str
+    repeats: bool = False
 
     @property
     def variable(self) -> str:
-        return _variable(self.name)
+        return PREFIX + self.name.upper().replace("-", "_")
 
     @property
     def key(self) -> str:
@@ -135,6 +138,13 @@ def _interval(text: str) -> float:
 
 def _flags() -> Iterator[_Flag]:
     """Yield the flags in the order of the help."""
+    text = (
+        "cluster snapshot in YAML or JSON, or live[:CONTEXT] to watch an API server; by default, the current "
+        "kubeconfig context, or the cluster of the Pod"
+    )
+    yield _Flag("cluster", str, None, "SOURCE", text, repeats=True)
+    text = "common name, DNS name or URI that the client certificate must have; requires --client-ca"
+    yield _Flag("client-name", str, None, "NAME", text, repeats=True)
     yield _Flag("host", str, "127.0.0.1", "ADDRESS", "address to listen on; use :: in a Pod (IPv4 and IPv6)")
     yield _Flag("port", port, "8443", "PORT", "TLS port of /mutate and /validate; 0 for a free port")
     yield _Flag("health-port", port, "8080", "PORT", "HTTP port of /livez, /readyz and /metrics; 0 for a free port")
@@ -184,17 +194,6 @@ def _flags() -> Iterator[_Flag]:
 
 
 FLAGS: Final = tuple(_flags())
-LISTS: Final = {
-    "cluster": (
-        "SOURCE",
-        (
-            "cluster snapshot in YAML or JSON, or live[:CONTEXT] to watch an API server; by default, the current "
-            "kubeconfig context, or the cluster of the Pod"
-        ),
-    ),
-    "client-name": ("NAME", "common name, DNS name or URI that the client certificate must have; requires --client-ca"),
-}
-"""Repeatable flags; their environment variables have comma-separated values."""
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -205,7 +204,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     for flag in FLAGS:
         if given[flag.key] is None:
             given[flag.key] = _from_environment(flag, environment, parser)
-    cluster, names = (tuple(given.pop(name) or _listed(name, environment)) for name in ("cluster", "client_name"))
+    cluster, names = (tuple(given.pop(name)) for name in ("cluster", "client_name"))
     settings = Settings(**given, cluster=cluster, client_names=names)
     try:
         settings.release.semantics()
@@ -233,7 +232,7 @@ def _without_service_links(environment: Mapping[str, str]) -> dict[str, str]:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return the FOREWARN_ variables that match no flag, except those that the kubelet sets for Services."""
-    names = {_variable(name) for name in LISTS} | {flag.variable for flag in FLAGS}
+    names = {flag.variable for flag in FLAGS}
     ours = {name for name in _without_service_links(environment) if name.startswith(PREFIX)}
     return sorted(name for name in ours - names if not _OF_A_SERVICE.fullmatch(name))
 
@@ -241,18 +240,12 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 def _from_environment(flag: _Flag, environment: Mapping[str, str], parser: argparse.ArgumentParser) -> Any:
     """Return the value of a flag from the environment, or its default. On an error, exits with the variable's name."""
     text = environment.get(flag.variable) or flag.default
+    if flag.repeats:
+        return [part for part in (text or "").split(",") if part]
     try:
         return None if text is None else flag.read(text)
     except argparse.ArgumentTypeError as fault:
         parser.error(f"{flag.variable}: {fault}")
-
-
-def _listed(name: str, environment: Mapping[str, str]) -> list[str]:
-    return [part for part in environment.get(_variable(name), "").split(",") if part]
-
-
-def _variable(name: str) -> str:
-    return PREFIX + name.upper().replace("-", "_")
 
 
 def configuration(config: Path | None, admission_config: Path | None) -> Config:
@@ -271,11 +264,10 @@ def _parser() -> argparse.ArgumentParser:
         "cannot start.",
         examples=("webhook serve --cluster cluster.yaml", "webhook serve --cluster live --config .forewarn.yaml"),
     )
-    for name, (metavar, help_) in LISTS.items():
-        help_ += " (repeatable; comma-separated in the environment)"
-        parser.add_argument(f"--{name}", action="append", metavar=metavar, help=help_)
     for flag in FLAGS:
         names = [f"--{flag.name}", *(["-c"] if flag.name == "config" else [])]
-        shown = f"{flag.help} (default: {flag.default})" if flag.default else flag.help
-        parser.add_argument(*names, type=flag.read, metavar=flag.metavar, help=shown)
+        note = "repeatable; comma-separated in the environment" if flag.repeats else f"default: {flag.default}"
+        shown = f"{flag.help} ({note})" if flag.repeats or flag.default else flag.help
+        action = "append" if flag.repeats else "store"
+        parser.add_argument(*names, action=action, type=flag.read, metavar=flag.metavar, help=shown)
     return parser

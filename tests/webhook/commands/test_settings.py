@@ -115,7 +115,7 @@ def test_what_the_kubelet_says_of_services_is_no_port_of_ours(address: str) -> N
 
 
 def test_no_other_variable_can_be_one_that_the_kubelet_makes_for_a_service() -> None:
-    named = {flag.variable for flag in FLAGS} | {"FOREWARN_CLUSTER", "FOREWARN_CLIENT_NAME"}
+    named = {flag.variable for flag in FLAGS}
     made = re.compile(r".*_SERVICE_HOST|.*_SERVICE_PORT(_.*)?|.*_PORT|.*_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?")
     assert {name for name in named if made.fullmatch(name)} == {"FOREWARN_PORT", "FOREWARN_HEALTH_PORT"}
 
