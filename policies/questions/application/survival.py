@@ -8,13 +8,14 @@ from collections import Counter as Tally
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, cycle
-from math import comb
+from math import ceil, comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.findings import listed, quote
+from forewarn.policies.base.findings import listed, plural, quote
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.node import ZONE, Node
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.names import suggested
 from forewarn.policies.prediction.simulation.scenario import not_simulated
 from forewarn.policies.prediction.simulation.summary import Levels, is_incomplete, pods_left_out
@@ -28,9 +29,10 @@ from forewarn.policies.questions.whatif.node_groups import free_names, new_node_
 from forewarn.policies.questions.whatif.questions import Loss, Question, each_loss, question_of_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, Price
     from forewarn.policies.prediction.simulation.clock import Origin
     from forewarn.policies.prediction.simulation.simulation import Simulation
@@ -39,13 +41,13 @@ if TYPE_CHECKING:
 MAX_WORK: Final = 20_000
 """Pods in all simulations of a search through all choices; beyond it, a bisection tries some."""
 _MAX_SIZE: Final = 30
-"""Nodes in the largest of all choices; of more, a bisection tries some."""
+"""Nodes in the largest of all choices; of more, a bisection tries some. Of so many, also each with a node less."""
 _BLOCK: Final = 40
 """Choices whose simulations share their start."""
 _SETTLE: Final = 120.0
 """Seconds from the addition of nodes to the loss: Pending Pods and DaemonSets get their place first."""
-_MAX_FAMILIES: Final = 3
-"""Pools or node groups that a bisection tries."""
+_FEW: Final = 2
+"""Missing nodes of a family that are added one by one."""
 _UNPRICED: Final = 0
 
 
@@ -74,57 +76,110 @@ class _Kind(NamedTuple):
     max_added: int | None = None
 
 
+class _Requests(NamedTuple):
+    """Sums of Pods."""
+
+    pods: int = 0
+    milli_cpu: int = 0
+    memory: int = 0
+
+    def plus(self, pod: Pod | None) -> _Requests:
+        """Return the sums with one more Pod; None for one with unknown requests."""
+        if pod is None:
+            return self._replace(pods=self.pods + 1)
+        more = pod.occupies.resource
+        return _Requests(self.pods + 1, self.milli_cpu + more.milli_cpu, self.memory + more.memory)
+
+    def nodes(self, node: Node) -> float:
+        """Return how many nodes like this one the Pods fill."""
+        room = node.allocatable
+        return max(self.milli_cpu / max(room.milli_cpu, 1), self.memory / max(room.memory, 1))
+
+
 class _Harm(NamedTuple):
-    """The protected Pods that are preempted, and Pending at the end; what the Pending ones request."""
+    """The protected Pods that are preempted, and Pending at the end. `missing`: the Pods that new nodes would help, by
+    the families of these nodes: Pending ones, and preemptors of protected Pods.
+    """
 
     preempted: int
     pending: int
-    milli_cpu: int = 0
-    memory: int = 0
+    missing: Mapping[tuple[str, ...], _Requests] = {}
     incomplete: bool = False
 
     def beyond(self, alone: _Harm) -> _Harm:
         """The harm without that which happens anyway."""
-        return _Harm(
-            max(self.preempted - alone.preempted, 0),
-            max(self.pending - alone.pending, 0),
-            max(self.milli_cpu - alone.milli_cpu, 0),
-            max(self.memory - alone.memory, 0),
-            self.incomplete or alone.incomplete,
-        )
+        preempted, pending = max(self.preempted - alone.preempted, 0), max(self.pending - alone.pending, 0)
+        missing = self.missing if preempted or pending else {}
+        return _Harm(preempted, pending, missing, self.incomplete or alone.incomplete)
 
     @property
     def is_none(self) -> bool:
         return not (self.preempted or self.pending or self.incomplete)
+
+    @property
+    def is_prevented(self) -> bool:
+        """Whether only Pods are Pending that no new node helps."""
+        return not (self.preempted or self.missing or self.incomplete)
 
 
 class _Protected:
     """Counts the harm to protected Pods, in simulations that share their start."""
 
     def __init__(
-        self, simulation: Simulation, protects: Callable[[Origin], bool], others: set[tuple[str, str]]
+        self,
+        simulation: Simulation,
+        protects: Callable[[Origin], bool],
+        others: set[tuple[str, str]],
+        examples: Callable[[str], Sequence[tuple[str, Node]]],
     ) -> None:
-        self._protects, self._others = protects, others
+        """`examples`: returns for a loss a new node of each kind that it leaves, with the family."""
+        self._protects, self._others, self._examples = protects, others, examples
         self._before = {each: count.pending for each, count in count_by_workload(simulation).items()}
 
     def measure(self, simulation: Simulation, question: Question) -> _Harm:
         prepare(simulation, question)
         simulation.run()
-        levels = Levels()
-        victims = (found.origin for event in simulation.timeline.events if (found := levels.next(event)) is not None)
-        preempted = sum(self._is_own(origin) for origin in victims)
+        levels, origins, api = Levels(), simulation.timeline.origins, simulation.api
+        evictions = [found for event in simulation.timeline.events if (found := levels.next(event)) is not None]
+        evictions = [each for each in evictions if self._is_own(each.origin)]
         more = {
             workload: more
             for workload, count in count_by_workload(simulation).items()
             if self._is_own(count.origin) and (more := count.pending - self._before.get(workload, 0)) > 0
         }
-        origins, amounts = simulation.timeline.origins, Tally[str]()
-        for state in simulation.api.pods.values():
-            if state.active and not state.pod.node_name and origins[state.pod.key].workload in more:
-                requests = state.pod.occupies.resource
-                amounts.update(cpu=requests.milli_cpu, memory=requests.memory)
+        waiting = [each.pod for each in api.pods.values() if each.active and not each.pod.node_name]
+        waiting = [pod for pod in waiting if origins[pod.key].workload in more]
+        names = dict.fromkeys(each.by for each in evictions)
+        states = [api.pods.get((name.partition("/")[0], name.partition("/")[2])) for name in names]
         incomplete = is_incomplete(simulation, pods_left_out(simulation))
-        return _Harm(preempted, sum(more.values()), amounts["cpu"], amounts["memory"], incomplete)
+        missing = self._missing(simulation, question, waiting, [state.pod if state else None for state in states])
+        return _Harm(len(evictions), sum(more.values()), missing, incomplete)
+
+    def _missing(
+        self, simulation: Simulation, question: Question, waiting: Sequence[Pod], preemptors: Sequence[Pod | None]
+    ) -> Mapping[tuple[str, ...], _Requests]:
+        """Return the Pods that new nodes would help, by families of nodes; adds one of each kind to the simulation.
+
+        `preemptors`: None for a Pod that no longer exists; nodes of any family may help it.
+        """
+        examples, missing = self._examples(question.title), dict[tuple[str, ...], _Requests]()
+        every, known = tuple(dict.fromkeys(family for family, _ in examples)), dict[object, tuple[str, ...]]()
+        for _, node in examples if waiting or preemptors else ():
+            simulation.api.put_node(node)
+        snapshot = simulation.cache.snapshot()
+        for pod in (*waiting, *preemptors):
+            families = every
+            if pod is not None:
+                alike = pod.key if pod.spec.has_storage else simulation.timeline.origins[pod.key].workload
+                if alike not in known:
+                    asking = replace(pod, node_name="", nominated_node_name="")
+                    feasible = {*Prediction(snapshot, asking).feasible}
+                    suitable = (family for family, node in examples if node.name in feasible)
+                    known[alike] = tuple(dict.fromkeys(suitable))
+                families = known[alike] or (every if pod.node_name else ())
+            if families:
+                missing[families] = missing.get(families, _Requests()).plus(pod)
+        return missing
 
     def _is_own(self, origin: Origin) -> bool:
         return self._protects(origin) and origin.workload not in self._others
@@ -138,13 +193,18 @@ class _Search:
         self._world = simulated.world_with(cluster.cache, [], simulated.DEFAULT_UNTIL)
         self._protects = _protection(cluster.snapshot, request.protect)
         self._limit = max(simulated.MAX_ADDED, len(cluster.snapshot.objects.nodes))
-        self.trials: list[Trial] = []
-        self._not_helped: Mapping[str, _Harm] = {}
-        ((self._alone,),) = self._harms([((0,) * len(kinds), [Loss("nothing", ())])])
+        self._taken = {node.name for node in cluster.snapshot.objects.nodes.values()}
+        self.families = _families(kinds, cluster.snapshot)
+        self._done: dict[tuple[Sequence[int], str], _Harm] = {}
+        self.none: Sequence[int] = (0,) * len(kinds)
+        self._examples: dict[str, Sequence[tuple[str, Node]]] = {}
+        self._alone = _Harm(0, 0)
+        nothing = Loss("nothing", ())
+        self._simulate([(self.none, nothing)])
+        self._alone = self._done.pop((self.none, nothing.title))
 
     def _nodes(self, choice: Sequence[int]) -> list[Node]:
-        taken = {node.name for node in self._cluster.snapshot.objects.nodes.values()}
-        free = free_names("new", taken)
+        free = free_names("new", self._taken)
         many = zip(self.kinds, choice, strict=True)
         return [new_node_like(kind.template, next(free)) for kind, count in many for _ in range(count)]
 
@@ -153,54 +213,64 @@ class _Search:
         nodes = [*self._cluster.snapshot.objects.nodes.values(), *self._nodes(choice)]
         return each_loss(self._cluster.snapshot, self._request.scope, self._request.selector, nodes)
 
-    def _harms(self, trials: Sequence[tuple[Sequence[int], Sequence[Loss]]]) -> Generator[list[_Harm]]:
-        """Yield for each choice the harm of each of its losses."""
-        asked = []
-        for choice, losses in trials:
-            nodes = self._nodes(choice)
-            asked += [question_of_loss(loss, nodes, _SETTLE) for loss in losses]
+    def left_by(self, title: str) -> Sequence[tuple[str, Node]]:
+        """Return a new node of each kind that is not lost itself, with the family, the preferred families first."""
+        if title not in self._examples:
+            free = free_names("one-more", self._taken)
+            nodes = [(kind.family, new_node_like(kind.template, next(free))) for kind in self.kinds]
+            nodes.sort(key=lambda each: self.families.index(each[0]))
+            lost = each_loss(
+                self._cluster.snapshot,
+                self._request.scope,
+                self._request.selector,
+                [*self._cluster.snapshot.objects.nodes.values(), *(node for _, node in nodes)],
+            )
+            names = {name for loss in lost if loss.title == title for name in loss.nodes}
+            self._examples[title] = [each for each in nodes if each[1].name not in names]
+        return self._examples[title]
+
+    def _simulate(self, trials: Iterable[tuple[Sequence[int], Loss]]) -> None:
+        """Simulate losses with the nodes of a choice, unless this was done before."""
+        pairs = {(choice, loss.title): (choice, loss) for choice, loss in trials}
+        new = [pair for key, pair in pairs.items() if key not in self._done]
+        asked = [question_of_loss(loss, self._nodes(choice), _SETTLE) for choice, loss in new]
         pods, options = self._cluster.snapshot.pods.values(), self._cluster.config.options
 
         def counting(simulation: Simulation) -> _Protected:
-            return _Protected(simulation, self._protects, placeholder_workloads(simulation, pods, options))
+            placeholders = placeholder_workloads(simulation, pods, options)
+            return _Protected(simulation, self._protects, placeholders, self.left_by)
 
-        with closing(counted(self._world, asked, counting, self._report)) as results:
-            for _, losses in trials:
-                yield [next(results) for _ in losses]
+        with closing(counted(self._world, asked, counting, self._report)) as harms:
+            for (choice, loss), harm in zip(new, harms, strict=True):
+                self._done[choice, loss.title] = harm.beyond(self._alone)
+                self._report()
 
     def _report(self, *_: object) -> None:
         if self._progress is not None:
-            self._progress(len(self.trials), 0)
+            self._progress(len(self._done), 0)
 
-    def harms_of(self, choice: Sequence[int], names: Sequence[str] | None = None) -> dict[str, _Harm]:
-        """Simulate the losses with the nodes of a choice, all or those with these names; return the harm by loss."""
-        losses = [loss for loss in self.losses(choice) if names is None or loss.title in names]
-        (harms,) = self._harms([(choice, losses)])
-        return self._tried(choice, [loss.title for loss in losses], harms)
+    def harms_of(
+        self, choices: Sequence[Sequence[int]], names: Container[str] | None = None
+    ) -> list[Mapping[str, _Harm]]:
+        """Simulate the losses with the nodes of each choice, all or those with these names; return the harm by loss."""
+        losses = [[loss for loss in self.losses(each) if names is None or loss.title in names] for each in choices]
+        self._simulate((choice, loss) for choice, many in zip(choices, losses, strict=True) for loss in many)
+        return [
+            {loss.title: self._done[choice, loss.title] for loss in many}
+            for choice, many in zip(choices, losses, strict=True)
+        ]
 
-    def _tried(self, choice: Sequence[int], names: Sequence[str], harms: Sequence[_Harm]) -> dict[str, _Harm]:
-        beyond = {name: harm.beyond(self._alone) for name, harm in zip(names, harms, strict=True)}
-        worst = max(beyond.values(), key=lambda harm: (harm.pending, harm.preempted), default=_Harm(0, 0))
-        trial = Trial(self.text_of(choice), worst.preempted, worst.pending)
-        self.trials += [trial] if trial not in self.trials[-1:] else []
-        return beyond
+    @property
+    def trials(self) -> list[Trial]:
+        """The simulated choices, each with its worst loss."""
+        worst: dict[Sequence[int], _Harm] = {}
+        for (choice, _), harm in self._done.items():
+            worst[choice] = max(worst.get(choice, harm), harm, key=lambda each: (each.pending, each.preempted))
+        return [Trial(self.text_of(choice), harm.preempted, harm.pending) for choice, harm in worst.items()]
 
-    def try_many(self, names: Sequence[str]) -> int:
-        """Simulate these losses with as many new nodes of each pool in each zone as it has in its largest zone; what
-        then remains, such as Pods with volumes in a lost zone, is not to be prevented. Returns the number of new nodes;
-        0 without such harm, and for node groups.
-        """
-        there = Tally((pool_of(node), zone_of(node)) for node in self._cluster.snapshot.objects.nodes.values())
-        pools = [pool_of(kind.template) for kind in self.kinds]
-        nodes = [max((count for (name, _), count in there.items() if name == pool), default=0) + 1 for pool in pools]
-        if all((pool, kind.zone) in there for pool, kind in zip(pools, self.kinds, strict=True)):
-            harms = self.harms_of(nodes, names)
-            self._not_helped = {name: harm for name, harm in harms.items() if not harm.is_none}
-        return sum(nodes) if self._not_helped else 0
-
-    def is_prevented(self, harms: Mapping[str, _Harm]) -> bool:
-        """Report whether losses do only the harm that nodes do not prevent."""
-        return all(harm.beyond(self._not_helped.get(name, _Harm(0, 0))).is_none for name, harm in harms.items())
+    def suffices(self, choice: Sequence[int], names: Sequence[str]) -> bool:
+        """Report whether no loss with these names does harm that nodes prevent, the first one first."""
+        return all(harm.is_prevented for name in names for harm in self.harms_of([choice], {name})[0].values())
 
     def text_of(self, choice: Sequence[int]) -> str:
         """A choice as text, such as `2 general a, 1 general b`."""
@@ -231,8 +301,8 @@ class _Search:
         return size, size == largest
 
     def best_of_all(self, limit: int, names: Sequence[str]) -> Sequence[int] | None:
-        """Return the best choice of up to `limit` nodes after which the losses with these names do no harm, of all
-        choices; None if there is none.
+        """Return the best choice of up to `limit` nodes after which the losses with these names do no harm that nodes
+        prevent, of all choices; None if there is none.
         """
         numbers = range(len(self.kinds))
         sets = (each for size in range(1, limit + 1) for each in combinations_with_replacement(numbers, size))
@@ -240,12 +310,10 @@ class _Search:
         choices = sorted((each for each in choices if self._is_allowed(each)), key=self.key)
         for first in range(0, len(choices), _BLOCK):
             block = choices[first : first + _BLOCK]
-            trials = [(each, [loss for loss in self.losses(each) if loss.title in names]) for each in block]
-            with closing(self._harms(trials)) as found:
-                for (choice, losses), harms in zip(trials, found, strict=True):
-                    harm_of = self._tried(choice, [each.title for each in losses], harms)
-                    if self.is_prevented(harm_of):
-                        return choice
+            self.harms_of(block, names[:1])
+            for choice in block:
+                if self.suffices(choice, names):
+                    return choice
         return None
 
     def _is_allowed(self, choice: Sequence[int]) -> bool:
@@ -260,47 +328,131 @@ class _Search:
         rooms = [kind.max_added for kind in kinds]
         return min(self._limit, sum(self._limit if room is None else room for room in rooms))
 
-    def spread(self, family: str, count: int) -> Sequence[int]:
-        """Return a choice of so many nodes of a family, divided among its zones. `count`: at most their maximum."""
+    def _kinds_of(self, family: str) -> list[_Kind]:
+        return [kind for kind in self.kinds if kind.family == family]
+
+    def _spread(self, counts: Mapping[str, int]) -> Sequence[int]:
+        """Return a choice of so many nodes of each family, divided among its zones."""
         choice = [0] * len(self.kinds)
-        for number in cycle(number for number, kind in enumerate(self.kinds) if kind.family == family):
-            if sum(choice) >= count:
-                break
-            room = self.kinds[number].max_added
-            choice[number] += room is None or choice[number] < room
+        for family, count in counts.items():
+            left = count
+            for number in cycle(number for number, kind in enumerate(self.kinds) if kind.family == family):
+                if not left:
+                    break
+                room = self.kinds[number].max_added
+                more = room is None or choice[number] < room
+                choice[number] += more
+                left -= more
         return tuple(choice)
 
-    def bisected(self, family: str, names: Sequence[str], below: int, first: int) -> Sequence[int] | None:
-        """Return the fewest nodes of a family that bisection finds; None if none help.
+    def _needed(self, counts: Mapping[str, int], harm: _Harm, name: str) -> Mapping[str, float]:
+        """Estimate how many nodes of each family are missing beyond `counts`; of the family "" if no more may be added.
 
-        `below`: a number that does not suffice. `first`: the number to begin with. It does not assume that more nodes
-        always help: smaller numbers are tried afterwards, and then each kind with a node less.
+        `name`: the loss, which takes a share of the new nodes with it.
         """
+        missing = dict[str, _Requests]()
+        for families, requests in harm.missing.items():
+            free = [each for each in families if counts.get(each, 0) < self._room(self._kinds_of(each))]
+            family = min(free, key=lambda each: self._cents_for(each, requests), default="")
+            before = missing.get(family, _Requests())
+            missing[family] = _Requests(*map(sum, zip(before, requests, strict=True)))
+        nodes, examples = dict[str, float](), Tally(family for family, _ in self.left_by(name))
+        for family, requests in missing.items():
+            kinds = self._kinds_of(family)
+            nodes[family] = requests.nodes(kinds[0].template) * len(kinds) / examples[family] if kinds else 0.0
+        return nodes
 
-        def suffices(choice: Sequence[int]) -> bool:
-            return self.is_prevented(self.harms_of(choice, names))
+    def _cents_for(self, family: str, requests: _Requests) -> float:
+        """Return the price of the share of nodes that Pods fill; without a price, of families the first counts."""
+        kind = self._kinds_of(family)[0]
+        return kind.price.cents * requests.nodes(kind.template) if kind.price else _UNPRICED
 
-        own = [kind for kind in self.kinds if kind.family == family]
-        most, lower = self._room(own), below
-        if most <= below:
-            return None
-        count = min(max(first, below + 1), most)
-        while not suffices(self.spread(family, count)):
-            larger = min(2 * count, most) if most < self._limit else 2 * count
-            if larger == count or larger > self._limit:
-                return None
-            lower, count = count, larger
-        while count - lower > 1:
-            middle = (lower + count) // 2
-            lower, count = (lower, middle) if suffices(self.spread(family, middle)) else (middle, count)
-        for smaller in sorted({below + 1, count // 2, count - 2} - {count, count - 1}):
-            if below < smaller < count and suffices(self.spread(family, smaller)):
-                count = smaller
+    def bisected(self, names: Sequence[str], below: int) -> Sequence[int] | None:
+        """Return the fewest nodes that bisection finds for the losses with these names; None if none help.
+
+        `below`: a number of nodes that does not suffice. It does not assume that more nodes always help: of small
+        choices, each with a node less is tried afterwards.
+        """
+        counts, choice = dict[str, int](), self.none
+        while True:
+            (harms,) = self.harms_of([choice], names)
+            harmful = {name: harm for name, harm in harms.items() if not harm.is_prevented}
+            if not harmful:
                 break
-        choice = self.spread(family, count)
-        while (less := next(filter(suffices, _with_one_less(choice)), None)) is not None:
+            worst = max(harmful, key=lambda name: (sum(each.pods for each in harmful[name].missing.values()), name))
+            needed = [self._needed(counts, harm, name) for name, harm in harmful.items()]
+            if counts and all(each and "" not in each and max(each.values()) <= _FEW for each in needed):
+                counts = {**counts, **{family: counts.get(family, 0) + 1 for each in needed for family in each}}
+            elif (found := self._grown(counts, worst, harmful[worst])) is not None:
+                counts = found
+            else:
+                return None
+            choice = self._spread(counts)
+            names = sorted(names, key=lambda name: name != worst)
+        while below + 1 < sum(choice) <= _MAX_SIZE:
+            less = next((less for less in _with_one_less(choice) if self.suffices(less, names)), None)
+            if less is None:
+                break
             choice = less
         return choice
+
+    def _grown(self, counts: Mapping[str, int], name: str, harm: _Harm) -> dict[str, int] | None:
+        """Return larger numbers of nodes of families with which a loss does no harm; None if none help.
+
+        `counts`: numbers with which it does this harm. Two choices are simulated at a time. The families are searched
+        at the same time: the missing Pods of one are not those of another.
+        """
+        lower, upper = dict(counts), dict[str, int]()
+        tried: dict[str, list[tuple[int, float]]] = {}
+        while True:
+            needed = self._needed(lower, harm, name)
+            if "" in needed or not (needed or upper):
+                return None
+            pair = dict[str, int](), dict[str, int]()
+            for family in {**lower, **needed}:
+                low, high = lower.setdefault(family, 0), upper.get(family)
+                tried.setdefault(family, []).append((low, needed.get(family, 0.0)))
+                steps = _thirds(high - low) if high is not None else _first_steps(tried[family])
+                for numbers, step in zip(pair, steps, strict=True):
+                    numbers[family] = min(low + step, self._room(self._kinds_of(family)))
+            if all(family in upper and upper[family] <= low + 1 for family, low in lower.items()):
+                return upper
+            found = self.harms_of([*map(self._spread, pair)], {name})
+            failed = [self._needed(numbers, harms[name], name) for numbers, harms in zip(pair, found, strict=True)]
+            for family, low in lower.items():
+                few, more = (numbers[family] for numbers in pair)
+                if family in upper and upper[family] <= low + 1:
+                    continue
+                if family not in failed[0]:
+                    upper[family] = few
+                elif family not in failed[1]:
+                    lower[family], upper[family] = few, more
+                else:
+                    lower[family] = more
+            harm = found[1][name]
+
+
+def _thirds(gap: int) -> tuple[int, int]:
+    """Return what to add to a number that is too small; `gap`: up to one that suffices."""
+    return (max(gap // 3, 1), max(2 * gap // 3, 1)) if gap > 1 else (gap, gap)
+
+
+def _first_steps(tried: Sequence[tuple[int, float]]) -> tuple[int, int]:
+    """Return what to add to a number of nodes that is too small, if none is known that suffices.
+
+    `tried`: numbers, and how many nodes are then missing by the sum of requests. Other Pods use a part of the new
+    nodes, so the second numbers follow the secant.
+    """
+    count, needed = tried[-1]
+    if not needed:
+        return 0, 0
+    if len(tried) == 1:
+        return max(ceil(needed), 1), max(ceil(2 * needed), 2)
+    before, needed_before = tried[-2]
+    gained = needed_before - needed
+    more = ceil(needed * (count - before) / gained) if gained > 0 else count - before
+    more = max(more, 1)
+    return (max(more - 1, 1), more) if len(tried) == 2 and more > 1 else (more, 2 * more)
 
 
 def _with_one_less(choice: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -358,14 +510,17 @@ def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | 
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, request.autoscaling)
     kinds = _kinds(snapshot, autoscaling.groups, request.like)
     search = _Search(cluster, request, kinds, progress)
-    before = search.harms_of((0,) * len(kinds))
-    choice, after, notes = _found(search, snapshot, request.scope, before)
+    (before,) = search.harms_of([search.none])
+    choice, after, notes = _found(search, len(snapshot.pods), before)
     added = _added(kinds, choice) if choice is not None else []
     losses = [
         LossHarm(name, *before.get(name, _Harm(0, 0))[:2], *(after[name][:2] if choice is not None else harm[:2]))
         for name, harm in (after if choice is not None else before).items()
     ]
     is_cut = any(harm.incomplete for harm in after.values())
+    if choice is not None and (never := max(harm.pending for harm in after.values())):
+        which = plural(never, "Pod that is", "Pods that are")
+        notes = [f"no new node helps {which} Pending in the worst loss, such as with volumes in the lost zone", *notes]
     unpriced = sorted({kind.family for kind in kinds if kind.price is None})
     if any(kind.price for kind in kinds) and unpriced:
         notes = [*notes, f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"]
@@ -379,57 +534,35 @@ def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | 
 
 
 def _found(
-    search: _Search, cluster: ClusterSnapshot, scope: str, before: Mapping[str, _Harm]
+    search: _Search, pods: int, before: Mapping[str, _Harm]
 ) -> tuple[Sequence[int] | None, Mapping[str, _Harm], list[str]]:
     """Return the best choice of nodes that is found, None for none; the harm with it; and what the search leaves out.
     `before`: the harm of all losses without new nodes.
     """
-    failing, notes, more = [name for name, harm in before.items() if not harm.is_none], list[str](), list[str]()
-    if failing and scope != "pool" and (many := search.try_many(failing)):
-        notes.append(
-            f"Pods that stay Pending even with {many} more nodes, such as with volumes in the lost zone, do not count"
-        )
-        failing = [name for name in failing if not search.is_prevented({name: before[name]})]
-    choice: Sequence[int] | None = (0,) * len(search.kinds)
-    after = before
-    while failing:
-        choice, more = _choice(search, cluster, failing, before)
+    choice: Sequence[int] | None = search.none
+    after, notes, failing = before, list[str](), list[str]()
+    while more := [name for name, harm in after.items() if not harm.is_prevented and name not in failing]:
+        failing = sorted(more, key=lambda name: (-after[name].preempted - after[name].pending, name)) + failing
+        choice, notes = _choice(search, pods, failing)
         if choice is None:
-            break
-        after = search.harms_of(choice)
-        others = [name for name, harm in after.items() if not search.is_prevented({name: harm}) and name not in failing]
-        if not others:
-            break
-        failing += others
-    return choice, after, [*notes, *more]
+            return None, before, notes
+        (after,) = search.harms_of([choice])
+    return choice, after, notes
 
 
-def _choice(
-    search: _Search, cluster: ClusterSnapshot, failing: Sequence[str], before: Mapping[str, _Harm]
-) -> tuple[Sequence[int] | None, list[str]]:
+def _choice(search: _Search, pods: int, failing: Sequence[str]) -> tuple[Sequence[int] | None, list[str]]:
     """Return the best choice of nodes that is found, None for none, and what the search does not cover."""
-    size, is_all = search.sizes_within(MAX_WORK // max(1, len(cluster.pods) * len(failing)))
+    size, is_all = search.sizes_within(MAX_WORK // max(1, pods * len(failing)))
     if size and (choice := search.best_of_all(size, failing)) is not None:
         least = min((kind.price.cents for kind in search.kinds if kind.price), default=_UNPRICED)
         is_cheapest = is_all or search.cents(choice) <= least * (size + 1)
         return choice, [] if is_cheapest else [f"more than {size} nodes were not tried: they may be cheaper"]
     if is_all:
         return None, []
-    found, tried = list["Sequence[int]"](), list[str]()
-    for family in _families(search.kinds, cluster)[:_MAX_FAMILIES]:
-        tried.append(family)
-        cpu, memory = (
-            max(getattr(before[name], what) for name in failing if name in before) for what in ("milli_cpu", "memory")
-        )
-        node = next(kind.template for kind in search.kinds if kind.family == family).allocatable
-        first = max(-(-cpu // max(node.milli_cpu, 1)), -(-memory // max(node.memory, 1)), 1)
-        if (choice := search.bisected(family, failing, size, first)) is not None:
-            found.append(choice)
-            if not search.cents(choice):
-                break
+    choice = search.bisected(failing, size)
+    tried = sorted({kind.family for kind, count in zip(search.kinds, choice or (), strict=False) if count})
     which = f"all choices of up to {size} nodes were tried, then only" if size else "not all choices were tried, only"
-    note = f"{which} nodes like {listed(tried)}; others may need fewer. Fix: --like NAME"
-    return min(found, key=search.key, default=None), [note]
+    return choice, [f"{which} nodes like {listed(tried or search.families)}; others may need fewer. Fix: --like NAME"]
 
 
 def _families(kinds: Sequence[_Kind], cluster: ClusterSnapshot) -> list[str]:

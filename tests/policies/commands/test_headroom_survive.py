@@ -200,7 +200,26 @@ def test_pods_that_no_node_helps_need_none(tmp_path: Path) -> None:
     assert [(each["zone"], each["nodes"]) for each in document["add"]] == [("a", 1), ("b", 1)]
     losses = {each["loss"]: (each["pending"], each["pendingThen"]) for each in document["losses"]}
     assert losses == {"zone a": (2, 1), "zone b": (1, 0)}
-    assert document["notes"][0].startswith("Pods that stay Pending even with 4 more nodes")
+    assert document["notes"][0].startswith("no new node helps 1 Pod that is Pending in the worst loss")
+
+
+def test_the_pods_of_two_pools_need_nodes_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No number of nodes of one pool suffices: the Pods of each select their pool."""
+    monkeypatch.setattr(survival, "MAX_WORK", 0)
+    pools = ("gpu", "web")
+    made: list[Made] = [make_priority_class(1000, "high")]
+    made += [
+        make_node(f"n{number}").has(cpu="4").zone("ab"[number % 2]).label("pool", pools[number // 2])
+        for number in range(4)
+    ]
+    for number, pool in enumerate(pools):
+        spec = {"priorityClassName": "high", "priority": 1000, "nodeSelector": {"pool": pool}}
+        made += replica_set(pool, 3, [2 * number, 2 * number + 1], spec)
+    (tmp_path / "c.json").write_text(cluster_text(made))
+    done = run("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "-o", "json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["clause"]) == (0, "4 more nodes needed")
+    assert [tuple(each.values()) for each in document["add"]] == [(pool, zone, 1) for pool in pools for zone in "ab"]
 
 
 def test_a_group_without_a_price_is_a_warning(tmp_path: Path) -> None:
