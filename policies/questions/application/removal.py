@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 MAX_CHOICES: Final = 400
 """Maximum sets of nodes for which all are tried; of more, a greedy search tries some."""
-_MAX_KEPT: Final = 40
+_MAX_KEPT: Final = 24
 """Nodes that cannot go after which the greedy search ends."""
+_AT_ONCE: Final = 8
+"""Nodes that are tried one by one in simulations that share their start."""
 _COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
 
 
@@ -45,8 +47,11 @@ class _Cost(NamedTuple):
 
     def is_free(self, alone: _Cost) -> bool:
         """Report whether the drain costs no more than happens without it."""
-        more = (getattr(self.effects, name) > getattr(alone.effects, name) for name in _COSTS)
-        return not self.incomplete and not any(more)
+        return not self.incomplete and not self.cause(alone)
+
+    def cause(self, alone: _Cost) -> str:
+        """The first counter that is higher than without the drain; "" for none."""
+        return next((name for name in _COSTS if getattr(self.effects, name) > getattr(alone.effects, name)), "")
 
     @property
     def why(self) -> str:
@@ -95,18 +100,21 @@ class _Search:
         chosen, left, block = list[str](), [*candidates], wanted
         while left and len(chosen) < wanted and len(self.kept) < _MAX_KEPT:
             block = min(block, wanted - len(chosen), len(left))
-            sizes = [block >> power for power in range(block.bit_length())]
-            taken, why = 0, ""
-            with closing(self._costs([[*chosen, *left[:size]] for size in sizes])) as costs:
-                for size, cost in zip(sizes, costs, strict=False):
-                    taken, why = size if cost.is_free(self._alone) else 0, cost.why
-                    if taken:
-                        break
-            if taken:
-                chosen, left, block = [*chosen, *left[:taken]], left[taken:], 2 * taken
+            if block == 1:
+                groups = [[name] for name in left[: min(_AT_ONCE, _MAX_KEPT - len(self.kept))]]
             else:
-                self.kept.append(KeptNode(left.pop(0), why))
-                block = 1  # of nodes after one that cannot go, larger sets rarely can
+                groups = [left[: block >> power] for power in range(block.bit_length())]
+            taken, stays = list[str](), set[str]()
+            with closing(self._costs([[*chosen, *group] for group in groups])) as costs:
+                for group, cost in zip(groups, costs, strict=False):
+                    if cost.is_free(self._alone):
+                        taken = group
+                        break
+                    if len(group) == 1:
+                        stays.add(group[0])
+                        self.kept.append(KeptNode(group[0], cost.why, cost.cause(self._alone)))
+            chosen, left = [*chosen, *taken], [name for name in left if name not in stays.union(taken)]
+            block = 2 * len(taken) or 1  # of nodes after one that cannot go, larger sets rarely can
         return chosen
 
     def exhaustive(self, candidates: Sequence[str], sizes: Sequence[int]) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import (
     INCOMPLETE,
@@ -22,6 +22,7 @@ from forewarn.policies.base.documents.answer import (
     counters_of,
 )
 from forewarn.policies.base.findings import duration, grouped, listed, plural
+from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.kubernetes.quantity import cores, gibibytes
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
@@ -55,11 +56,15 @@ from forewarn.policies.questions.whatif.repetition import by_frequency, count_ru
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
     from forewarn.policies.questions.whatif.interruptions import Interruption
     from forewarn.policies.questions.whatif.questions import Queueing, Removal
+
+_MAX_KEPT: Final = 4
+"""Nodes that stay in a table without groups."""
 
 
 class Simulated(NamedTuple):
@@ -277,6 +282,7 @@ def _warnings(result: Simulated) -> Iterator[str]:
         yield f"limit of the simulation: {more} not arrive"
     yield from (f"not simulated: {each}" for each in answer.after.not_simulated)
     yield from answer.after.not_modelled
+    yield from _of_restarted_jobs(answer)
     yield from result.notes
 
 
@@ -484,15 +490,47 @@ def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
 def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
     """The nodes that can go, with what they have, and those that cannot, with the reason."""
     nodes = {node.name: node for node in answer.after.simulation.world.nodes}
-    rows: list[list[str | int]] = []
-    for name in removal.nodes:
-        size = nodes[name].allocatable
-        rows.append([name, pool_of(nodes[name]), zone_of(nodes[name]), cores(size.milli_cpu), gibibytes(size.memory)])
-    if rows:
-        yield Table(("NODE THAT CAN GO", "POOL", "ZONE", "CPU", "MEMORY"), rows)
+    chosen = sorted((nodes[name] for name in removal.nodes), key=pool_of)
+    rows: list[list[Cell]] = []
+    if is_long := len(chosen) > MAX_ROWS:
+        for pool, own in grouped((pool_of(node), node) for node in chosen).items():
+            rows.append([pool, len(own), listed([each.name for each in own], 3), *_size_of(own)])
+        total: list[Cell] = ["total", len(chosen), "", *_size_of(chosen)]
+        yield Table(("POOL", "NODES THAT CAN GO", "NAMES", "CPU", "MEMORY"), rows, total if rows[1:] else ())
+    if chosen:
+        rows = [[node.name, pool_of(node), zone_of(node), *_size_of([node])] for node in chosen]
+        yield Table(("NODE THAT CAN GO", "POOL", "ZONE", "CPU", "MEMORY"), rows, detail=int(is_long))
+    detail = int(len(removal.nodes) == removal.wanted)
+    if len(removal.kept) > _MAX_KEPT:
+        causes = grouped((each.why if each.cause == "blocked" else each.cause, each) for each in removal.kept)
+        rows = [[len(alike), alike[0].node, alike[0].why] for alike in causes.values()]
+        yield Table(("NODES THAT STAY", "SUCH AS", "ITS REMOVAL COSTS"), rows, detail=detail)
+        detail = 1
     if removal.kept:
-        few = len(removal.nodes) < removal.wanted
-        yield Table(("NODE THAT STAYS", "BECAUSE ITS REMOVAL COSTS"), removal.kept, detail=0 if few else 1)
+        rows = [[each.node, each.why] for each in removal.kept]
+        yield Table(("NODE THAT STAYS", "BECAUSE ITS REMOVAL COSTS"), rows, detail=detail)
+
+
+def _size_of(nodes: Sequence[Node]) -> list[str]:
+    sizes = [node.allocatable for node in nodes]
+    return [cores(sum(each.milli_cpu for each in sizes)), gibibytes(sum(each.memory for each in sizes))]
+
+
+def _of_restarted_jobs(answer: Answer) -> Iterator[str]:
+    """Yield which Jobs lose the work of running Pods if nodes are removed."""
+    if answer.removal is None:
+        return
+    ended = {state.pod.key for state in answer.after.simulation.world.pods if state.pod.terminal}
+    jobs = Tally(
+        event.origin.workload
+        for event in answer.after.simulation.timeline.events
+        if event.event == "deleted" and event.message.startswith("drain of ") and event.pod not in ended
+        if event.origin is not None and event.origin.workload[0] in (JOB, CRON_JOB)
+    )
+    if jobs:
+        names = [f"{answer.after.summary.names.name_of(job)} {pods}" for job, pods in jobs.most_common()]
+        pods = plural(jobs.total(), "Pod of a Job starts again", "Pods of Jobs start again")
+        yield f"{pods}, and what was done so far is lost: {listed(names, 3)}"
 
 
 def _of_runs(outcomes: Sequence[Ending]) -> Table:

@@ -34,7 +34,7 @@ from forewarn.policies.questions.whatif.node_groups import free_names, new_node_
 from forewarn.policies.questions.whatif.upgrade import UpgradeRun
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents import Hidden
     from forewarn.policies.base.documents.answer import AnswerStatus
@@ -73,10 +73,13 @@ _SHOWN: Final = 3
 
 
 class KeptNode(NamedTuple):
-    """A node that cannot go with those that can. `why`: what its drain would cost."""
+    """A node that cannot go with those that can. `why`: what its drain would cost. `cause`: the first counter that
+    rises, "" if a limit of the simulation is reached.
+    """
 
     node: str
     why: str
+    cause: str
 
 
 class Removal(NamedTuple):
@@ -150,6 +153,25 @@ def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
     nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
     zones = grouped((node.labels[ZONE], _of_node("lost", node.name)) for node in nodes if ZONE in node.labels)
     return [Question(f"zone {zone}", zones[zone], lost=((ZONE, zone),)) for zone in sorted(zones)]
+
+
+def largest_losses(cluster: ClusterSnapshot, losses: Sequence[Question], limit: int) -> list[Question]:
+    """Return the losses of most Pods, until they are more than `limit` Pods together; at least one."""
+    on = Counter(pod.node_name for pod in cluster.pods.values() if pod.node_name)
+    pods = {loss.title: sum(on[each.object["metadata"]["name"]] for each in loss.arrivals) for loss in losses}
+    found, total = list[Question](), 0
+    for loss in sorted(losses, key=lambda each: (-pods[each.title], each.title)):
+        total += pods[loss.title]
+        if total <= limit or not found:
+            found.append(loss)
+    return found
+
+
+def simulated_losses(losses: Sequence[Question], every: Sequence[Question], kind: str) -> Iterator[str]:
+    """Yield how many of all losses are simulated, unless all are."""
+    if len(losses) < len(every):
+        which = "that" if len(losses) == 1 else "those"
+        yield f"losses simulated: {len(losses):,} of {plural(len(every), kind)}, {which} with most Pods"
 
 
 def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:

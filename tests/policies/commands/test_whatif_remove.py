@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import forewarn
-from forewarn.policies.questions.application import removal
+from forewarn.policies.questions.application import removal, whatif_answer
 from forewarn.policies.questions.application.simulated import world_with
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.effects import effects_of
@@ -116,6 +116,39 @@ def test_what_happens_anyway_does_not_keep_a_node(tmp_path: Path) -> None:
     path = _roomy(tmp_path / "c.json", big, make_priority_class(1000, "high"))
     answer = json.loads(run("whatif", "remove", "1", "--cluster", path, "-o", "json").stdout)
     assert len(answer["removal"]["nodes"]) == 1
+
+
+def _of_jobs(path: Path) -> Path:
+    """Five nodes; on each a running Pod of a Job, and on the first a succeeded one."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    made: list[Made] = []
+    for number in range(5):
+        name = f"job-{number}"
+        spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}, "completions": 2}
+        job = Made("batch/v1", "Job", name, "default").metadata(uid=name).spec(**spec)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "controller": True, "uid": name}
+        pods = [make_pod(f"{name}-x").request(cpu="1").on(f"n{number}")]
+        pods += [make_pod(f"{name}-done").request(cpu="1").on(f"n{number}").status(phase="Succeeded")] * (not number)
+        made += [make_node(f"n{number}").has(cpu="8"), job]
+        made += [pod.metadata(ownerReferences=[owner]) for pod in pods]
+    path.write_text(cluster_text(made))
+    return path
+
+
+def test_the_work_of_jobs_is_lost_and_succeeded_pods_are_not_evicted(tmp_path: Path) -> None:
+    done = run("whatif", "remove", "2", "--cluster", _of_jobs(tmp_path / "c.json")).stdout
+    assert "Pods evicted 2" in done
+    lost = "2 Pods of Jobs start again, and what was done so far is lost: default/job-0 1, default/job-1 1"
+    assert lost in " ".join(done.split())
+
+
+def test_nodes_that_stay_for_the_same_cause_are_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _roomy(tmp_path / "c.json", make_budget("web", 0, app="web").spec(minAvailable="100%"))
+    assert "n0               PDB default/web blocks the drain" in run("whatif", "remove", "4", "--cluster", path).stdout
+    monkeypatch.setattr(whatif_answer, "_MAX_KEPT", 3)
+    done = run("whatif", "remove", "4", "--cluster", path).stdout
+    assert "NODES THAT STAY  SUCH AS  ITS REMOVAL COSTS" in done
+    assert "4  n0       PDB default/web blocks the drain" in done
 
 
 def test_a_search_that_ends_early_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
