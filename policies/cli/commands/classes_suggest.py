@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         cache = loaded_for(run, options.config, release)
         require_nodes(cache.snapshot())
         cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
-        with counting("losses", run.errors) as show:
+        with counting("simulating lost zones", run.errors, lambda *_: "") as show:
             result = suggest_classes(cluster, autoscaling=settings_of(cache, run.cluster), progress=show)
         if run.output.form == "yaml":
             sys.stdout.write(yaml.safe_dump_all(result.manifest, sort_keys=False))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Fix, Table
 from forewarn.policies.base.findings import described, grouped, plural
+from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.view import workload_key
@@ -30,7 +31,7 @@ from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
 from forewarn.policies.questions.application.whatif import sweep_of
 from forewarn.policies.questions.whatif.class_change import ranked, with_class
-from forewarn.policies.questions.whatif.questions import each_zone_lost, target_of
+from forewarn.policies.questions.whatif.questions import each_zone_lost, largest_losses, simulated_losses, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,9 +39,13 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.prediction.simulation.scenario import DumpCache
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+    from forewarn.policies.questions.whatif.sweep import Sweep
 
 _HALF: Final = 0.5
 """The share of the classed workloads of a rule that must name a class, so that the others get it too."""
+
+_MAX_LOST_PODS: Final = 3_000
+"""Maximum Pods of all zones whose loss is simulated, twice each; at least one zone is simulated."""
 
 
 class _Tier(NamedTuple):
@@ -106,7 +111,8 @@ class Suggestion(Result):
         given = [each for each in self.classes if each.workloads]
         workloads = sum(len(each.workloads) for each in given)
         new = sum(each.new for each in given)
-        clause = f"{plural(workloads, 'workload')} without a class, {plural(new, 'new class', 'new classes')} for them"
+        classes = plural(new, "new class", "new classes") if new else "classes that exist"
+        clause = f"{plural(workloads, 'workload')} without a class, {classes} for them"
         rows: list[list[str | int]] = [
             [each.class_, each.value, "new" if each.new else "exists", len(each.workloads), each.pods, each.rule]
             for each in given
@@ -183,19 +189,26 @@ def _losses(
     progress: Progress | None,
 ) -> tuple[list[ZoneLoss], list[str]]:
     """Return what the loss of each zone does now and with the classes, and what the simulations leave out."""
-    losses = each_zone_lost(cluster.snapshot)
-    if not changed or not losses:
+    every = each_zone_lost(cluster.snapshot)
+    if not changed or not every:
         return [], []
-    now, then = (
-        sweep_of(each, "zone", losses, autoscaling=autoscaling, progress=progress)
-        for each in (cluster, cluster.replaced(_with_classes(cluster, changed)))
-    )
-    before, after = ({row.name: row.counters for row in sweep.cases} for sweep in (now, then))
+    losses = largest_losses(cluster.snapshot, every, _MAX_LOST_PODS)
+
+    def sweep(subject: Cluster) -> Sweep:
+        return sweep_of(subject, "zone", losses, autoscaling=autoscaling)
+
+    def report() -> None:
+        if progress is not None:
+            progress(0, 0)
+
+    both = mapped([cluster, cluster.replaced(_with_classes(cluster, changed))], sweep, waiting=report)
+    now, then = both
+    before, after = ({row.name: row.counters for row in each.cases} for each in (now, then))
     zones = [
         ZoneLoss(name, before[name].preempted, after[name].preempted, before[name].pending, after[name].pending)
         for name in sorted(before)
     ]
-    return zones, [*then.notes]
+    return zones, [*simulated_losses(losses, every, "zone"), *then.notes]
 
 
 def _workloads(cluster: Cluster) -> tuple[Mapping[_Tier, list[ApiObject]], Mapping[_Tier, Tally[str]], int]:

@@ -12,9 +12,11 @@ from forewarn.policies.base.documents.answer import NO_EFFECT, AnswerDocument, A
 from forewarn.policies.base.documents.findings import ReportChange
 from forewarn.policies.base.findings import cut, described, listed, one_line, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
-from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
-from forewarn.policies.kubernetes.objects.fields import check_numbers
+from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+from forewarn.policies.kubernetes.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.kubernetes.objects.fields import check_numbers, text_at
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES
+from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.quantity import in_units
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.questions.application import simulated
@@ -26,7 +28,13 @@ from forewarn.policies.questions.application.report_changes import UNEVALUATED
 from forewarn.policies.questions.application.whatif import sweep_of
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all
 from forewarn.policies.questions.whatif.effects import consequences, joined
-from forewarn.policies.questions.whatif.questions import Question, each_node_lost, each_zone_lost
+from forewarn.policies.questions.whatif.questions import (
+    Question,
+    each_node_lost,
+    each_zone_lost,
+    largest_losses,
+    simulated_losses,
+)
 from forewarn.policies.questions.whatif.risk_answer import changes_counter, changes_table
 from forewarn.policies.questions.whatif.sweep import Row, Sweep, harms
 from forewarn.policies.questions.whatif.upgrade import blockers_of
@@ -117,49 +125,27 @@ def overview(
     cluster.require(NODE, POD, PRIORITY_CLASS)
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, autoscaling)
     require_nodes(snapshot)
-    on = Tally(pod.node_name for pod in snapshot.pods.values() if pod.node_name)
-    zones, sample = _zones(snapshot, on), _nodes(snapshot, on, nodes)
+    every_zone, every_node = each_zone_lost(snapshot), each_node_lost(snapshot)
+    zones = largest_losses(snapshot, every_zone, MAX_LOST_PODS)
+    sample = largest_losses(snapshot, every_node, len(snapshot.pods))[:nodes]
+    losses = ("zone", zones, every_zone), ("node", sample, every_node)
     sweep = sweep_of(cluster, "zone or node", [*zones, *sample], autoscaling=autoscaling, progress=progress)
     explained = explain_all(snapshot, events, cluster.sources)
-    total, of_zones = len(snapshot.objects.nodes), len(each_zone_lost(snapshot))
-    partial = [
-        f"losses simulated: {len(asked):,} of {plural(every, kind)}, those with most Pods"
-        for kind, asked, every in (("zone", zones, of_zones), ("node", sample, total))
-        if len(asked) < every
-    ]
     lines = [
         *(
-            _loss(sweep, kind, asked, len(asked) if len(asked) < every else 0)
-            for kind, asked, every in (("zone", zones, of_zones), ("node", sample, total))
+            _loss(sweep, kind, asked, len(asked) if len(asked) < len(every) else 0)
+            for kind, asked, every in losses
             if asked
         ),
-        _upgrade(cluster, total),
+        _upgrade(cluster, len(every_node)),
         _quotas(snapshot),
         _without_class(snapshot),
         _pending(explained),
         _preempted(explained),
     ]
+    partial = (note for kind, asked, every in losses for note in simulated_losses(asked, every, kind))
     notes = [*partial, *explained.missing, *sweep.notes]
-    return Overview(sweep.head, lines, total, sum(not pod.terminal for pod in snapshot.pods.values()), notes)
-
-
-def _zones(cluster: ClusterSnapshot, on: Mapping[str, int]) -> list[Question]:
-    """The losses of zones to simulate, that of most Pods first."""
-
-    def pods(zone: Question) -> int:
-        return sum(on[arrival.object["metadata"]["name"]] for arrival in zone.arrivals)
-
-    found, left = list["Question"](), MAX_LOST_PODS
-    for zone in sorted(each_zone_lost(cluster), key=lambda zone: (-pods(zone), zone.title)):
-        left -= pods(zone)
-        if left >= 0 or not found:
-            found.append(zone)
-    return found
-
-
-def _nodes(cluster: ClusterSnapshot, on: Mapping[str, int], limit: int) -> list[Question]:
-    by_pods = sorted(each_node_lost(cluster), key=lambda node: (-on[node.title.removeprefix("node ")], node.title))
-    return [*islice(by_pods, limit)]
+    return Overview(sweep.head, lines, len(every_node), sum(not pod.terminal for pod in snapshot.pods.values()), notes)
 
 
 def _loss(sweep: Sweep, kind: str, asked: Sequence[Question], sample: int) -> OverviewLine:
@@ -209,7 +195,23 @@ def _without_class(cluster: ClusterSnapshot) -> OverviewLine:
     above = [each.class_ for each in own if any(lower.class_ == "" and lower.pods for lower in each.may_preempt)]
     by = f"; may be preempted by {listed(above[::-1], 2)}" if above else ""
     finding, command = f"{plural(without, 'Pod')}{by}", "classes suggest" if without else "classes"
-    return _line("without class", AnswerStatus.WARN, without, finding, command, "all Pods have a PriorityClass")
+    default = next((each.name for each in cluster.priority_classes.values() if each.global_default), "")
+    pods = _pods_that_name_none(cluster, default) if default else 0
+    only = f"{plural(pods, 'Pod has', 'Pods have')} only the default class {default}" if pods else ""
+    nothing = only or "all Pods have a PriorityClass"
+    return _line("without class", AnswerStatus.WARN, without, finding, command, nothing)
+
+
+def _pods_that_name_none(cluster: ClusterSnapshot, default: str) -> int:
+    """Return the number of Pods that have the global default class because their workload names none."""
+    unnamed = (
+        workload.object
+        for workload in cluster.workloads.values()
+        if (template := pod_template_of(workload.object, POD_TEMPLATE_PATHS)) is not None
+        and not text_at(template.object, "spec", "priorityClassName")
+    )
+    pods = (pod for obj in unnamed for pod in pods_of(cluster, obj))
+    return len({pod.key for pod in pods if pod.priority_class_name == default})
 
 
 def _pending(explained: ClusterWhy) -> OverviewLine:

@@ -10,6 +10,7 @@ import pytest
 from forewarn.policies.questions.application import overview
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
+from tests.policies.small_clusters import replica_set
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,8 +108,8 @@ def test_what_is_not_simulated_is_stated(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "losses simulated" not in forewarn("--cluster", CLUSTER).stdout
     monkeypatch.setattr(overview, "MAX_LOST_PODS", 1)
     done = forewarn("--cluster", CLUSTER, "--most", "1").stdout
-    assert "losses simulated: 1 of 2 zones, those with most Pods" in done
-    assert "losses simulated: 1 of 4 nodes, those with most Pods" in done
+    assert "losses simulated: 1 of 2 zones, that with most Pods" in done
+    assert "losses simulated: 1 of 4 nodes, that with most Pods" in done
     assert "worst node" not in forewarn("--cluster", CLUSTER, "--most", "0").stdout
 
 
@@ -178,3 +179,15 @@ def test_a_cluster_without_nodes_is_an_error(tmp_path: Path) -> None:
     done = forewarn("--cluster", tmp_path / "c.json")
     assert done.returncode == 3
     assert "no" in done.stderr
+
+
+def test_pods_with_only_the_default_class_are_counted(tmp_path: Path) -> None:
+    default = make_priority_class(0, "standard")
+    default.obj["globalDefault"] = True
+    made = [make_node("n0").has(cpu="4"), default, make_priority_class(10, "gold")]
+    made += replica_set("web", 1, [0, 0], {"priority": 0}) + replica_set("db", 1, [0], {"priorityClassName": "gold"})
+    for pod in (each.obj for each in made if each.obj["metadata"]["name"].startswith("web-")):
+        pod["spec"]["priorityClassName"] = "standard"
+    (tmp_path / "c.json").write_text(cluster_text(made))
+    line = _lines("--cluster", tmp_path / "c.json")["without class"]
+    assert (line["status"], line["finding"]) == ("OK", "2 Pods have only the default class standard")
