@@ -44,9 +44,13 @@ class MissingFile(SourceError):
     """A file, directory or kubeconfig context that the user named does not exist."""
 
 
+class WrongFile(SourceError):
+    """A file that the user named is not what the option takes."""
+
+
 def status_of(fault: BaseException | None) -> int:
     """Return the exit status of a command that ends with this error, or with an error caused by it."""
-    usage = isinstance(fault, (MissingFile, InvalidInput, FileNotFoundError, NotADirectoryError))
+    usage = isinstance(fault, (MissingFile, WrongFile, InvalidInput, FileNotFoundError, NotADirectoryError))
     return USAGE if usage else FAILED
 
 

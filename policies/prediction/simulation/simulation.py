@@ -85,7 +85,7 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
         return False
     _charge(api, stored)
     api.disrupt(key, stored.pod.uid)
-    api.evictions += 1
+    api.evictions += not stored.pod.terminal
     return api.delete_pod(key, "deleted", message=message)
 
 

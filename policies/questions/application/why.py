@@ -14,7 +14,7 @@ from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_i
 from forewarn.policies.base.findings import cut, described, one_line, plural
 from forewarn.policies.inputs.sources.audit_log import scheduler_events
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
-from forewarn.policies.inputs.sources.files import SourceError
+from forewarn.policies.inputs.sources.files import SourceError, WrongFile
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.controllers.job import is_finished
 from forewarn.policies.kubernetes.controllers.new_pods import count_daemons
@@ -96,7 +96,10 @@ class WhyRequest:
             return None
         records = PostMortem(load_cluster(self.before).snapshot() if self.before else None)
         for path in self.audit_logs:
-            records.read(scheduler_events(path))
+            try:
+                records.read(scheduler_events(path))
+            except SourceError as fault:
+                raise WrongFile(fault.file, fault.problem) from None
         return records
 
     def evidence(self) -> Evidence:
