@@ -36,7 +36,7 @@ from forewarn.policies.questions.whatif.questions import (
     simulated_losses,
 )
 from forewarn.policies.questions.whatif.risk_answer import changes_counter, changes_table
-from forewarn.policies.questions.whatif.sweep import Row, Sweep, harms
+from forewarn.policies.questions.whatif.sweep import Sweep, harms
 from forewarn.policies.questions.whatif.upgrade import blockers_of
 from forewarn.policies.questions.why.evidence import NO_EVENTS, PreemptionEvents, shown_time
 
@@ -154,14 +154,11 @@ def _loss(sweep: Sweep, kind: str, asked: Sequence[Question], sample: int) -> Ov
     worst = next(row for row in sweep.cases if row.case in cases)
     is_bad, command = harms(worst, sweep), f"whatif lose {worst.case}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
-    finding = _consequence(worst) if is_bad else NO_EFFECT
+    harm = joined([*islice(consequences(worst.counters), _PHRASES)]) or "no steady state"
+    finding = harm if is_bad else NO_EFFECT
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending if is_bad else 0
     command = command if is_bad else f"whatif lose --each {kind}"
     return OverviewLine(f"worst {kind}", status, number, finding, command, sample)
-
-
-def _consequence(row: Row) -> str:
-    return joined([*islice(consequences(row.counters), _PHRASES)]) or "no steady state"
 
 
 def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: str, nothing: str) -> OverviewLine:

@@ -121,7 +121,8 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
         is_same = answer.is_as_without or effects == result.answer.restart_alone
         return AnswerStatus.WARN if is_same and not rejects_new_pods else AnswerStatus.HARM
     doubtful = answer.after.not_simulated or answer.after.summary.is_unfinished or any(answer.after.blocks)
-    return AnswerStatus.WARN if effects.placeholders or effects.pdbs_short or doubtful else AnswerStatus.OK
+    reserve = effects.placeholders or _removed_placeholders(answer)
+    return AnswerStatus.WARN if reserve or effects.pdbs_short or doubtful else AnswerStatus.OK
 
 
 def _lacks_nodes(answer: Answer) -> bool:
@@ -316,6 +317,10 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
     if summary.quotas and summary.all_run_at is not None:
         quotas = listed(summary.quotas)
         yield f"new Pods are rejected at first by {quotas}: all run after {duration(summary.all_run_at)}"
+    if removed := _removed_placeholders(answer):
+        which = "all" if removed == answer.placeholder_pods else f"{removed:,} of"
+        placeholders = plural(answer.placeholder_pods, "placeholder Pod is", "placeholder Pods are")
+        yield f"{which} {placeholders} removed: their reserve is gone at the next loss, drain or scale-up"
     if answer.after.blocks.recreation:
         pods = sum(each.pods for each in answer.after.blocks.recreation.values())
         by = {each.by for each in answer.after.blocks.recreation.values()}
@@ -330,6 +335,11 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
         nodes = _nodes_blocked_by_pdbs(answer)
         blocks = plural(len(drains), "more PDB blocks", "more PDBs block")
         yield f"from now on, {blocks} drains of {plural(len(nodes), 'node')}"
+
+
+def _removed_placeholders(answer: Answer) -> int:
+    """Return how many placeholder Pods the change itself removes."""
+    return sum(each.scaled_down for each in answer.after.workloads if each.workload in answer.placeholders)
 
 
 def _doubts(answer: Answer) -> Iterator[str]:
@@ -823,10 +833,9 @@ def _of_class_change(change: ClassChange) -> Iterator[Table]:
 def _more(result: Simulated) -> str:
     answer = result.answer
     pdbs_block = answer.after.upgrade is not None and answer.after.blocks.drains
-    if result.class_change is not None and any(each.after is None for each in result.class_change.changed):
-        return "-v workloads | forewarn classes plan: change workloads first"
     options = ["--assume-pdbs maxUnavailable=1", "-v workloads"] if pdbs_block else ["-v workloads"]
     options += ["-vv each preemption"] if answer.after.preempted else []
+    options += ["forewarn classes plan"] if any(each.after is None for each in _ranked(result)) else []
     reaction = answer.autoscalers
     has_groups = reaction.are_off or reaction.node_groups or reaction.node_pools
     options += ["--node-templates FILE"] if reaction.cluster_autoscaler.pending and not has_groups else []

@@ -315,10 +315,12 @@ def placeholder_workloads(simulation: Simulation, pods: Iterable[Pod], options: 
 
 
 def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> list[str]:
-    """The workloads of placeholder Pods among `pods`, those at the start, that lose Pods or may lose Pods instead."""
+    """The workloads of placeholder Pods among `pods`, those at the start, that have fewer Pods or may lose some."""
     names, workloads = names_in(answer.after.simulation), placeholder_workloads(answer.after.simulation, pods, options)
     found = {each.workload for one in (answer, answer.end) for each in one.after.preempted}
-    found |= {each.workload for one in (answer, answer.end) for each in one.after.workloads if each.lost}
+    found |= {
+        each.workload for one in (answer, answer.end) for each in one.after.workloads if each.lost or each.scaled_down
+    }
     found |= {name for one in (answer, answer.end) for name in (*one.after.rivals, *one.after.equal_victims)}
     return sorted({*map(names.name_of, workloads)} & found)
 

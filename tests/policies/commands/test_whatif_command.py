@@ -1286,3 +1286,16 @@ def test_new_pods_that_replace_replacements_of_victims_count_as_new_pods(
     cluster = listed_in(tmp_path / "c.json", *(each.obj for each in made))
     answer = asked(capsys, "class", "low", "--value", "2000", cluster=cluster)
     assert answer["clause"].startswith("2 of 2 new Pods run, ")
+
+
+def test_removed_placeholders_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = make_pod("pause").spec(priority=-5).request(cpu="1").labels(app="pause")
+    made.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
+    template = {"metadata": {"labels": {"app": "pause"}}, "spec": made.obj["spec"]}
+    pause = Made("apps/v1", "Deployment", "pause", "spare")
+    pause = pause.spec(replicas=2, selector={"matchLabels": {"app": "pause"}}, template=template)
+    pods = [make_pod(name, "spare").labels(app="pause").spec(**made.obj["spec"]).on("n1") for name in ("a", "b")]
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), pause, *pods]))
+    _, out, _ = run(capsys, "scale", "spare/pause", "1", "--cluster", str(tmp_path / "cluster.json"))
+    assert out.startswith("WARN  Deployment spare/pause scaled to 1 replica: no Pod preempted")
+    assert "1 of 2 placeholder Pods are removed" in out
