@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies.cli.main import COMMANDS
-from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.kinds.registry import LINTED, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.priority import admit_pod, resolved_spec

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.base.findings import Action
-from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.kinds.registry import LINTED, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import group_kind

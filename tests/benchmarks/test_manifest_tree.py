@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from tests.benchmarks.manifest_tree import manifests
 

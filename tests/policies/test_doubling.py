@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.inputs.manifests import read
 from forewarn.policies.inputs.manifests.documents import Document
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.inputs.manifests.yaml.grammar import check
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet

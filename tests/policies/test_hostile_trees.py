@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.inputs.manifests import MAX_FILE
+from forewarn.policies.inputs.manifests.reading import MAX_FILE
 from forewarn.policies.inputs.sources.files import SourceError, find_files, read_file
 from tests.in_process import forewarn
 from tests.shell import bash

@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 import yaml
 
-from forewarn.policies.inputs.manifests import BROKEN, read
 from forewarn.policies.inputs.manifests.object_finder import ObjectFinder
+from forewarn.policies.inputs.manifests.reading import BROKEN, read
 from forewarn.policies.inputs.manifests.yaml.nodes import UNREAD
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.main import main as forewarn
 from forewarn.policies.cli.terminal import painter, wants_color
-from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.kinds.registry import NAMESPACE, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import group_kind
 from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch

@@ -14,7 +14,7 @@ from forewarn.policies.base.findings import Finding, Severity, cut, quote
 from forewarn.policies.cli.commands.cluster_command import add_output_option
 from forewarn.policies.cli.commands.parser import Output, Parser
 from forewarn.policies.cli.terminal import complain
-from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.linting.config.load import read_config

@@ -16,8 +16,8 @@ from forewarn.policies import VERSION
 from forewarn.policies.base.findings import LONGEST_PATH, Finding, Location, Severity, cut, one_line, printable
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.terminal import complain
-from forewarn.policies.inputs.manifests import read
 from forewarn.policies.inputs.manifests.groups import Member
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import group_kind
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_CLASSES, PriorityClass

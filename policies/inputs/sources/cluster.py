@@ -19,7 +19,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol,
 
 from forewarn.policies.base.findings import LONGEST_PATH, Finding, cut, listed, one_line, plural
 from forewarn.policies.base.light import no_collection
-from forewarn.policies.inputs.manifests import NO_KIND, NOT_TEXT, Fault, items_of, values
+from forewarn.policies.inputs.manifests.documents import NOT_TEXT, Fault
+from forewarn.policies.inputs.manifests.object_finder import NO_KIND, items_of
+from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.inputs.sources.files import (
     MANIFESTS,
     STDIN,

@@ -15,7 +15,7 @@ from os import fspath as fspath
 from typing import IO, Final
 
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests import MAX_FILE
+from forewarn.policies.inputs.manifests.reading import MAX_FILE
 from forewarn.policies.inputs.sources.git import GITIGNORE, Ignores, contents, upwards
 from forewarn.policies.kubernetes.objects.fields import ForewarnError, InvalidInput
 

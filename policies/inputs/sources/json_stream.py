@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
-from forewarn.policies.inputs.manifests import filled_in, items_of
 from forewarn.policies.inputs.manifests.json_text import problem_of
+from forewarn.policies.inputs.manifests.object_finder import filled_in, items_of
 from forewarn.policies.inputs.manifests.values import Value
 from forewarn.policies.kubernetes.kinds.registry import incomplete_list, listed_as_empty
 

@@ -15,9 +15,9 @@ from itertools import islice
 from typing import Final
 
 from forewarn.policies.base.light import later
-from forewarn.policies.inputs.manifests import Fault, values
+from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS
-from forewarn.policies.inputs.manifests.values import scalars_in
+from forewarn.policies.inputs.manifests.values import scalars_in, values
 from forewarn.policies.inputs.sources.files import File, readable
 
 ASSERTION: Final = "test assertion"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Action, Finding, Severity, cut
 from forewarn.policies.base.light import later
-from forewarn.policies.inputs.manifests import first_value
+from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS

@@ -11,7 +11,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import Finding, Location, grouped
-from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.inputs.sources.files import readable, write_file
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind

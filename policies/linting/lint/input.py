@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Finding, Location, Severity
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests import (
-    BROKEN,
-    NO_KIND,
-    Fault,
-    Reading,
-    is_definition,
-    is_typed,
-    may_be_typed,
-    named_kinds,
-    read,
-    values,
-)
+from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import (
     KUSTOMIZATIONS,
     Group,
@@ -33,7 +22,10 @@ from forewarn.policies.inputs.manifests.groups import (
     grouped,
     matches,
 )
-from forewarn.policies.inputs.manifests.object_finder import INCOMPLETE
+from forewarn.policies.inputs.manifests.object_finder import INCOMPLETE, NO_KIND
+from forewarn.policies.inputs.manifests.reading import BROKEN, Reading, read
+from forewarn.policies.inputs.manifests.sniff import is_definition, is_typed, may_be_typed, named_kinds
+from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.inputs.manifests.yaml.scalars import FIELD_WANTS
 from forewarn.policies.inputs.sources.files import (
     MANIFESTS,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Severity, cut
 from forewarn.policies.base.light import later
-from forewarn.policies.inputs.manifests import first_value
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
 from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, Kustomization, reached
+from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS

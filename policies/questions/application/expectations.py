@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.process_pool import mapped
-from forewarn.policies.inputs.manifests import Fault, values
+from forewarn.policies.inputs.manifests.documents import Fault
+from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.inputs.sources.files import PathLike, SourceError, find_files, fspath, read_file
 from forewarn.policies.kubernetes.cluster.cache import head_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind

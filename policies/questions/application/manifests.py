@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.inputs.manifests import NO_KIND, UNUSABLE, Reading, only_found, read
+from forewarn.policies.inputs.manifests.object_finder import NO_KIND
+from forewarn.policies.inputs.manifests.reading import UNUSABLE, Reading, only_found, read
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, find_files, fspath, read_file
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, decoded, key_of
 from forewarn.policies.kubernetes.controllers.applied import later_quotas, with_applied

@@ -465,7 +465,8 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
 
     Raises SourceError for an unreadable file, and InvalidInput for other contents and objects that do not exist.
     """
-    from forewarn.policies.inputs.manifests import Fault, values
+    from forewarn.policies.inputs.manifests.documents import Fault
+    from forewarn.policies.inputs.manifests.values import values
     from forewarn.policies.linting.config.load import place_of_entry
     from forewarn.policies.prediction.simulation.scenario import FORM, MAX_BYTES, EntryFault, read_events
 

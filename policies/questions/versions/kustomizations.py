@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from forewarn.policies.base.findings import cut
-from forewarn.policies.inputs.manifests import Fault
-from forewarn.policies.inputs.manifests.documents import MAX_DEPTH, Document, as_utf8, split
+from forewarn.policies.inputs.manifests.documents import MAX_DEPTH, Document, Fault, as_utf8, split
 from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, REMOTE
 from forewarn.policies.inputs.manifests.yaml.grammar import leniently
 from forewarn.policies.inputs.manifests.yaml.nodes import Node, Scalar, compose, followed

@@ -16,7 +16,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import cut, grouped
-from forewarn.policies.inputs.manifests import first_value, read
 from forewarn.policies.inputs.manifests.groups import (
     KUSTOMIZATIONS,
     Kustomization,
@@ -24,6 +23,8 @@ from forewarn.policies.inputs.manifests.groups import (
     reached,
     read_kustomization,
 )
+from forewarn.policies.inputs.manifests.reading import read
+from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import SourceError, find_files, readable
 from forewarn.policies.inputs.sources.git import upwards
 from forewarn.policies.inputs.sources.trees import Trees, find_program, safe_path

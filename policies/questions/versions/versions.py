@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import listed, reachable
-from forewarn.policies.inputs.manifests import Fault, values
 from forewarn.policies.inputs.manifests.differences import Version, fields_about_pods, other_objects
+from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, kustomized
 from forewarn.policies.inputs.manifests.object_finder import items_of
-from forewarn.policies.inputs.manifests.values import scalars_in
+from forewarn.policies.inputs.manifests.values import scalars_in, values
 from forewarn.policies.inputs.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file
 from forewarn.policies.inputs.sources.git import GITIGNORE, CodeOwners, Ignores
 from forewarn.policies.inputs.sources.revisions import Repository, working_repository

@@ -226,7 +226,7 @@ HOSTILE: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_looking_into_templates_is_linear(name: str) -> None:
     text = HOSTILE[name]()
-    from forewarn.policies.inputs.manifests import read
+    from forewarn.policies.inputs.manifests.reading import read
 
     start = time.process_time()
     read(text, "a.yaml", {"/Pod"})

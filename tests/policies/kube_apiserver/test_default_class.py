@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.cluster.admission import predict
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS

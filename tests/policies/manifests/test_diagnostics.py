@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.inputs.manifests import Fault, read, values
+from forewarn.policies.inputs.manifests.documents import Fault
+from forewarn.policies.inputs.manifests.reading import read
+from forewarn.policies.inputs.manifests.values import values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

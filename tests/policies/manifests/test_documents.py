@@ -9,11 +9,11 @@ from unittest.mock import patch
 
 import pytest
 
-from forewarn.policies.inputs.manifests import groups, read
+from forewarn.policies.inputs.manifests import groups
 from forewarn.policies.inputs.manifests.documents import Document, Fault, split
 from forewarn.policies.inputs.manifests.groups import read_kustomization
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, filled_in, intended_type
-from forewarn.policies.inputs.manifests.reading import MAX_FILE, _is_json
+from forewarn.policies.inputs.manifests.reading import MAX_FILE, _is_json, read
 from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.inputs.manifests.yaml.grammar import leniently
 

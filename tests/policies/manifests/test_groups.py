@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.cli.main import main
-from forewarn.policies.inputs.manifests import groups, read
+from forewarn.policies.inputs.manifests import groups
 from forewarn.policies.inputs.manifests.groups import Kustomization, Member, grouped
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.options import NamedGroup
 from forewarn.policies.linting.config.model import Config

@@ -11,7 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.inputs.manifests import read, values
+from forewarn.policies.inputs.manifests.reading import read
+from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.inputs.manifests.yaml import source
 from forewarn.policies.inputs.manifests.yaml.source import entries
 

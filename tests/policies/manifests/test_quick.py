@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from forewarn.policies.inputs.manifests import read
 from forewarn.policies.inputs.manifests.documents import Document, Fault
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
 from forewarn.policies.inputs.manifests.yaml.nodes import compose
 from forewarn.policies.inputs.manifests.yaml.source import (

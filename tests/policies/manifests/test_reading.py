@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.inputs.manifests import Reading, read
 from forewarn.policies.inputs.manifests.documents import Document, Fault, split
 from forewarn.policies.inputs.manifests.json_text import JsonReader
+from forewarn.policies.inputs.manifests.reading import Reading, read
 from forewarn.policies.inputs.manifests.sniff import is_untyped, type_meta
 from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
 from forewarn.policies.inputs.manifests.yaml.nodes import compose

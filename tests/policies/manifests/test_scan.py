@@ -14,7 +14,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forewarn.policies.inputs.manifests import BROKEN, Reading, read
+from forewarn.policies.inputs.manifests.reading import BROKEN, Reading, read
 from forewarn.policies.inputs.manifests.sniff import is_untyped, type_meta
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.lint.input import LintRequest, read_input

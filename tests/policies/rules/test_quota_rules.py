@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.base.findings import Finding
-from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.kinds.registry import LINTED, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota

@@ -15,7 +15,7 @@ import pytest
 from forewarn.policies.base.findings import Action, Problem, Severity
 from forewarn.policies.base.metering import never
 from forewarn.policies.cli.commands.explain import cluster_of, findings_of, reviewed
-from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.linting.config.load import read_config

@@ -17,7 +17,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import cut, one_line
-from forewarn.policies.inputs.manifests import Fault, values
+from forewarn.policies.inputs.manifests.documents import Fault
+from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.kubernetes.cluster.cache import Cache, key_of
 from forewarn.policies.kubernetes.kinds.registry import AUTOSCALER, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import (
