@@ -173,34 +173,36 @@ class Request:
         return lacking
 
 
+class Rejection(NamedTuple):
+    """The rejection of a Pod that fits on no node. `reasons`: reason -> number of nodes."""
+
+    plugins: frozenset[str]
+    reasons: Counter[str]
+    results: dict[str, Any]
+    """Why preemption does not help -> the result of the cycle, for the caller to fill."""
+
+
 class FittingNodes:
     """The nodes on which a request fits, among those of a spec, and the numbers of nodes that lack resources."""
 
     def __init__(self) -> None:
-        self._seen = self._seen_amounts = 0
+        self._seen = 0
         self.nodes = 0
         """Number of nodes on which the request fits."""
-        self.results: dict[str, Any] = {}
-        """See `RecurringCycle.results`."""
-        self.insufficient_counts: list[int] = []
+        self.insufficient_counts: NDArray[np.intp] = np.zeros(0, np.intp)
         """[demand]: number of nodes with an insufficient amount of the resource."""
-        self._last_rejection: tuple[Sequence[int], tuple[frozenset[str], Counter[str]]] | None = None
-        """(`insufficient_counts`, result) of the last call of `rejection`."""
+        self._rejections: dict[Hashable, Rejection] = {}
 
-    def rejection(self, spec: Spec) -> tuple[frozenset[str], Counter[str]]:
-        """Return (plugins that reject the spec, reason -> number of nodes). Do not modify the result."""
-        if self._last_rejection is None or self._last_rejection[0] != self.insufficient_counts:
-            self._last_rejection = [*self.insufficient_counts], rejection_of(spec, self.insufficient_counts)
-        return self._last_rejection[1]
+    def rejection(self, spec: Spec, counts: NDArray[np.intp]) -> Rejection:
+        """Return the rejection of the spec; cached. Do not modify it. `counts`: as in `insufficient_counts`."""
+        return cached_in(self._rejections, counts.tobytes(), lambda: rejection_of(spec, counts), _CACHED_REJECTIONS)
 
     def sync(self, request: Request, spec: Spec) -> None:
         """Update the counts to the current state of `request`."""
-        if self._seen_amounts != request.version:
-            self.results, self._seen_amounts = {}, request.version
         if self._seen == request.version_of_fit:
             return
         self.nodes = int(np.count_nonzero(spec.open & ~request.full))
-        self.insufficient_counts = np.count_nonzero(spec.allowed & request.insufficient, axis=1).tolist()
+        self.insufficient_counts = np.count_nonzero(spec.allowed & request.insufficient, axis=1)
         self._seen = request.version_of_fit
 
 
@@ -235,17 +237,14 @@ class Helped:
         self.rows, self._seen = np.flatnonzero(self._nodes), request.version
 
 
-def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Counter[str]]:
-    """Return (plugins that reject the spec, reason -> number of nodes).
-
-    `lacking`: [demand], number of nodes with an insufficient amount of the resource.
-    """
+def rejection_of(spec: Spec, counts: NDArray[np.intp]) -> Rejection:
+    """Return the rejection of a spec. `counts`: [demand], number of nodes that lack the resource."""
     reasons, plugins = spec.reasons.copy(), spec.plugins
-    for demand, count in zip(spec.demands, lacking, strict=True):
+    for demand, count in zip(spec.demands, counts.tolist(), strict=True):
         if count:
             reasons[reason_of(demand.resource)] += count
             plugins |= {NodeResourcesFit.name}
-    return plugins, reasons
+    return Rejection(plugins, reasons, {})
 
 
 class Own:
@@ -371,6 +370,8 @@ def _volumes_of(snapshot: Snapshot, pod: Pod) -> list[object]:
     """Return each PersistentVolumeClaim of a Pod and its PersistentVolume, None for missing ones, and the table of
     VolumeAttachments.
     """
+    if not pod.spec.has_storage:
+        return []
     volumes = snapshot.objects.volumes
     own = [
         item for claim in _claims_of(snapshot, pod) for item in (claim, claim and volumes.get(("", claim.volume_name)))
@@ -382,9 +383,23 @@ _CACHE_SIZE: Final = 4096
 """Maximum number of cached specs."""
 _CACHED_REQUESTS: Final = 256
 """Maximum number of cached requests, each at one priority: about 400 kB each at 5,000 nodes."""
+_CACHED_REJECTIONS: Final = 64
+"""Maximum number of cached rejections of a request."""
 _STATIC_TABLES: Final = "nodes", "csi_nodes", "csi_drivers", "storage_classes", "device_classes", "semantics"
 """The inputs of static results, besides the spec, its claims and their volumes."""
 _static_tables: Final = attrgetter(*_STATIC_TABLES)
+
+
+_storage_tables: Final = attrgetter("claims", "volumes", "attachments")
+
+
+class _Known(NamedTuple):
+    """The static result of a spec, which is valid as long as the same `_volumes_of` are in the `tables`."""
+
+    spec: PodSpec
+    tables: Sequence[object]
+    volumes: Sequence[object]
+    result: Spec | None
 
 
 class RecurringCycles:
@@ -392,9 +407,8 @@ class RecurringCycles:
 
     def __init__(self) -> None:
         self._tables: Sequence[object] = (None,) * len(_STATIC_TABLES)
-        self._specs: dict[tuple[int, str], tuple[PodSpec, Sequence[object], Spec | None]] = {}
-        """id of a spec, and the namespace of its claims -> (the spec, the claims and volumes that PreFilter plugins
-        read, its static result)."""
+        self._specs: dict[tuple[int, str], _Known] = {}
+        """id of a spec, and the namespace of its claims -> its static result."""
         self._requests: dict[tuple[int, Hashable], Request] = {}
         self._left: dict[Hashable, int] = {}
         """Static result of a spec for all nodes -> a number that identifies it."""
@@ -428,14 +442,16 @@ class RecurringCycles:
         return None if cycle.nodes and cycle.constrained and not cycle.rejects_for_volumes() else cycle
 
     def _spec(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
-        key = id(pod.spec), pod.namespace
-        spec = self._specs.get(key)
-        if spec is None or (spec[1] and any(map(is_not, spec[1], _volumes_of(snapshot, pod)))):
-            if len(self._specs) >= _CACHE_SIZE:
-                self._specs.clear()
-            storage = _volumes_of(snapshot, pod) if pod.spec.has_storage else ()
-            spec = self._specs[key] = pod.spec, storage, read_spec(snapshot, pod, self._left)
-        return spec[2]
+        key, tables = (id(pod.spec), pod.namespace), _storage_tables(snapshot.objects)
+        known = self._specs.get(key)
+        if known is None or any(map(is_not, known.tables, tables)):
+            volumes = _volumes_of(snapshot, pod)
+            if known is None or any(map(is_not, known.volumes, volumes)):
+                if len(self._specs) >= _CACHE_SIZE:
+                    self._specs.clear()
+                known = _Known(pod.spec, tables, volumes, read_spec(snapshot, pod, self._left))
+            self._specs[key] = known._replace(tables=tables)
+        return known.result
 
     def _request(self, spec: Spec, priority: int) -> Request:
         key = priority, spec.request
@@ -546,36 +562,26 @@ class RecurringCycle:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return Scores(framework_in_columns(self.snapshot, self.pod), self.pod, self._matrix).total_scores(rows)
 
+    @cached_property
+    def _rejection(self) -> Rejection:
+        own, counts = self._own, self._fitting.insufficient_counts
+        if own is not None and self._spec.allowed[own.row]:
+            counts = counts + own.insufficient - self._request.insufficient[:, own.row]
+        found = self._fitting.rejection(self._spec, counts)
+        if self._out_of_reach is None or self._spec.of_volumes is None:
+            return found
+        plugins, reasons = set(found.plugins), found.reasons.copy()
+        count_rejections(self._spec.of_volumes.found, self._out_of_reach, plugins, reasons)
+        return Rejection(frozenset(plugins), reasons, {})
+
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """Return (plugins that reject the Pod, reason -> number of nodes). Do not modify the result."""
-        own = self._own
-        if own is None or not self._spec.allowed[own.row]:
-            plugins, reasons = self._fitting.rejection(self._spec)
-            if self._out_of_reach is None or self._spec.of_volumes is None:
-                return plugins, reasons
-            more, reasons = set(plugins), reasons.copy()
-            count_rejections(self._spec.of_volumes.found, self._out_of_reach, more, reasons)
-            return frozenset(more), reasons
-        here = self._request.insufficient[:, own.row]
-        counts = self._fitting.insufficient_counts + own.insufficient.astype(np.int64) - here
-        return rejection_of(self._spec, counts.tolist())
+        return self._rejection[:2]
 
     @property
-    def results(self) -> dict[str, Any] | None:
-        """`ineligible_reason` -> the result of a cycle, for Pods that fit on no node, not even by preemption; to be
-        filled if `helps_nowhere`. All Pods with the request share it while nothing changes. None if the result also
-        depends on the Pod's volumes, nomination or PodGroups.
-        """
-        depends = self._own is not None or self._out_of_reach is not None or self.snapshot.preempts_by_group
-        return None if depends else self._fitting.results
-
-    @property
-    def helps_nowhere(self) -> bool:
-        """Whether the resources are insufficient on all nodes even without Pods of lower priority. Raises NotValid."""
-        priority = self.pod.effective_priority
-        if self._matrix.kinds.lowest_priority >= priority:
-            return True
-        return not len(self._helped(lower_priority_pods_of(self._matrix, self.snapshot, priority)))
+    def results(self) -> dict[str, Any]:
+        """Why preemption does not help -> the result of the cycle, which other Pods with this rejection share."""
+        return self._rejection.results
 
     @property
     def ineligible_reason(self) -> str:

@@ -266,9 +266,10 @@ class Cycle:
     Hold the lock `snapshot.derived.locked()` while you use a Cycle, except for `filtered` and `preempt`.
     """
 
-    results = None
-    """See `RecurringCycle.results`."""
-    helps_nowhere = False
+    @property
+    def results(self) -> dict[str, Any]:
+        """See `RecurringCycle.results`."""
+        return {}
 
     def __init__(self, snapshot: Snapshot, pod: Pod, framework: Framework | None = None) -> None:
         """Evaluate the filters on all nodes.

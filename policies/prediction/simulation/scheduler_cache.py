@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from forewarn.policies.base.copies import cached_in
 from forewarn.policies.base.cow_table import FrozenTable, GroupedTable, Overlay, Table
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
@@ -473,23 +474,25 @@ class SchedulingAlgorithm:
 
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
-        snapshot, ineligible, results = cycle.snapshot, cycle.ineligible_reason, cycle.results
-        if results is not None and (known := results.get(ineligible)) is not None:
-            return cast("Rejected", known)
-        plugins, reasons = cycle.rejection()
-        message = fit_error(len(snapshot.node_infos), reasons)
+        snapshot, ineligible = cycle.snapshot, cycle.ineligible_reason
         best = [] if ineligible else [*cycle.decision.best_nodes]
         if not best:
             why: str = ineligible or self._unhelped(cycle)
-            result = Rejected(_with_preemption(snapshot, message, why), plugins, None if ineligible else "")
-            if results is not None and (ineligible or cycle.helps_nowhere):
-                results[ineligible] = result
-            return result
+            results: dict[str, Rejected] = cycle.results
+            return cached_in(results, why, lambda: self._unschedulable(cycle, why, None if ineligible else ""))
+        plugins, reasons = cycle.rejection()
+        message = fit_error(len(snapshot.node_infos), reasons)
         node, decision = self._choose(best), cycle.decision
         candidate = cycle.candidate_on(node)
         self._record_equal(snapshot, candidate, best, cycle.candidate_on)
         message = _with_candidate(snapshot, message, candidate)
         return Rejected(message, plugins, node, candidate, False, best, decision.is_sampled, decision.may_miss_best)
+
+    def _unschedulable(self, cycle: Cycle | RecurringCycle, why: str, nominated: str | None) -> Rejected:
+        """Return the result for a Pod that preemption does not help. `why`: the reason. `nominated`: see Rejected."""
+        plugins, reasons = cycle.rejection()
+        message = fit_error(len(cycle.snapshot.node_infos), reasons)
+        return Rejected(_with_preemption(cycle.snapshot, message, why), plugins, nominated)
 
     def _unhelped(self, cycle: Cycle | RecurringCycle) -> FitError:
         nodes = len(cycle.snapshot.node_infos)
