@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Problem, Severity, cut, grouped
 from forewarn.policies.kubernetes.kinds.registry import DEPLOYMENT, SCALED_OBJECT, STATEFUL_SET
-from forewarn.policies.kubernetes.objects.fields import group_kind
+from forewarn.policies.kubernetes.objects.fields import at, group_kind
 from forewarn.policies.linting.rules.support.context import Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.names import Lookups, Names, is_misspelt
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable
-from forewarn.policies.linting.rules.support.scalers import scaler_of
+from forewarn.policies.linting.rules.support.scalers import Scaler, scaler_of, scalers_of_workloads
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
@@ -25,9 +26,10 @@ _SHOWN: Final = 60
     objects={Target.OTHER: "HorizontalPodAutoscalers, ScaledObjects of KEDA"},
 )
 def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A HorizontalPodAutoscaler or ScaledObject names no workload of the input, or its minimum is above its maximum.
+    """A HorizontalPodAutoscaler or ScaledObject names no workload, or that of another one, or its limits contradict.
 
     Why: the kind in `scaleTargetRef` is case-sensitive. If no workload has the kind and the name, nothing is scaled.
+    Two HorizontalPodAutoscalers of one workload do not scale it either, and KEDA rejects a second one.
 
     Details: the rule reports a target only if the namespace has a workload whose kind or name is similar.
 
@@ -69,6 +71,7 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     if group_kind(subject.object) == SCALED_OBJECT and least is not None and most is not None and least > most:
         message = f"{scaler.limits[0][-1]} {least} is above {scaler.limits[1][-1]} {most}: KEDA rejects the object"
         yield Problem(message, scaler.limits[0], "make the limits agree")
+    yield from _second(subject, scaler, context)
     by_name, names = context.once(_by_namespace).get(subject.effective_namespace, _NONE)
     named = by_name.get(scaler.name, ())
     if any(map(scaler.scales, named)) or is_template_variable(scaler.name, subject, context):
@@ -85,6 +88,21 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
         yield Problem(message, ("spec", "scaleTargetRef"), cut(fix, MAX_CHARACTERS))
 
 
+def _second(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
+    """Report a scaler of a workload that an earlier one of the same directory scales: others may be alternatives."""
+    scalers = context.once(scalers_of_workloads).get((subject.effective_namespace, scaler.name), ())
+    same = [other.subject for other in scalers if other.kind == scaler.kind and scaler.name]
+    directory, *others = (os.path.dirname(each.locate(()).file) for each in (subject, *same))
+    first = next((other for other, path in zip(same, others, strict=True) if path == directory), subject)
+    if first is subject or any(at(each.object, *_TAKES_OVER) for each in (subject, first)):
+        return
+    kinds = [group_kind(each.object) for each in (subject, first)]
+    effect = "KEDA allows one" if SCALED_OBJECT in kinds else "neither scales (AmbiguousSelector)"
+    message = f"{first.ref.kind} {cut(first.ref.name, _SHOWN)} scales the same workload: {effect}"
+    yield Problem(message, ("spec", "scaleTargetRef"), "remove one of both")
+
+
+_TAKES_OVER: Final = ("metadata", "annotations", "scaledobject.keda.sh/transfer-hpa-ownership")
 _DISTINCT: Final = 4
 """The minimum length of a name of which another one with a different letter is a misspelling."""
 

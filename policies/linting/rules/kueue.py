@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, plural, quote
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.names import Names, is_misspelt, kueue_names, workload_classes
+from forewarn.policies.linting.rules.support.names import Names, is_misspelt, kueue_names, suggested, workload_classes
 from forewarn.policies.linting.rules.support.rule_text import (
     autoscaler_of,
     class_name,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.workload import PodTemplate
     from forewarn.policies.kubernetes.quantity import Quantity
 
+_SHOWN: Final = 60
 _LABEL: Final = ("metadata", "labels", registry.WORKLOAD_PRIORITY_CLASS_LABEL)
 _ANNOTATION: Final = ("metadata", "annotations", registry.WORKLOAD_PRIORITY_CLASS_LABEL)
 _QUEUE_LABEL: Final[Path] = ("metadata", "labels", registry.QUEUE_LABEL)
@@ -255,7 +256,8 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
 
     Why: without `preemption`, WorkloadPriorityClasses only order the queue: workloads that Kueue has admitted keep
     their quota. If the quota exceeds the nodes, Kueue admits workloads whose Pods then stay Pending. Kueue rejects
-    negative quotas, and a ClusterQueue below a cycle of Cohorts admits nothing: these findings are errors.
+    negative quotas and unknown policies, and a ClusterQueue below a cycle of Cohorts admits nothing: these findings are
+    errors.
 
     Details: the rule compares the quota with the nodes if you pass a cluster. This finding is a warning, or a note if
     the cluster has an autoscaler. The finding about `preemption` is a note. The rule ignores resources that no node
@@ -292,6 +294,7 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
     if kind not in (registry.CLUSTER_QUEUE, registry.COHORT) or subject.is_partial or context.phase is not Phase.LINT:
         return
     yield from _invalid_quotas(subject)
+    yield from _invalid_policies(subject, context)
     if kind == registry.COHORT:
         if name_of(subject) in context.once(_cohorts_in_cycles):
             message = "the parents of this Cohort form a cycle: Kueue admits nothing in its ClusterQueues"
@@ -307,6 +310,28 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
     for name, quota, available in _above_nodes(subject, nodes) if nodes else ():
         message = f"nominalQuota of {name} is {quota}, but the nodes have {available}: Pods stay Pending"
         yield Problem(message, ("spec", "resourceGroups"), f"lower nominalQuota to {available}", severity=severity)
+
+
+_POLICIES: Final[Mapping[tuple[str, ...], Sequence[str]]] = {
+    ("preemption", "withinClusterQueue"): ("LowerOrNewerEqualPriority", "LowerPriority", "Never"),
+    ("preemption", "reclaimWithinCohort"): ("Any", "LowerPriority", "Never"),
+    ("preemption", "borrowWithinCohort", "policy"): ("LowerPriority", "Never"),
+    ("queueingStrategy",): ("BestEffortFIFO", "StrictFIFO"),
+    ("stopPolicy",): ("Hold", "HoldAndDrain", "None"),
+}
+"""Field of a ClusterQueue -> its values. Source: kueue apis/kueue/v1beta2/clusterqueue_types.go."""
+
+
+def _invalid_policies(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Yield the policies that the schema of a ClusterQueue does not have."""
+    for field, values in _POLICIES.items():
+        path = ("spec", *field)
+        value = at(subject.object, *path)
+        if value is not None and value not in values and not is_template_variable(str(value), subject, context):
+            message = (
+                f"{'.'.join(field)}: unsupported value {quote(cut(str(value), _SHOWN))}{suggested(str(value), values)}"
+            )
+            yield Problem(message, path, f"write {', '.join(values[:-1])} or {values[-1]}")
 
 
 def _invalid_quotas(subject: ReviewedObject) -> Iterator[Problem]:
