@@ -14,6 +14,7 @@ from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     FieldError,
     dns1123_subdomain,
@@ -23,17 +24,6 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     qualified_name,
     required,
     too_many,
-)
-from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
-    SELECTOR,
-    TEXT,
-    TEXTS,
-    Field,
-    Items,
-    Kind,
-    Struct,
-    choice,
-    within_range,
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, int32, text
 
@@ -139,7 +129,7 @@ def _client_config(config: ApiObject, path: Path, _: Semantics) -> _Faults:
             if not service.get(name):
                 yield required((*here, name), field=field_path((*here, named)))
         port = service.get("port")
-        yield from within_range(1, _PORTS)((*here, "port"), 443 if port is None else port)
+        yield from tables.within_range(1, _PORTS)((*here, "port"), 443 if port is None else port)
         yield from _service_path((*here, "path"), service.get("path") or "/")
 
 
@@ -210,31 +200,33 @@ def _names(configuration: ApiObject, path: Path, _: Semantics) -> _Faults:
         seen.add(name)
 
 
-_SERVICE: Final = Struct({**dict.fromkeys(("name", "namespace", "path"), TEXT), "port": Field(int32)})
-_RULE: Final = Struct(
+_SERVICE: Final = tables.Struct(
+    {**dict.fromkeys(("name", "namespace", "path"), tables.TEXT), "port": tables.Field(int32)}
+)
+_RULE: Final = tables.Struct(
     {
-        **dict.fromkeys(("operations", "apiGroups", "apiVersions", "resources"), TEXTS),
-        "scope": choice("*", "Cluster", "Namespaced"),
+        **dict.fromkeys(("operations", "apiGroups", "apiVersions", "resources"), tables.TEXTS),
+        "scope": tables.choice("*", "Cluster", "Namespaced"),
     },
     (_rule,),
 )
 _LONGEST_TIMEOUT: Final = 30
-_WEBHOOK: Final = Struct(
+_WEBHOOK: Final = tables.Struct(
     {
-        "name": Field(text, _qualified_domain, default=""),
-        "clientConfig": Struct({"url": TEXT, "service": _SERVICE}, (_client_config,), is_value=True),
-        "rules": Items(_RULE),
-        "failurePolicy": choice("Fail", "Ignore"),
-        "matchPolicy": choice("Equivalent", "Exact"),
-        "sideEffects": choice("None", "NoneOnDryRun"),
-        "reinvocationPolicy": choice("IfNeeded", "Never"),
-        "timeoutSeconds": Field(int32, within_range(1, _LONGEST_TIMEOUT)),
-        "namespaceSelector": SELECTOR,
-        "objectSelector": SELECTOR,
-        "admissionReviewVersions": TEXTS,
-        "matchConditions": Items(Struct({"name": TEXT, "expression": TEXT})),
+        "name": tables.Field(text, _qualified_domain, default=""),
+        "clientConfig": tables.Struct({"url": tables.TEXT, "service": _SERVICE}, (_client_config,), is_value=True),
+        "rules": tables.Items(_RULE),
+        "failurePolicy": tables.choice("Fail", "Ignore"),
+        "matchPolicy": tables.choice("Equivalent", "Exact"),
+        "sideEffects": tables.choice("None", "NoneOnDryRun"),
+        "reinvocationPolicy": tables.choice("IfNeeded", "Never"),
+        "timeoutSeconds": tables.Field(int32, tables.within_range(1, _LONGEST_TIMEOUT)),
+        "namespaceSelector": tables.SELECTOR,
+        "objectSelector": tables.SELECTOR,
+        "admissionReviewVersions": tables.TEXTS,
+        "matchConditions": tables.Items(tables.Struct({"name": tables.TEXT, "expression": tables.TEXT})),
     },
     (_webhook,),
 )
-_WEBHOOK_CONFIGURATION: Final = Struct({"webhooks": Items(_WEBHOOK)}, (_names,))
-KINDS: Final = dict.fromkeys(registry.WEBHOOK_CONFIGURATIONS, Kind(_WEBHOOK_CONFIGURATION, namespaced=False))
+_WEBHOOK_CONFIGURATION: Final = tables.Struct({"webhooks": tables.Items(_WEBHOOK)}, (_names,))
+KINDS: Final = dict.fromkeys(registry.WEBHOOK_CONFIGURATIONS, tables.Kind(_WEBHOOK_CONFIGURATION, namespaced=False))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import field_path
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     FieldError,
     dns1123_label,
@@ -16,31 +17,11 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     required,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.pod_fields import STATEFUL_SET_TEMPLATE, TEMPLATE
-from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
-    BOOLEAN,
-    COUNT,
-    INT32,
-    INT_OR_STRING,
-    INVALID_SELECTOR,
-    LABEL,
-    SELECTOR,
-    Field,
-    Kind,
-    Struct,
-    choice,
-    int_or_percent,
-    scaled,
-    selects,
-    supported,
-    validate_struct,
-    with_spec,
-)
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, mapping_at, string_map, text
 from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
-    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import Part, Together
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 _Faults = Iterator[FieldError]
@@ -55,7 +36,7 @@ def does_not_match(spec: ApiObject, path: Path) -> FieldError:
     return invalid(here, dict(labels), "`selector` does not match template `labels`")
 
 
-def _template(kind: str, table: Struct = TEMPLATE, *, has_selector: bool = True) -> Together:
+def _template(kind: str, table: tables.Struct = TEMPLATE, *, has_selector: bool = True) -> tables.Together:
     """Return the check of the selector and the template of a workload whose Pods always restart.
 
     `has_selector`: the selector is required, and an invalid one hides the errors of the template.
@@ -67,15 +48,15 @@ def _template(kind: str, table: Struct = TEMPLATE, *, has_selector: bool = True)
             yield required((*path, "selector"))
         elif selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
             yield invalid((*path, "selector"), {}, f"empty selector is invalid for {kind.lower()}")
-        of_template = [*validate_struct(Struct({"template": table}), spec, path, semantics)]
+        of_template = [*tables.validate_struct(tables.Struct({"template": table}), spec, path, semantics)]
         of_template += _of_running_pods(spec, path, kind) if kind in _REPLICATED else ()
-        is_selected = selects(selector, at(spec, "template", "metadata", "labels") or {}, semantics)
+        is_selected = tables.selects(selector, at(spec, "template", "metadata", "labels") or {}, semantics)
         if is_selected is False:
             yield does_not_match(spec, path)
         if is_selected is not None or not has_selector:
             yield from of_template
         else:
-            yield invalid((*path, "selector"), selector, INVALID_SELECTOR)
+            yield invalid((*path, "selector"), selector, tables.INVALID_SELECTOR)
         yield from _of_running_pods(spec, path, kind) if kind not in _REPLICATED else ()
 
     return faults
@@ -93,13 +74,13 @@ def _of_running_pods(spec: ApiObject, path: Path, kind: str) -> _Faults:
         yield forbidden((*here, "activeDeadlineSeconds"), f"activeDeadlineSeconds in {kind} is not Supported")
 
 
-def _strategy(name: str, *types: str, rolling: Together) -> Together:
+def _strategy(name: str, *types: str, rolling: tables.Together) -> tables.Together:
     """Return the check of the update strategy in the field `name`. `rolling`: of its field rollingUpdate."""
 
     def faults(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
         strategy, here = spec.get(name) or {}, (*path, name)
         kind, given = strategy.get("type") or _ROLLING, strategy.get("rollingUpdate")
-        of_type = supported(*types)((*here, "type"), kind)
+        of_type = tables.supported(*types)((*here, "type"), kind)
         yield from (fault._replace(field=field_path(here)) for fault in of_type)
         if kind == _ROLLING:
             yield from rolling(given or {}, (*here, "rollingUpdate"), semantics)
@@ -113,9 +94,9 @@ def _rolling_deployment(rolling: ApiObject, path: Path, _: Semantics) -> _Faults
     """`ValidateRollingUpdateDeployment`."""
     amounts = [rolling.get(name) for name in ("maxUnavailable", "maxSurge")]
     unavailable, surge = (_DEFAULT_AMOUNT if amount is None else amount for amount in amounts)
-    yield from int_or_percent()((*path, "maxUnavailable"), unavailable)
-    yield from int_or_percent(None)((*path, "maxSurge"), surge)
-    if scaled(unavailable) == scaled(surge) == 0:
+    yield from tables.int_or_percent()((*path, "maxUnavailable"), unavailable)
+    yield from tables.int_or_percent(None)((*path, "maxSurge"), surge)
+    if tables.scaled(unavailable) == tables.scaled(surge) == 0:
         yield invalid((*path, "maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0")
 
 
@@ -123,12 +104,12 @@ def _rolling_daemon_set(rolling: ApiObject, path: Path, _: Semantics) -> _Faults
     """`ValidateRollingUpdateDaemonSet`."""
     given, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     unavailable, surge = 1 if given is None else given, 0 if surge is None else surge
-    yield from int_or_percent()((*path, "maxUnavailable"), unavailable)
-    yield from int_or_percent()((*path, "maxSurge"), surge)
-    if scaled(surge) and scaled(unavailable):
+    yield from tables.int_or_percent()((*path, "maxUnavailable"), unavailable)
+    yield from tables.int_or_percent()((*path, "maxSurge"), surge)
+    if tables.scaled(surge) and tables.scaled(unavailable):
         default = "" if given is not None else " (its default is 1)"
         yield invalid((*path, "maxSurge"), surge, f"may not be set when maxUnavailable is non-zero{default}")
-    elif not scaled(surge) and not scaled(unavailable):
+    elif not tables.scaled(surge) and not tables.scaled(unavailable):
         yield required((*path, "maxUnavailable"), "cannot be 0 when maxSurge is 0")
 
 
@@ -138,8 +119,8 @@ def _rolling_stateful_set(rolling: ApiObject, path: Path, semantics: Semantics) 
         yield invalid((*path, "partition"), partition, "must be greater than or equal to 0")
     unavailable = rolling.get("maxUnavailable")
     if unavailable is not None and semantics.stateful_sets_have_max_unavailable:  # otherwise the field is dropped
-        yield from int_or_percent()((*path, "maxUnavailable"), unavailable)
-        if not scaled(unavailable):
+        yield from tables.int_or_percent()((*path, "maxUnavailable"), unavailable)
+        if not tables.scaled(unavailable):
             yield invalid((*path, "maxUnavailable"), unavailable, "cannot be 0")
 
 
@@ -157,15 +138,17 @@ def _deadline(spec: ApiObject, path: Path, _: Semantics) -> _Faults:
         yield invalid((*path, "progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds")
 
 
-_AMOUNTS: Final = Struct({**dict.fromkeys(("maxUnavailable", "maxSurge"), INT_OR_STRING), "partition": INT32})
-_UPDATE: Final = Struct({"type": Field(text), "rollingUpdate": _AMOUNTS})
-_COMMON: Final[Mapping[str, Part]] = {"selector": SELECTOR, "minReadySeconds": COUNT}
-_REPLICA_SET: Final = Struct({**_COMMON, "replicas": COUNT}, (_template("ReplicaSet"),), is_value=True)
-_DEPLOYMENT: Final = Struct(
+_AMOUNTS: Final = tables.Struct(
+    {**dict.fromkeys(("maxUnavailable", "maxSurge"), tables.INT_OR_STRING), "partition": tables.INT32}
+)
+_UPDATE: Final = tables.Struct({"type": tables.Field(text), "rollingUpdate": _AMOUNTS})
+_COMMON: Final[Mapping[str, tables.Part]] = {"selector": tables.SELECTOR, "minReadySeconds": tables.COUNT}
+_REPLICA_SET: Final = tables.Struct({**_COMMON, "replicas": tables.COUNT}, (_template("ReplicaSet"),), is_value=True)
+_DEPLOYMENT: Final = tables.Struct(
     {
         **_COMMON,
-        **dict.fromkeys(("replicas", "progressDeadlineSeconds", "revisionHistoryLimit"), COUNT),
-        "paused": BOOLEAN,
+        **dict.fromkeys(("replicas", "progressDeadlineSeconds", "revisionHistoryLimit"), tables.COUNT),
+        "paused": tables.BOOLEAN,
         "strategy": _UPDATE,
     },
     (
@@ -175,25 +158,25 @@ _DEPLOYMENT: Final = Struct(
     ),
     is_value=True,
 )
-_DAEMON_SET: Final = Struct(
-    {**_COMMON, "revisionHistoryLimit": COUNT, "updateStrategy": _UPDATE},
+_DAEMON_SET: Final = tables.Struct(
+    {**_COMMON, "revisionHistoryLimit": tables.COUNT, "updateStrategy": _UPDATE},
     (
         _template("DaemonSet", has_selector=False),
         _strategy("updateStrategy", _ROLLING, "OnDelete", rolling=_rolling_daemon_set),
     ),
     is_value=True,
 )
-_RETENTION: Final = choice("Retain", "Delete", default="Retain")
-_STATEFUL_SET: Final = Struct(
+_RETENTION: Final = tables.choice("Retain", "Delete", default="Retain")
+_STATEFUL_SET: Final = tables.Struct(
     {
         **_COMMON,
-        "replicas": COUNT,
-        "revisionHistoryLimit": INT32,
-        "serviceName": LABEL,
-        "podManagementPolicy": choice("OrderedReady", "Parallel", default="OrderedReady"),
+        "replicas": tables.COUNT,
+        "revisionHistoryLimit": tables.INT32,
+        "serviceName": tables.LABEL,
+        "podManagementPolicy": tables.choice("OrderedReady", "Parallel", default="OrderedReady"),
         "updateStrategy": _UPDATE,
-        "ordinals": Struct({"start": COUNT}),
-        "persistentVolumeClaimRetentionPolicy": Struct({"whenDeleted": _RETENTION, "whenScaled": _RETENTION}),
+        "ordinals": tables.Struct({"start": tables.COUNT}),
+        "persistentVolumeClaimRetentionPolicy": tables.Struct({"whenDeleted": _RETENTION, "whenScaled": _RETENTION}),
     },
     (
         _template("StatefulSet", STATEFUL_SET_TEMPLATE),
@@ -211,14 +194,16 @@ def _selects_labels(spec: ApiObject, path: Path, semantics: Semantics) -> _Fault
     if (template := spec.get("template")) is None:
         yield required((*path, "template"))
         return
-    yield from validate_struct(Struct({"template": TEMPLATE}), spec, path, semantics)
+    yield from tables.validate_struct(tables.Struct({"template": TEMPLATE}), spec, path, semantics)
     if selector and not selector.items() <= (at(template, "metadata", "labels") or {}).items():
         yield does_not_match(spec, path)
     yield from _of_running_pods(spec, path, "ReplicationController")
 
 
-_REPLICATION_CONTROLLER: Final = Struct(
-    {"replicas": COUNT, "minReadySeconds": COUNT, "selector": Field(string_map)}, (_selects_labels,), is_value=True
+_REPLICATION_CONTROLLER: Final = tables.Struct(
+    {"replicas": tables.COUNT, "minReadySeconds": tables.COUNT, "selector": tables.Field(string_map)},
+    (_selects_labels,),
+    is_value=True,
 )
 
 
@@ -239,9 +224,9 @@ def _with_selector(controller: ApiObject) -> ApiObject:
 
 
 KINDS: Final = {
-    registry.REPLICATION_CONTROLLER: Kind(with_spec(_REPLICATION_CONTROLLER), prepared=_with_selector),
-    registry.REPLICA_SET: Kind(with_spec(_REPLICA_SET)),
-    registry.DEPLOYMENT: Kind(with_spec(_DEPLOYMENT)),
-    registry.DAEMON_SET: Kind(with_spec(_DAEMON_SET)),
-    registry.STATEFUL_SET: Kind(with_spec(_STATEFUL_SET), name_faults=dns1123_label),
+    registry.REPLICATION_CONTROLLER: tables.Kind(tables.with_spec(_REPLICATION_CONTROLLER), prepared=_with_selector),
+    registry.REPLICA_SET: tables.Kind(tables.with_spec(_REPLICA_SET)),
+    registry.DEPLOYMENT: tables.Kind(tables.with_spec(_DEPLOYMENT)),
+    registry.DAEMON_SET: tables.Kind(tables.with_spec(_DAEMON_SET)),
+    registry.STATEFUL_SET: tables.Kind(tables.with_spec(_STATEFUL_SET), name_faults=dns1123_label),
 }

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     FieldError,
     dns1123_label,
@@ -19,22 +20,6 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     required,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_container_resource_name
-from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
-    INT32,
-    QUANTITY,
-    TEXT,
-    Field,
-    Items,
-    Kind,
-    Struct,
-    at_least,
-    choice,
-    on_each,
-    required_text,
-    supported,
-    validate_struct,
-    within_range,
-)
 from forewarn.policies.kubernetes.objects.fields import ApiObject, int32, mapping_at
 
 if TYPE_CHECKING:
@@ -49,8 +34,8 @@ def _positive(path: Path, amount: Quantity) -> list[FieldError]:
     return [] if amount.nano > 0 else [invalid(path, str(amount), "must be positive")]
 
 
-_SEGMENT: Final = required_text(on_each(path_segment))
-_REFERENCE: Final = {"kind": _SEGMENT, "name": _SEGMENT, "apiVersion": TEXT}
+_SEGMENT: Final = tables.required_text(tables.on_each(path_segment))
+_REFERENCE: Final = {"kind": _SEGMENT, "name": _SEGMENT, "apiVersion": tables.TEXT}
 
 
 def _api_version(reference: ApiObject, path: Path, _: Semantics, *, has_group: bool = False) -> _Faults:
@@ -64,17 +49,17 @@ def _api_version(reference: ApiObject, path: Path, _: Semantics, *, has_group: b
 
 
 _TYPES: Final = ("Utilization", "Value", "AverageValue")
-_AMOUNT: Final = Field(QUANTITY.read, _positive)
-_TARGET: Final = Struct(
+_AMOUNT: Final = tables.Field(tables.QUANTITY.read, _positive)
+_TARGET: Final = tables.Struct(
     {
-        "type": choice(*_TYPES, default=""),
-        "averageUtilization": Field(int32, at_least(1)),
+        "type": tables.choice(*_TYPES, default=""),
+        "averageUtilization": tables.Field(int32, tables.at_least(1)),
         "averageValue": _AMOUNT,
         "value": _AMOUNT,
     },
     is_value=True,
 )
-_METRIC: Final = Struct({"name": _SEGMENT}, is_value=True)
+_METRIC: Final = tables.Struct({"name": _SEGMENT}, is_value=True)
 
 
 def _targets(*names: str, is_exclusive: bool = True) -> Callable[[ApiObject, Path, Semantics], _Faults]:
@@ -94,18 +79,18 @@ def _targets(*names: str, is_exclusive: bool = True) -> Callable[[ApiObject, Pat
 _NO_NAME: Final = "must specify a resource name"
 _OF_METRICS: Final = {"metric": _METRIC, "target": _TARGET}
 _OF_RESOURCES: Final = _targets("averageUtilization", "averageValue")
-_SOURCES: Final[Mapping[str, Struct]] = {
-    "object": Struct(
-        {**_OF_METRICS, "describedObject": Struct(_REFERENCE, (_api_version,), is_value=True)},
+_SOURCES: Final[Mapping[str, tables.Struct]] = {
+    "object": tables.Struct(
+        {**_OF_METRICS, "describedObject": tables.Struct(_REFERENCE, (_api_version,), is_value=True)},
         (_targets("averageValue", "value", is_exclusive=False),),
     ),
-    "external": Struct(_OF_METRICS, (_targets("averageValue", "value"),)),
-    "pods": Struct(_OF_METRICS, (_targets("averageValue"),)),
-    "resource": Struct({"name": required_text(detail=_NO_NAME), "target": _TARGET}, (_OF_RESOURCES,)),
-    "containerResource": Struct(
+    "external": tables.Struct(_OF_METRICS, (_targets("averageValue", "value"),)),
+    "pods": tables.Struct(_OF_METRICS, (_targets("averageValue"),)),
+    "resource": tables.Struct({"name": tables.required_text(detail=_NO_NAME), "target": _TARGET}, (_OF_RESOURCES,)),
+    "containerResource": tables.Struct(
         {
-            "name": required_text(lambda path, name: validate_container_resource_name(name, path), _NO_NAME),
-            "container": required_text(on_each(dns1123_label), "must specify a container"),
+            "name": tables.required_text(lambda path, name: validate_container_resource_name(name, path), _NO_NAME),
+            "container": tables.required_text(tables.on_each(dns1123_label), "must specify a container"),
             "target": _TARGET,
         },
         (_OF_RESOURCES,),
@@ -118,10 +103,10 @@ _METRIC_TYPES: Final = {name[0].upper() + name[1:]: name for name in _SOURCES}
 def _metric(metric: ApiObject, path: Path, semantics: Semantics) -> _Faults:
     """`validateMetricSpec`, which checks only the first source."""
     kind = metric.get("type") or ""
-    yield from supported(*_METRIC_TYPES)((*path, "type"), kind)
+    yield from tables.supported(*_METRIC_TYPES)((*path, "type"), kind)
     expected, sources = _METRIC_TYPES.get(kind), [name for name in _SOURCES if metric.get(name) is not None]
     for index, name in enumerate(sources):
-        faults = [*validate_struct(Struct({name: _SOURCES[name]}), metric, path, semantics)]
+        faults = [*tables.validate_struct(tables.Struct({name: _SOURCES[name]}), metric, path, semantics)]
         yield from faults if index == 0 else ()
     if expected is not None and expected not in sources:
         yield required((*path, expected), "must populate information for the given metric source")
@@ -137,28 +122,28 @@ def _policies(rules: ApiObject, path: Path, _: Semantics) -> _Faults:
 
 _HOUR: Final = 3600
 _LONGEST_PERIOD: Final = 1800
-_SCALING_POLICY: Final = Struct(
+_SCALING_POLICY: Final = tables.Struct(
     {
-        "type": choice("Pods", "Percent", default=""),
-        "value": Field(int32, at_least(1), default=0),
-        "periodSeconds": Field(int32, within_range(1, _LONGEST_PERIOD), default=0),
+        "type": tables.choice("Pods", "Percent", default=""),
+        "value": tables.Field(int32, tables.at_least(1), default=0),
+        "periodSeconds": tables.Field(int32, tables.within_range(1, _LONGEST_PERIOD), default=0),
     }
 )
 
 
 def _tolerance(rules: ApiObject, path: Path, semantics: Semantics) -> _Faults:
     if rules.get("tolerance") is not None and semantics.autoscalers_have_tolerances:
-        amount = QUANTITY.read(rules, "tolerance")
+        amount = tables.QUANTITY.read(rules, "tolerance")
         if amount.nano < 0:
             yield invalid((*path, "tolerance"), str(amount), "must be greater than or equal to 0")
 
 
-_SCALING_RULES: Final = Struct(
+_SCALING_RULES: Final = tables.Struct(
     {
-        "stabilizationWindowSeconds": Field(int32, within_range(0, _HOUR)),
-        "selectPolicy": choice("Disabled", "Max", "Min"),
-        "policies": Items(_SCALING_POLICY),
-        "tolerance": QUANTITY,
+        "stabilizationWindowSeconds": tables.Field(int32, tables.within_range(0, _HOUR)),
+        "selectPolicy": tables.choice("Disabled", "Max", "Min"),
+        "policies": tables.Items(_SCALING_POLICY),
+        "tolerance": tables.QUANTITY,
     },
     (_policies, _tolerance),
 )
@@ -182,16 +167,16 @@ def _replicas(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
         yield forbidden((*path, "metrics"), fault)
 
 
-_AUTOSCALER: Final = Struct(
+_AUTOSCALER: Final = tables.Struct(
     {
-        "spec": Struct(
+        "spec": tables.Struct(
             {
-                "minReplicas": INT32,
-                "maxReplicas": INT32,
-                "scaleTargetRef": Struct(_REFERENCE, (partial(_api_version, has_group=True),), is_value=True),
-                "metrics": Items(Struct({"type": TEXT}, (_metric,))),
-                "behavior": Struct({"scaleUp": _SCALING_RULES, "scaleDown": _SCALING_RULES}),
-                "targetCPUUtilizationPercentage": INT32,
+                "minReplicas": tables.INT32,
+                "maxReplicas": tables.INT32,
+                "scaleTargetRef": tables.Struct(_REFERENCE, (partial(_api_version, has_group=True),), is_value=True),
+                "metrics": tables.Items(tables.Struct({"type": tables.TEXT}, (_metric,))),
+                "behavior": tables.Struct({"scaleUp": _SCALING_RULES, "scaleDown": _SCALING_RULES}),
+                "targetCPUUtilizationPercentage": tables.INT32,
             },
             (_replicas,),
             is_value=True,
@@ -213,4 +198,4 @@ def _as_internal(autoscaler: ApiObject) -> ApiObject:
     return {**autoscaler, "spec": spec} if "spec" in autoscaler else autoscaler
 
 
-KINDS: Final = {registry.AUTOSCALER: Kind(_AUTOSCALER, prepared=_as_internal)}
+KINDS: Final = {registry.AUTOSCALER: tables.Kind(_AUTOSCALER, prepared=_as_internal)}

@@ -11,6 +11,7 @@ from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.durations import parse_duration
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.apps import does_not_match
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     FieldError,
@@ -25,25 +26,6 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     too_many,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.pod_fields import TEMPLATE, TEMPLATE_META
-from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
-    BOOLEAN,
-    COUNT,
-    INT32,
-    KEY,
-    LONG,
-    NUMBERS,
-    SELECTOR,
-    SELECTOR_TYPE,
-    TEXT,
-    Field,
-    Items,
-    Kind,
-    Struct,
-    choice,
-    selects,
-    validate_struct,
-    within_range,
-)
 from forewarn.policies.kubernetes.objects.cron_schedule import LONGEST_SCHEDULE, InvalidSchedule, parse_schedule
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, mapping_at, objects_at, text, text_at
 
@@ -120,12 +102,12 @@ def _job(job: ApiObject, path: Path, semantics: Semantics) -> _Faults:
                 fault = f"kube-apiserver generates this label, its value must be {value!r}"
                 fault = fault if key in _NAME_LABELS else "kube-apiserver generates this label"
                 yield invalid((*here, key), labels.get(key), fault, keyed(here, key))
-        if selects(selector, expected, semantics) is False:
+        if tables.selects(selector, expected, semantics) is False:
             yield invalid((*path, "spec", "selector"), selector, "`selector` not auto-generated")
     elif selector is None:
         yield required((*path, "spec", "selector"))
-    yield from validate_struct(Struct({"selector": SELECTOR}), spec, (*path, "spec"), semantics)
-    if selects(selector, labels, semantics) is False:
+    yield from tables.validate_struct(tables.Struct({"selector": tables.SELECTOR}), spec, (*path, "spec"), semantics)
+    if tables.selects(selector, labels, semantics) is False:
         yield does_not_match(spec, (*path, "spec"))
     completions = spec.get("completions") or 0
     if spec.get("completionMode") == "Indexed" and completions > 0 and dns1123_label(f"{name}-{completions - 1}"):
@@ -247,7 +229,7 @@ def _success_policy(spec: ApiObject, path: Path) -> _Faults:
             fault = "error parsing succeededIndexes: write increasing intervals below completions, such as 0,2-4"
             yield invalid((*here, "succeededIndexes"), indexes, fault)
         if count is not None:
-            yield from within_range(0, min(total or 0, completions))((*here, "succeededCount"), count)
+            yield from tables.within_range(0, min(total or 0, completions))((*here, "succeededCount"), count)
 
 
 _INDEX: Final = later(r"[+-]?[0-9]+", re.ASCII)
@@ -270,13 +252,19 @@ def _count_of_indexes(text: str, completions: int) -> int | None:
 
 
 _UPPER_DIGITS: Final = 19
-_RULE: Final = Struct(
+_RULE: Final = tables.Struct(
     {
-        "action": choice("Count", "FailIndex", "FailJob", "Ignore", default=""),
-        "onExitCodes": Struct(
-            {"containerName": TEXT, "operator": choice("In", "NotIn", default=""), "values": NUMBERS}
+        "action": tables.choice("Count", "FailIndex", "FailJob", "Ignore", default=""),
+        "onExitCodes": tables.Struct(
+            {
+                "containerName": tables.TEXT,
+                "operator": tables.choice("In", "NotIn", default=""),
+                "values": tables.NUMBERS,
+            }
         ),
-        "onPodConditions": Items(Struct({"type": KEY, "status": choice("False", "True", "Unknown", default="True")})),
+        "onPodConditions": tables.Items(
+            tables.Struct({"type": tables.KEY, "status": tables.choice("False", "True", "Unknown", default="True")})
+        ),
     }
 )
 _HTTP_PATH: Final = later(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
@@ -301,24 +289,26 @@ def _managed_by(path: Path, value: str) -> _Faults:
 _NAMES: Final = (
     "parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
-_JOB_SPEC: Final = Struct(
+_JOB_SPEC: Final = tables.Struct(
     {
-        **dict.fromkeys(_NAMES, COUNT),
-        "activeDeadlineSeconds": LONG,
-        "completionMode": choice("NonIndexed", "Indexed"),
-        "managedBy": Field(text, _managed_by),
-        "podReplacementPolicy": TEXT,
-        "suspend": BOOLEAN,
-        "manualSelector": BOOLEAN,
-        "selector": SELECTOR_TYPE,
+        **dict.fromkeys(_NAMES, tables.COUNT),
+        "activeDeadlineSeconds": tables.LONG,
+        "completionMode": tables.choice("NonIndexed", "Indexed"),
+        "managedBy": tables.Field(text, _managed_by),
+        "podReplacementPolicy": tables.TEXT,
+        "suspend": tables.BOOLEAN,
+        "manualSelector": tables.BOOLEAN,
+        "selector": tables.SELECTOR_TYPE,
         "template": TEMPLATE,
-        "podFailurePolicy": Struct({"rules": Items(_RULE)}),
-        "successPolicy": Struct({"rules": Items(Struct({"succeededIndexes": TEXT, "succeededCount": INT32}))}),
+        "podFailurePolicy": tables.Struct({"rules": tables.Items(_RULE)}),
+        "successPolicy": tables.Struct(
+            {"rules": tables.Items(tables.Struct({"succeededIndexes": tables.TEXT, "succeededCount": tables.INT32}))}
+        ),
     },
     (_job_spec,),
     is_value=True,
 )
-_JOB: Final = Struct({"spec": _JOB_SPEC}, (_job,))
+_JOB: Final = tables.Struct({"spec": _JOB_SPEC}, (_job,))
 
 
 def _schedule(path: Path, schedule: str) -> _Faults:
@@ -385,22 +375,24 @@ def _cron_job(cron_job: ApiObject, path: Path, _: Semantics) -> _Faults:
 
 
 _LONGEST_NAME: Final = 52
-_CRON_JOB: Final = Struct(
+_CRON_JOB: Final = tables.Struct(
     {
-        "spec": Struct(
+        "spec": tables.Struct(
             {
-                "schedule": Field(text, _schedule, default=""),
-                "timeZone": Field(text, _time_zone),
-                "startingDeadlineSeconds": LONG,
-                "concurrencyPolicy": choice("Allow", "Forbid", "Replace", default="Allow"),
-                "suspend": BOOLEAN,
-                "successfulJobsHistoryLimit": COUNT,
-                "failedJobsHistoryLimit": COUNT,
-                "jobTemplate": Struct({"metadata": TEMPLATE_META, "spec": _JOB_SPEC}, (_job_template,), is_value=True),
+                "schedule": tables.Field(text, _schedule, default=""),
+                "timeZone": tables.Field(text, _time_zone),
+                "startingDeadlineSeconds": tables.LONG,
+                "concurrencyPolicy": tables.choice("Allow", "Forbid", "Replace", default="Allow"),
+                "suspend": tables.BOOLEAN,
+                "successfulJobsHistoryLimit": tables.COUNT,
+                "failedJobsHistoryLimit": tables.COUNT,
+                "jobTemplate": tables.Struct(
+                    {"metadata": TEMPLATE_META, "spec": _JOB_SPEC}, (_job_template,), is_value=True
+                ),
             },
             is_value=True,
         )
     },
     (_cron_job,),
 )
-KINDS: Final = {registry.JOB: Kind(_JOB, prepared=_as_created), registry.CRON_JOB: Kind(_CRON_JOB)}
+KINDS: Final = {registry.JOB: tables.Kind(_JOB, prepared=_as_created), registry.CRON_JOB: tables.Kind(_CRON_JOB)}

@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.kube_apiserver.validation import decode
+from forewarn.policies.kubernetes.kube_apiserver.validation import decode, tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import MAX_FAULTS, FieldError, path_segment
-from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
-    AMOUNT,
-    SELECTOR,
-    Kind,
-    Struct,
-    choice,
-    with_spec,
-)
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of, within
 
 if TYPE_CHECKING:
@@ -117,16 +109,18 @@ def _both_amounts(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldEr
         yield FieldError((*path, "minAvailable"), fault, field_path(path))
 
 
-_DISRUPTION_BUDGET: Final = Struct(
+_DISRUPTION_BUDGET: Final = tables.Struct(
     {
-        "minAvailable": AMOUNT,
-        "maxUnavailable": AMOUNT,
-        "selector": SELECTOR,
-        "unhealthyPodEvictionPolicy": choice("AlwaysAllow", "IfHealthyBudget"),
+        "minAvailable": tables.AMOUNT,
+        "maxUnavailable": tables.AMOUNT,
+        "selector": tables.SELECTOR,
+        "unhealthyPodEvictionPolicy": tables.choice("AlwaysAllow", "IfHealthyBudget"),
     },
     (_both_amounts,),
 )
-_DISRUPTION_BUDGETS: Final = Kind(with_spec(_DISRUPTION_BUDGET), name_faults=path_segment, metadata_last=True)
+_DISRUPTION_BUDGETS: Final = tables.Kind(
+    tables.with_spec(_DISRUPTION_BUDGET), name_faults=path_segment, metadata_last=True
+)
 
 
 KINDS: Final = frozenset(
@@ -148,7 +142,7 @@ KINDS: Final = frozenset(
 """`group/Kind` of the kinds with tables. Other modules validate PriorityClasses and ResourceQuotas."""
 
 
-def _kind_of(kind: str) -> Kind:
+def _kind_of(kind: str) -> tables.Kind:
     """Return how one of KINDS is validated. The tables of other groups are not imported: the linter starts faster."""
     if kind == registry.DISRUPTION_BUDGET:
         return _DISRUPTION_BUDGETS
@@ -165,7 +159,7 @@ def _kind_of(kind: str) -> Kind:
         from forewarn.policies.kubernetes.kube_apiserver.validation import admissionregistration as module
     else:
         from forewarn.policies.kubernetes.kube_apiserver.validation import apps as module
-    found: Kind = module.KINDS[kind]
+    found: tables.Kind = module.KINDS[kind]
     return found
 
 

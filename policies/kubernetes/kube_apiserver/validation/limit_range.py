@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     FieldError,
     duplicate,
@@ -21,7 +22,6 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     validate_container_resource_name,
     validate_resource_name,
 )
-from forewarn.policies.kubernetes.kube_apiserver.validation.tables import RESOURCES, TEXT, Items, Kind, Struct
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping_at
 from forewarn.policies.kubernetes.objects.resource_list import ResourceList, resource_list
 
@@ -112,10 +112,12 @@ def _is_above(ratio: Quantity, low: Quantity, high: Quantity) -> bool:
     return value / (1000 if is_precise else 1) > most / least
 
 
-_LIMIT_RANGE: Final = Struct(
+_LIMIT_RANGE: Final = tables.Struct(
     {
-        "spec": Struct(
-            {"limits": Items(Struct({"type": TEXT, **dict.fromkeys(_NAMES, RESOURCES)}))}, (_items,), is_value=True
+        "spec": tables.Struct(
+            {"limits": tables.Items(tables.Struct({"type": tables.TEXT, **dict.fromkeys(_NAMES, tables.RESOURCES)}))},
+            (_items,),
+            is_value=True,
         )
     }
 )
@@ -127,4 +129,4 @@ def _with_name(limit_range: ApiObject) -> ApiObject:
     return limit_range if metadata.get("name") else {**limit_range, "metadata": {**metadata, "name": "generated"}}
 
 
-KINDS: Final = {registry.LIMIT_RANGE: Kind(_LIMIT_RANGE, prepared=_with_name)}
+KINDS: Final = {registry.LIMIT_RANGE: tables.Kind(_LIMIT_RANGE, prepared=_with_name)}

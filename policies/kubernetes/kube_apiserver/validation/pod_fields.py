@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.base.light import later
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     FieldError,
     dns1123_label,
@@ -27,32 +28,6 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     required,
     validate_annotations,
     validate_labels,
-)
-from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
-    BOOLEAN,
-    INT32,
-    KEY,
-    LABEL,
-    LABELS,
-    REQUIREMENT,
-    RESOURCES,
-    SELECTOR,
-    SUBDOMAIN,
-    TEXT,
-    TEXTS,
-    Field,
-    Items,
-    Kind,
-    Struct,
-    at_least,
-    choice,
-    on_each,
-    required_text,
-    supported,
-    validate_key,
-    validate_label_values,
-    validate_node_requirement,
-    within_range,
 )
 from forewarn.policies.kubernetes.objects.fields import (
     PREFERRED,
@@ -82,7 +57,7 @@ def _toleration(toleration: ApiObject, path: Path, semantics: Semantics) -> Iter
     key, operator, value, effect = (toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
     field = field_path((*path, "operator"))
     if key:
-        yield from on_each(qualified_name)((*path, "key"), key)
+        yield from tables.on_each(qualified_name)((*path, "key"), key)
     elif operator != "Exists":
         fault = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid((*path, "operator"), operator, fault)
@@ -98,11 +73,11 @@ def _toleration(toleration: ApiObject, path: Path, semantics: Semantics) -> Iter
     elif _DECIMAL.fullmatch(value) is None or len(value) > _INT64_DIGITS or int(value) not in _INT64:
         yield invalid((*path, "value"), value, "must be a decimal integer of 64 bits")
     if effect:
-        yield from supported("NoSchedule", "PreferNoSchedule", _NO_EXECUTE)((*path, "effect"), effect)
+        yield from tables.supported("NoSchedule", "PreferNoSchedule", _NO_EXECUTE)((*path, "effect"), effect)
 
 
 def _node_values(requirement: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    return validate_label_values(requirement, path)
+    return tables.validate_label_values(requirement, path)
 
 
 def _node_field(requirement: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
@@ -117,7 +92,7 @@ def _node_field(requirement: ApiObject, path: Path, _: Semantics) -> Iterator[Fi
         yield invalid((*path, "key"), key, "not a valid field selector key")
         return
     for index, value in enumerate(values):
-        yield from on_each(dns1123_subdomain)((*path, "values", index), value or "")
+        yield from tables.on_each(dns1123_subdomain)((*path, "values", index), value or "")
 
 
 def _node_selector(selector: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
@@ -142,7 +117,7 @@ def _label_keys(term: ApiObject, path: Path) -> Iterator[FieldError]:
         if keys and selector is None:
             yield forbidden((*path, name), "must not be specified when labelSelector is not set")
         for index, key in enumerate(keys if selector is not None else ()):
-            yield from on_each(qualified_name)((*path, name, index), key)
+            yield from tables.on_each(qualified_name)((*path, name, index), key)
     yield from _repeated_keys(matching, selector or {}, path)
     others = {*other}
     for index, key in enumerate(matching):
@@ -180,7 +155,7 @@ def _pod_spec(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]
     here, seen = (*path, "schedulingGates"), set[str]()
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         name = (gate or {}).get("name") or ""
-        yield from validate_key((*here, index, "name"), name, field_path((*here, index)))
+        yield from tables.validate_key((*here, index, "name"), name, field_path((*here, index)))
         if name in seen:
             yield duplicate((*here, index), name)
         seen.add(name)
@@ -208,85 +183,93 @@ def _overhead(path: Path, amounts: ResourceList) -> list[FieldError]:
     return validate_requirements(amounts, {}, path)
 
 
-_TOLERATION: Final = Struct(
-    {**dict.fromkeys(("key", "operator", "value", "effect"), TEXT), "tolerationSeconds": Field(int64)}, (_toleration,)
+_TOLERATION: Final = tables.Struct(
+    {**dict.fromkeys(("key", "operator", "value", "effect"), tables.TEXT), "tolerationSeconds": tables.Field(int64)},
+    (_toleration,),
 )
-_NODE_FIELDS: Final = Items(Struct({"key": TEXT, "operator": TEXT, "values": TEXTS}, (_node_field,)))
+_NODE_FIELDS: Final = tables.Items(
+    tables.Struct({"key": tables.TEXT, "operator": tables.TEXT, "values": tables.TEXTS}, (_node_field,))
+)
 
 
-def _node_term(*together: Any) -> Struct:
+def _node_term(*together: Any) -> tables.Struct:
     """Return the table of a node selector term. `together`: of its requirements."""
-    requirements = Items(Struct(REQUIREMENT, (validate_node_requirement, *together)))
-    return Struct({"matchExpressions": requirements, "matchFields": _NODE_FIELDS}, is_value=True)
+    requirements = tables.Items(tables.Struct(tables.REQUIREMENT, (tables.validate_node_requirement, *together)))
+    return tables.Struct({"matchExpressions": requirements, "matchFields": _NODE_FIELDS}, is_value=True)
 
 
-_WEIGHT: Final = Field(int32, within_range(1, 100), default=0)
-_NODE_AFFINITY: Final = Struct(
+_WEIGHT: Final = tables.Field(int32, tables.within_range(1, 100), default=0)
+_NODE_AFFINITY: Final = tables.Struct(
     {
-        REQUIRED: Struct({"nodeSelectorTerms": Items(_node_term(_node_values))}, (_node_selector,)),
-        PREFERRED: Items(Struct({"weight": _WEIGHT, "preference": _node_term()})),
+        REQUIRED: tables.Struct({"nodeSelectorTerms": tables.Items(_node_term(_node_values))}, (_node_selector,)),
+        PREFERRED: tables.Items(tables.Struct({"weight": _WEIGHT, "preference": _node_term()})),
     }
 )
-_AFFINITY_TERM: Final = Struct(
+_AFFINITY_TERM: Final = tables.Struct(
     {
-        "topologyKey": KEY,
-        "labelSelector": SELECTOR,
-        "namespaceSelector": SELECTOR,
-        **dict.fromkeys(("namespaces", *_LABEL_KEYS), TEXTS),
+        "topologyKey": tables.KEY,
+        "labelSelector": tables.SELECTOR,
+        "namespaceSelector": tables.SELECTOR,
+        **dict.fromkeys(("namespaces", *_LABEL_KEYS), tables.TEXTS),
     },
     (_affinity_term,),
     is_value=True,
 )
-_POD_AFFINITY: Final = Struct(
-    {REQUIRED: Items(_AFFINITY_TERM), PREFERRED: Items(Struct({"weight": _WEIGHT, "podAffinityTerm": _AFFINITY_TERM}))}
-)
-_POLICY: Final = choice("Honor", "Ignore")
-_SPREAD_CONSTRAINT: Final = Struct(
+_POD_AFFINITY: Final = tables.Struct(
     {
-        "maxSkew": Field(int32, at_least(1), default=0),
-        "topologyKey": required_text(detail="can not be empty"),
-        "whenUnsatisfiable": choice("DoNotSchedule", "ScheduleAnyway", default=""),
-        "labelSelector": SELECTOR,
-        "minDomains": Field(int32, at_least(1)),
+        REQUIRED: tables.Items(_AFFINITY_TERM),
+        PREFERRED: tables.Items(tables.Struct({"weight": _WEIGHT, "podAffinityTerm": _AFFINITY_TERM})),
+    }
+)
+_POLICY: Final = tables.choice("Honor", "Ignore")
+_SPREAD_CONSTRAINT: Final = tables.Struct(
+    {
+        "maxSkew": tables.Field(int32, tables.at_least(1), default=0),
+        "topologyKey": tables.required_text(detail="can not be empty"),
+        "whenUnsatisfiable": tables.choice("DoNotSchedule", "ScheduleAnyway", default=""),
+        "labelSelector": tables.SELECTOR,
+        "minDomains": tables.Field(int32, tables.at_least(1)),
         "nodeAffinityPolicy": _POLICY,
         "nodeTaintsPolicy": _POLICY,
-        "matchLabelKeys": TEXTS,
+        "matchLabelKeys": tables.TEXTS,
     },
     (_spread_constraint,),
 )
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _SPEC: Final[Mapping[str, Any]] = {
-    "containers": Field(sequence),
-    "restartPolicy": choice(*_RESTART_POLICIES, default="Always"),
-    "dnsPolicy": choice("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None", default="ClusterFirst"),
-    "terminationGracePeriodSeconds": Field(int64),
-    "activeDeadlineSeconds": Field(int64, within_range(1, 2**31 - 1)),
-    "nodeSelector": LABELS,
-    "affinity": Struct(
+    "containers": tables.Field(sequence),
+    "restartPolicy": tables.choice(*_RESTART_POLICIES, default="Always"),
+    "dnsPolicy": tables.choice("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None", default="ClusterFirst"),
+    "terminationGracePeriodSeconds": tables.Field(int64),
+    "activeDeadlineSeconds": tables.Field(int64, tables.within_range(1, 2**31 - 1)),
+    "nodeSelector": tables.LABELS,
+    "affinity": tables.Struct(
         {"nodeAffinity": _NODE_AFFINITY, "podAffinity": _POD_AFFINITY, "podAntiAffinity": _POD_AFFINITY}
     ),
-    "tolerations": Items(_TOLERATION),
-    "topologySpreadConstraints": Items(_SPREAD_CONSTRAINT),
-    "schedulingGates": Items(Struct({"name": TEXT})),
-    "readinessGates": Items(Struct({"conditionType": KEY})),
-    **dict.fromkeys(("priorityClassName", "nodeName", "serviceAccountName"), SUBDOMAIN),
-    "runtimeClassName": Field(text, on_each(dns1123_subdomain)),
-    "hostname": LABEL,
-    "subdomain": LABEL,
-    "preemptionPolicy": choice("Never", "PreemptLowerPriority"),
-    "priority": INT32,
-    "schedulerName": TEXT,
-    "hostNetwork": BOOLEAN,
-    "overhead": Field(RESOURCES.read, _overhead),
+    "tolerations": tables.Items(_TOLERATION),
+    "topologySpreadConstraints": tables.Items(_SPREAD_CONSTRAINT),
+    "schedulingGates": tables.Items(tables.Struct({"name": tables.TEXT})),
+    "readinessGates": tables.Items(tables.Struct({"conditionType": tables.KEY})),
+    **dict.fromkeys(("priorityClassName", "nodeName", "serviceAccountName"), tables.SUBDOMAIN),
+    "runtimeClassName": tables.Field(text, tables.on_each(dns1123_subdomain)),
+    "hostname": tables.LABEL,
+    "subdomain": tables.LABEL,
+    "preemptionPolicy": tables.choice("Never", "PreemptLowerPriority"),
+    "priority": tables.INT32,
+    "schedulerName": tables.TEXT,
+    "hostNetwork": tables.BOOLEAN,
+    "overhead": tables.Field(tables.RESOURCES.read, _overhead),
 }
-_POD_SPEC: Final = Struct(_SPEC, (_pod_spec,), is_value=True)
-_OF_STATEFUL_SETS: Final = Struct(
-    {name: TEXT if name in ("hostname", "subdomain") else part for name, part in _SPEC.items()},
+_POD_SPEC: Final = tables.Struct(_SPEC, (_pod_spec,), is_value=True)
+_OF_STATEFUL_SETS: Final = tables.Struct(
+    {name: tables.TEXT if name in ("hostname", "subdomain") else part for name, part in _SPEC.items()},
     (_pod_spec,),
     is_value=True,
 )
 """Without the fields that the StatefulSet controller sets."""
-TEMPLATE_META: Final = Struct({"labels": Field(string_map), "annotations": Field(string_map)}, is_value=True)
+TEMPLATE_META: Final = tables.Struct(
+    {"labels": tables.Field(string_map), "annotations": tables.Field(string_map)}, is_value=True
+)
 
 
 def _template(template: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
@@ -318,8 +301,8 @@ def _is_int32(cost: str) -> bool:
     return is_number and len(cost) <= _INT32_DIGITS and -(2**31) <= int(cost) < 2**31
 
 
-TEMPLATE: Final = Struct({"metadata": TEMPLATE_META, "spec": _POD_SPEC}, (_template,), is_value=True)
-STATEFUL_SET_TEMPLATE: Final = Struct(
+TEMPLATE: Final = tables.Struct({"metadata": TEMPLATE_META, "spec": _POD_SPEC}, (_template,), is_value=True)
+STATEFUL_SET_TEMPLATE: Final = tables.Struct(
     {"metadata": TEMPLATE_META, "spec": _OF_STATEFUL_SETS}, (_template,), is_value=True
 )
 
@@ -334,7 +317,7 @@ def _pod(pod: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
         yield forbidden((*path, "spec", "nodeName"), "cannot be set until all schedulingGates have been cleared")
 
 
-_POD: Final = Struct({"metadata": TEMPLATE_META, "spec": _POD_SPEC}, (_pod,))
+_POD: Final = tables.Struct({"metadata": TEMPLATE_META, "spec": _POD_SPEC}, (_pod,))
 
 
 def _with_label_keys(pod: ApiObject) -> ApiObject:
@@ -370,4 +353,4 @@ def _merged(value: Any, labels: Mapping[str, Any]) -> Any:
     return merged
 
 
-KINDS: Final = {registry.POD: Kind(_POD, prepared=_with_label_keys)}
+KINDS: Final = {registry.POD: tables.Kind(_POD, prepared=_with_label_keys)}
