@@ -481,7 +481,10 @@ def test_node_groups_do_not_change_the_victims_of_predict(tmp_path: Path, capsys
     asked = ("-f", manifest(tmp_path, "gold", "2"), "--cluster", cluster)
     found = predicted(capsys, *asked)
     assert found["outcomes"] == {"preempts": 1}
-    assert found == predicted(capsys, *asked, "--no-autoscaler")
+    assert [fix["action"] for fix in found.pop("fix")] == ["class like gold with preemptionPolicy: Never"]
+    without = predicted(capsys, *asked, "--no-autoscaler")
+    assert without.pop("fix") == []
+    assert found == without
 
 
 def test_python_programs_get_the_node_groups_of_a_cluster(tmp_path: Path) -> None:

@@ -148,6 +148,7 @@ def test_fixes_that_do_more_together_are_tried_together(
     pdbs, quotas = fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "rejected")
     monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: [pdbs])
     monkeypatch.setattr(fixes, "_of_quotas", lambda *_: [quotas])
+    monkeypatch.setattr(fixes, "_of_surges", lambda *_: [])
     monkeypatch.setattr(fixes, "_with", lambda _, objects: str(objects))
     after = {
         str(pdbs.objects): Effects(rejected=2),
