@@ -9,12 +9,14 @@ from math import comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import listed, plural
+from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, is_skipped, remaining_on
+from forewarn.policies.prediction.simulation.summary import random_of
 from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
-from forewarn.policies.questions.whatif.comparison import placeholder_workloads
+from forewarn.policies.questions.whatif.comparison import MAX_REPEATED, placeholder_workloads
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.questions import KeptNode, Question, Removal, drained
 from forewarn.policies.questions.whatif.tally import Tally
@@ -35,6 +37,8 @@ _MAX_KEPT: Final = 24
 """Nodes that cannot go after which the greedy search ends."""
 _AT_ONCE: Final = 8
 """Nodes that are tried one by one in simulations that share their start."""
+RUNS: Final = 6
+"""Random runs in which nodes must be able to go, too."""
 _COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
 
 
@@ -107,12 +111,16 @@ class _Search:
             taken, stays = list[str](), set[str]()
             with closing(self._costs([[*chosen, *group] for group in groups])) as costs:
                 for group, cost in zip(groups, costs, strict=False):
+                    why = cost.why
                     if cost.is_free(self._alone):
-                        taken = group
-                        break
+                        by_chance = self._by_chance([*chosen, *group])
+                        if by_chance is None:
+                            taken = group
+                            break
+                        cost, why = by_chance, f"{by_chance.why}, in some runs"
                     if len(group) == 1:
                         stays.add(group[0])
-                        self.kept.append(KeptNode(group[0], cost.why, cost.cause(self._alone)))
+                        self.kept.append(KeptNode(group[0], why, cost.cause(self._alone)))
             chosen, left = [*chosen, *taken], [name for name in left if name not in stays.union(taken)]
             block = 2 * len(taken) or 1  # of nodes after one that cannot go, larger sets rarely can
         return chosen
@@ -123,9 +131,24 @@ class _Search:
             choices = [names for names in combinations(candidates, size) if self._may_fit(names)]
             with closing(self._costs(choices)) as costs:
                 for names, cost in zip(choices, costs, strict=True):
-                    if cost.is_free(self._alone):
+                    if cost.is_free(self._alone) and self._by_chance(names) is None:
                         return names
         return ()
+
+    def _by_chance(self, names: Sequence[str]) -> _Cost | None:
+        """Return what a drain costs in the first of some random runs in which it is not free; None without one, and in
+        clusters so large that `whatif` shows one run.
+        """
+        if len(self._world.pods) + len(self._world.nodes) > MAX_REPEATED:
+            return None
+        question = drained(self._cluster, names)
+
+        def run(number: int) -> _Cost:
+            simulation = Simulation(self._world._replace(arrivals=question.arrivals), random_of(0, number))
+            return _Drains(simulation, self._pods, self._options).measure(simulation, question)
+
+        costs = mapped(range(1, 1 + RUNS), run)
+        return next((cost for cost in costs if not cost.is_free(self._alone)), None)
 
     def _may_fit(self, names: Sequence[str]) -> bool:
         """Report whether the sum of requests fits on the other nodes: without it, Pods are Pending or preempted."""
