@@ -52,6 +52,8 @@ DEFAULT_NODES: Final = 10
 _LOSSES: Final = ("worst zone", "worst node")
 """The topics of lines that may be missing."""
 _PHRASES: Final = 3
+_MAX_FINDING: Final = 60
+"""Characters that a line shows; a longer finding has a phrase less."""
 _LONG: Final = 200
 
 
@@ -154,8 +156,9 @@ def _loss(sweep: Sweep, kind: str, asked: Sequence[Question], sample: int) -> Ov
     worst = next(row for row in sweep.cases if row.case in cases)
     is_bad, command = harms(worst, sweep), f"whatif lose {worst.case}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
-    harm = joined([*islice(consequences(worst.counters), _PHRASES)]) or "no steady state"
-    finding = harm if is_bad else NO_EFFECT
+    phrases = [*islice(consequences(worst.counters), _PHRASES)]
+    short = phrases if len(joined(phrases)) <= _MAX_FINDING else phrases[:-1]
+    finding = (joined(short) or "no steady state") if is_bad else NO_EFFECT
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending if is_bad else 0
     command = command if is_bad else f"whatif lose --each {kind}"
     return OverviewLine(f"worst {kind}", status, number, finding, command, sample)

@@ -157,7 +157,7 @@ def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
 
 def largest_losses(cluster: ClusterSnapshot, losses: Sequence[Question], limit: int) -> list[Question]:
     """Return the losses of most Pods, until they are more than `limit` Pods together; at least one."""
-    on = Counter(pod.node_name for pod in cluster.pods.values() if pod.node_name)
+    on = Counter(pod.node_name for pod in cluster.pods.values() if pod.node_name and not pod.terminal)
     pods = {loss.title: sum(on[each.object["metadata"]["name"]] for each in loss.arrivals) for loss in losses}
     found, total = list[Question](), 0
     for loss in sorted(losses, key=lambda each: (-pods[each.title], each.title)):
