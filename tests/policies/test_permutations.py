@@ -174,6 +174,16 @@ def test_names_and_order_decide_nothing(kind: str) -> None:
     check(kind, range(cases(60)))
 
 
+@pytest.mark.parametrize(("kind", "seed"), [("Deployment", 2234), ("StatefulSet", 2374), ("StatefulSet", 2507)])
+def test_names_do_not_decide_which_of_two_events_is_first(kind: str, seed: int) -> None:
+    """Old Pods terminate in the same millisecond in which kube-scheduler tries a Pending Pod."""
+    world = worlds(kind, seed)
+    assert world is not None
+    found, other = outcome_of(*world), outcome_of(*permuted(*world, Random(seed)))
+    assert found == other
+    assert found is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
 def test_names_and_order_decide_nothing_in_many_clusters(kind: str) -> None:
@@ -183,6 +193,10 @@ def test_names_and_order_decide_nothing_in_many_clusters(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
 def test_names_and_order_decide_nothing_in_simulations(kind: str, tmp_path: Path) -> None:
     check_simulations(kind, range(cases(16)), tmp_path / "cluster.json")
+
+
+def test_names_do_not_decide_which_of_two_events_is_first_in_a_simulation(tmp_path: Path) -> None:
+    check_simulations("StatefulSet", range(2057, 2058), tmp_path / "cluster.json")
 
 
 @pytest.mark.parametrize("names", [("n1", "n2", "n3", "n4"), ("n4", "n3", "n2", "n1"), ("n2", "n4", "n1", "n3")])

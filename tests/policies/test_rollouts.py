@@ -638,7 +638,7 @@ def test_a_finished_job_makes_no_pods_when_it_is_changed(condition: str, new: in
     assert (0 if found is None else found.new) == new
 
 
-@pytest.mark.parametrize(("room", "pushed"), [(0, 0), (1, 1), (100, 4)])
+@pytest.mark.parametrize(("room", "pushed"), [(0, 0), (1, 4), (100, 4)])
 def test_a_rollout_is_simulated_within_its_quota(room: int, pushed: int) -> None:
     """Where the quota is full no pod comes: the old ones must stay, as more of them are missing than may be."""
     made = deployment("web", ["n"] * 3, "1", 0, strategy=rolling(2, 2))

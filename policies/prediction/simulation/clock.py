@@ -106,9 +106,9 @@ class Task:
 
 
 WRITE: Final = 1e-3
-"""Seconds of a write to the API server; up to a tenth more by its name, so that no two coincide."""
+"""Seconds of a write to the API server."""
 CYCLE: Final = 1e-4
-"""Seconds of a scheduling cycle; up to a tenth more by the Pod's name."""
+"""Seconds of a scheduling cycle."""
 START: Final = 0.1
 """Seconds from the binding of a Pod until it runs and is ready: the minimum of a kubelet.
 
@@ -130,11 +130,12 @@ class Latencies:
     """Durations of steps in seconds.
 
     `random`: the source of random durations; None for fixed ones. `asks_webhooks`: whether the creation of Pods may
-    take longer than other writes; with random durations, by a factor that differs by run.
+    take longer than other writes, as in a cluster; with random durations, by a factor that differs by run. Fixed
+    durations of a cluster do not depend on names; those of recorded scenarios do, as in the reference scheduler.
     """
 
     def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
-        self._random = random
+        self._random, self._asks_webhooks = random, asks_webhooks
         self._creating = 1.0 if random is None or not asks_webhooks else random.uniform(1.0, _ASKED)
         self._webhook_seconds = _WEBHOOK_SECONDS if random is None and asks_webhooks else 0.0
         self._start = START if random is None or not asks_webhooks else START * _SLOWEST_START ** (random.random() ** 2)
@@ -158,6 +159,8 @@ class Latencies:
     def _of(self, seconds: float, verb: str, name: str, times: float = 1.0) -> float:
         if self._random is not None:
             return seconds * (1 + self._random.random() * _JITTER * times)
+        if self._asks_webhooks:
+            return seconds
         return seconds * (1 + crc32(f"{verb} {name}".encode()) % 997 / 9970)
 
 
