@@ -22,15 +22,7 @@ from forewarn.policies.base.light import no_collection
 from forewarn.policies.inputs.manifests.documents import NOT_TEXT, Fault
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, items_of
 from forewarn.policies.inputs.manifests.values import values
-from forewarn.policies.inputs.sources.files import (
-    MANIFESTS,
-    STDIN,
-    File,
-    SourceError,
-    find_files,
-    open_file,
-    unreadable,
-)
+from forewarn.policies.inputs.sources import files
 from forewarn.policies.inputs.sources.json_stream import JsonFault, flat, json_objects
 from forewarn.policies.kubernetes.cluster.cache import TIME, Cache, Origin
 from forewarn.policies.kubernetes.kinds import registry
@@ -109,7 +101,7 @@ class Identities:
                 self._note_replaced(obj, source, source_before)
             return
         place = f"{file_before}:{line_before}" if line_before else file_before
-        raise SourceError(file, f"{ref_of(obj)} has {what} than in {place}: these are two clusters. {_FIX}", line)
+        raise files.SourceError(file, f"{ref_of(obj)} has {what} than in {place}: these are two clusters. {_FIX}", line)
 
     def _note_replaced(self, obj: ApiObject, source: str, before: str) -> None:
         self._others += bool(self._replaced)
@@ -209,7 +201,7 @@ GROUP: Final = "forewarn.sources"
 See also `objects_of`.
 """
 
-_SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in ("", ".gz"))
+_SUFFIXES: Final = tuple(suffix + packed for suffix in files.MANIFESTS for packed in ("", ".gz"))
 _PROGRESS_EVERY: Final = 1000
 _NAMED: Final = 10
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -331,7 +323,7 @@ def report_writer_of(source: str) -> Callable[[Sequence[Finding]], Written]:
     function = _attribute(source, "report_writer")
     if function is None:
         fix = "pass --context NAME, or omit --apply"
-        raise SourceError(source, f"reports can only be written into a running cluster. Fix: {fix}")
+        raise files.SourceError(source, f"reports can only be written into a running cluster. Fix: {fix}")
     writer: Callable[[Sequence[Finding]], Written] = function()
     return writer
 
@@ -364,7 +356,7 @@ def described(source: str) -> str:
 
 def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str] | None:
     """Return the function of a named source (`NAME:ARGUMENT`), and its argument; None for files or if not installed."""
-    if source == STDIN or os.path.exists(source):
+    if source == files.STDIN or os.path.exists(source):
         return None
     from importlib.metadata import entry_points  # Slow to import, and seldom needed.
 
@@ -396,17 +388,17 @@ class _Loading:
                 self._add(obj, source)
             return
         self._found = False
-        for file in find_files([source], _SUFFIXES):
+        for file in files.find_files([source], _SUFFIXES):
             self._identities.open(source, file.name)
             self._file(file)
         if not self._found:
             where = f" in {', '.join(_SUFFIXES)} files" if os.path.isdir(source) else ""
-            raise SourceError(source, f"no Kubernetes objects found{where}. {_FIX_OF_SOURCE}")
+            raise files.SourceError(source, f"no Kubernetes objects found{where}. {_FIX_OF_SOURCE}")
 
     @property
     def origin(self) -> Origin:
         """The origin of the loaded state. The state of several sources is as old as the oldest."""
-        names = ["<stdin>" if name == STDIN else cut(one_line(name), LONGEST_PATH) for name in self._names]
+        names = ["<stdin>" if name == files.STDIN else cut(one_line(name), LONGEST_PATH) for name in self._names]
         left = len(names) - _NAMED
         names[_NAMED:] = [plural(left, "more source")] if left > 0 else []
         time, is_read = min(self._read, default=self._newest), bool(self._read)
@@ -430,7 +422,9 @@ class _Loading:
         others = self.cache.skipped
         if self.count <= others.total():
             others_text = f", found only {listed(sorted(others))}" if others else ""
-            raise SourceError(source, f"no objects of a cluster, such as Nodes and Pods{others_text}. {_FIX_OF_SOURCE}")
+            raise files.SourceError(
+                source, f"no objects of a cluster, such as Nodes and Pods{others_text}. {_FIX_OF_SOURCE}"
+            )
 
     def _add(self, obj: Any, file: str, line: int = 0) -> None:
         if not isinstance(obj, dict):
@@ -441,26 +435,26 @@ class _Loading:
             if self.cache.add(obj):
                 self._identities.check(obj, line)
         except InvalidObject as error:
-            raise SourceError(file, str(error), line) from None
+            raise files.SourceError(file, str(error), line) from None
         self._note_time(obj)
         self.count += 1
         if self._progress is not None and self.count % _PROGRESS_EVERY == 0:
             self._progress(self.count)
 
-    def _file(self, file: File) -> None:
+    def _file(self, file: files.File) -> None:
         name = file.name
         try:
-            with open_file(file) as stream:
+            with files.open_file(file) as stream:
                 self._stream(stream, name)
         except JsonFault as error:
-            raise SourceError(name, error.problem, error.line) from None
+            raise files.SourceError(name, error.problem, error.line) from None
         except Fault as error:
             fix = f". {_FIX_OF_SOURCE}" if error.message == NOT_TEXT else ""
-            raise SourceError(name, f"{error.message}{fix}", error.start) from None
+            raise files.SourceError(name, f"{error.message}{fix}", error.start) from None
         except UnicodeError:
-            raise SourceError(name, f"{NOT_TEXT}. {_FIX_OF_SOURCE}") from None
+            raise files.SourceError(name, f"{NOT_TEXT}. {_FIX_OF_SOURCE}") from None
         except (OSError, EOFError, zlib.error, ValueError) as error:
-            raise unreadable(name, error, named=False) from None
+            raise files.unreadable(name, error, named=False) from None
 
     def _stream(self, binary: Bytes, name: str) -> None:
         text = TextStream(binary)

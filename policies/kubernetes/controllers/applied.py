@@ -21,15 +21,10 @@ from forewarn.policies.kubernetes.controllers.templates import admitted_claim
 from forewarn.policies.kubernetes.controllers.view import Key as WorkloadKey
 from forewarn.policies.kubernetes.controllers.view import PodState, Tally, WorkloadState
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.objects import storage
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 from forewarn.policies.kubernetes.objects.resource_list import mask
-from forewarn.policies.kubernetes.objects.storage import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    default_storage_class,
-)
 from forewarn.policies.kubernetes.scheduling.caveats import lists_storage
 
 if TYPE_CHECKING:
@@ -65,7 +60,7 @@ def applied_views(cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults
         except InvalidObject as fault:
             faults.append(fault)
     classes = {**cluster.objects.storage_classes, **views["storage.k8s.io/StorageClass"]}
-    default = default_storage_class(classes.values())
+    default = storage.default_storage_class(classes.values())
     for obj in claims:
         try:
             claim = admitted_claim({**obj, "status": None}, default)
@@ -168,18 +163,18 @@ def _with_claims(objects: ClusterObjects, new: Mapping[Key, Any]) -> tuple[Clust
         charge(len(volumes) // 4)
         storage_class = objects.storage_classes.get(("", claim.storage_class))
         result = sync_unbound_claim(claim, storage_class, lambda name: volumes.get(("", name)), of_class)
-        if isinstance(result, StorageClass) or not is_known(claim, objects):
+        if isinstance(result, storage.StorageClass) or not is_known(claim, objects):
             pending.add(key)
             continue
         claims[key] = claim
-        if isinstance(result, PersistentVolume):
+        if isinstance(result, storage.PersistentVolume):
             volume = replace(result, claim=(*key, claim.uid), phase="Bound")
             volumes["", volume.name] = volume
             claims[key] = replace(claim, volume_name=volume.name, bind_completed=True, phase="Bound")
     return replace(objects, claims=claims, volumes=volumes), frozenset(pending)
 
 
-def is_known(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
+def is_known(claim: storage.PersistentVolumeClaim, objects: ClusterObjects) -> bool:
     """Report whether the cluster state has the storage objects that decide which volume a new claim gets."""
     if not lists_storage(objects) or not (objects.storage_classes or objects.volumes):
         return False

@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.controllers.templates import claim_of_template
+from forewarn.policies.kubernetes.objects import storage
 from forewarn.policies.kubernetes.objects.fields import items, mapping, text
 from forewarn.policies.kubernetes.objects.pod import Owner
-from forewarn.policies.kubernetes.objects.storage import (
-    NO_PROVISIONER,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-)
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import available_for, could_hold
 
 if TYPE_CHECKING:
@@ -22,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def sync_unbound_claim(
-    claim: PersistentVolumeClaim,
-    storage_class: StorageClass | None,
-    volume_of: Callable[[str], PersistentVolume | None],
-    volumes: Sequence[PersistentVolume],
-) -> PersistentVolume | StorageClass | None:
+    claim: storage.PersistentVolumeClaim,
+    storage_class: storage.StorageClass | None,
+    volume_of: Callable[[str], storage.PersistentVolume | None],
+    volumes: Sequence[storage.PersistentVolume],
+) -> storage.PersistentVolume | storage.StorageClass | None:
     """Return the volume to which a sync binds an unbound claim, the StorageClass whose provisioner creates one, or None
     if the claim stays Pending.
 
@@ -42,12 +37,12 @@ def sync_unbound_claim(
     best = _find_best_match(claim, volumes, waits=waits)
     if best is not None:
         return best
-    if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+    if storage_class is None or storage_class.provisioner in ("", storage.NO_PROVISIONER):
         return None
     return None if waits and claim.selected_node is None else storage_class
 
 
-def _satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def _satisfies(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim) -> bool:
     """Report whether a claim may name this unbound volume. Source: upstream `checkVolumeSatisfyClaim`."""
     return (
         could_hold(volume, claim)
@@ -57,8 +52,8 @@ def _satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _find_best_match(
-    claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume], *, waits: bool
-) -> PersistentVolume | None:
+    claim: storage.PersistentVolumeClaim, volumes: Sequence[storage.PersistentVolume], *, waits: bool
+) -> storage.PersistentVolume | None:
     """Return a volume with the fewest access modes that include those of the claim: one that is reserved for the claim,
     otherwise the smallest that fits; or None.
 
@@ -79,7 +74,7 @@ def _find_best_match(
     )
 
 
-def missing_claims(view: View, state: PodState) -> list[PersistentVolumeClaim]:
+def missing_claims(view: View, state: PodState) -> list[storage.PersistentVolumeClaim]:
     """Return the claims to create for the ephemeral volumes of a Pod. The Pod owns these claims. Raises InvalidObject.
 
     An existing claim with the same name is not replaced; the Pod stays Pending if the claim belongs to another Pod.

@@ -6,13 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.kubernetes.controllers.view import DeletePod, PodState
-from forewarn.policies.kubernetes.objects.devices import (
-    AllocatedDevice,
-    DeviceId,
-    DeviceTaintRule,
-    ResourceClaim,
-    ResourceSlice,
-)
+from forewarn.policies.kubernetes.objects import devices
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Taint, Toleration
 
 if TYPE_CHECKING:
@@ -83,7 +77,7 @@ def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) ->
     return min((max(t.seconds, 0) for t in used if t is not None and t.seconds is not None), default=None)
 
 
-def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[Taint, ...]]:
+def taints_of_devices(slices: Iterable[devices.ResourceSlice]) -> dict[devices.DeviceId, tuple[Taint, ...]]:
     """Return device -> taints, from the newest generation of each pool."""
     newest: dict[tuple[str, str], int] = {}
     parts = tuple(slices)
@@ -91,7 +85,7 @@ def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[T
         key = part.driver, part.pool
         newest[key] = max(part.generation, newest.get(key, part.generation))
     return {
-        DeviceId(part.driver, part.pool, device.name): device.taints
+        devices.DeviceId(part.driver, part.pool, device.name): device.taints
         for part in parts
         if part.generation == newest[part.driver, part.pool]
         for device in part.devices
@@ -101,9 +95,9 @@ def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[T
 
 def eviction_time(
     pod: Pod,
-    claims: Mapping[tuple[str, str], ResourceClaim],
-    taints: Mapping[DeviceId, Sequence[Taint]],
-    rules: Iterable[DeviceTaintRule],
+    claims: Mapping[tuple[str, str], devices.ResourceClaim],
+    taints: Mapping[devices.DeviceId, Sequence[Taint]],
+    rules: Iterable[devices.DeviceTaintRule],
 ) -> int | None:
     """Return the time at which taints of devices evict the Pod, in seconds since 1970; None if they do not.
 
@@ -122,7 +116,9 @@ def eviction_time(
     return min(due, default=None)
 
 
-def _times(device: AllocatedDevice, taints: Sequence[Taint], rules: Sequence[DeviceTaintRule]) -> Iterator[int]:
+def _times(
+    device: devices.AllocatedDevice, taints: Sequence[Taint], rules: Sequence[devices.DeviceTaintRule]
+) -> Iterator[int]:
     of_rules = (rule.taint for rule in rules if rule.taints(device.id))
     for taint in (*taints, *of_rules):
         if taint.effect != NO_EXECUTE:

@@ -10,17 +10,11 @@ from __future__ import annotations
 from typing import Final, Self, overload
 
 from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.kubernetes.releases import minors
 from forewarn.policies.kubernetes.releases.gates import MODELLED, default
-from forewarn.policies.kubernetes.releases.minors import (
-    KNOWN_MINORS,
-    PREDICTED_MINORS,
-    PREVIEW,
-    PREVIEW_MINORS,
-    RECORDED_MINOR,
-)
 from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER, SchedulerConfiguration
 
-_DEFAULTS: Final = {name: {minor: default(name, minor) for minor in PREDICTED_MINORS} for name in MODELLED}
+_DEFAULTS: Final = {name: {minor: default(name, minor) for minor in minors.PREDICTED_MINORS} for name in MODELLED}
 
 
 class _Property:
@@ -46,7 +40,7 @@ class _Property:
 
 
 class _Fields(NamedTuple):
-    minor: int = RECORDED_MINOR
+    minor: int = minors.RECORDED_MINOR
     gates: tuple[tuple[str, bool], ...] = ()
     scheduler: SchedulerConfiguration | None = None
     fault: str = ""
@@ -104,14 +98,14 @@ class Semantics(_Fields):
         """Why forewarn does not predict this release; "" for a supported release."""
         if self.fault:
             return f"the cluster runs Kubernetes {self.release}: {self.fault}"
-        if self.minor in PREDICTED_MINORS:
+        if self.minor in minors.PREDICTED_MINORS:
             return ""
         return f"the cluster runs Kubernetes {self.release}; predictions hold for {_KNOWN}"
 
     @property
     def preview(self) -> str:
         """A notice for a release whose predictions are not verified; "" for other releases."""
-        return f"Kubernetes {self.release}: {PREVIEW}" if self.minor in PREVIEW_MINORS else ""
+        return f"Kubernetes {self.release}: {minors.PREVIEW}" if self.minor in minors.PREVIEW_MINORS else ""
 
     empty_selectors_count = _Property(since=38)
     """Whether PDBs with an empty selector, and Pods without labels, count in preemption (kubernetes #141785).
@@ -242,7 +236,9 @@ class Semantics(_Fields):
         return self.pod_level_status_counts, self.resizes_are_compared_by_pod
 
 
-_KNOWN: Final = f"1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]}"  # a preview applies only if it is requested
+_KNOWN: Final = (
+    f"1.{minors.KNOWN_MINORS[0]} to 1.{minors.KNOWN_MINORS[-1]}"  # a preview applies only if it is requested
+)
 _SCHEDULABLE_FEATURES: Final = {
     "RestartAllContainersOnContainerExits": 35,
     "UserNamespacesHostNetworkSupport": 36,

@@ -40,12 +40,8 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     validate_limits,
     validate_requirements,
 )
+from forewarn.policies.kubernetes.objects import priority_class
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, ref_of
-from forewarn.policies.kubernetes.objects.priority_class import (
-    HIGHEST_USER_DEFINABLE_PRIORITY,
-    PREEMPT_LOWER_PRIORITY,
-    PREEMPT_NEVER,
-)
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.releases.minors import PREDICTED_MINORS
 
@@ -402,7 +398,7 @@ _CONSTRAINTS: Final = Tagged(
     Tags("PodGroupSchedulingConstraints", {"topology": Tagged(_CONSTRAINT, Form.LIST, max_items=1)}), forbidden=True
 )
 _CLASS_NAME: Final = _long_name(form=Form.VALUE)
-_PRIORITY: Final = Tagged(INT32, checks=(maximum(HIGHEST_USER_DEFINABLE_PRIORITY),))
+_PRIORITY: Final = Tagged(INT32, checks=(maximum(priority_class.HIGHEST_USER_DEFINABLE_PRIORITY),))
 _BASIC: Final = Tags("BasicSchedulingPolicy")
 _TEMPLATES: Final = Tagged(Tags("PodGroupTemplate"), Form.LIST, always=True, max_items=8, is_keyed=True)
 
@@ -412,7 +408,7 @@ def _v1beta1(name: str) -> GroupVersion:
     policy = _union("PodGroupSchedulingPolicy", basic=Tagged(_BASIC, immutable=True), gang=gang)
     single, together = (Tagged(Tags(f"{which}DisruptionMode")) for which in ("Single", "All"))
     mode = _union("DisruptionMode", single=single, all=together)
-    policies = one_of(PREEMPT_NEVER, PREEMPT_LOWER_PRIORITY)
+    policies = one_of(priority_class.PREEMPT_NEVER, priority_class.PREEMPT_LOWER_PRIORITY)
     preemption = Tagged(decode.Plain("string", f"{name}.PreemptionPolicy"), immutable=True, checks=(policies,))
     priorities = {
         "priorityClassName": replace(_CLASS_NAME, immutable=True),
@@ -518,7 +514,7 @@ def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
         return spec
     defaults = {"disruptionMode": version.default_mode}
     if "preemptionPolicy" in version.group.fields and semantics.enabled(PREEMPTION_POLICY_GATE):
-        defaults["preemptionPolicy"] = PREEMPT_LOWER_PRIORITY
+        defaults["preemptionPolicy"] = priority_class.PREEMPT_LOWER_PRIORITY
     return version.group.encoded({**defaults, **spec})
 
 
