@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         scope, *selector = options.survive
         settings = settings_of(cache, run.cluster)
         request = SurvivalRequest(scope, "".join(selector), options.protect or (), options.like, settings)
-        with counting("choices of nodes", run.errors) as show:
+        with counting("simulated losses", run.errors) as show:
             result = survive(cluster, request, progress=show)
         document_in(run.output, result, result.document).print()
         if result.document.status is AnswerStatus.NO_ANSWER:

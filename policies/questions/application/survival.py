@@ -48,6 +48,8 @@ _SETTLE: Final = 120.0
 """Seconds from the addition of nodes to the loss: Pending Pods and DaemonSets get their place first."""
 _FEW: Final = 2
 """Missing nodes of a family that are added one by one."""
+_FIRST: Final = 2
+"""Losses that are simulated first, those that did harm last; the others only if these do none."""
 _UNPRICED: Final = 0
 
 
@@ -367,6 +369,11 @@ class _Search:
         kind = self._kinds_of(family)[0]
         return kind.price.cents * requests.nodes(kind.template) if kind.price else _UNPRICED
 
+    def _harmful(self, choice: Sequence[int], names: Sequence[str]) -> Mapping[str, _Harm]:
+        """Return the harm that nodes prevent of the losses with these names."""
+        (harms,) = self.harms_of([choice], names)
+        return {name: harm for name, harm in harms.items() if not harm.is_prevented}
+
     def bisected(self, names: Sequence[str], below: int) -> Sequence[int] | None:
         """Return the fewest nodes that bisection finds for the losses with these names; None if none help.
 
@@ -375,8 +382,7 @@ class _Search:
         """
         counts, choice = dict[str, int](), self.none
         while True:
-            (harms,) = self.harms_of([choice], names)
-            harmful = {name: harm for name, harm in harms.items() if not harm.is_prevented}
+            harmful = self._harmful(choice, names[:_FIRST]) or self._harmful(choice, names[_FIRST:])
             if not harmful:
                 break
             worst = max(harmful, key=lambda name: (sum(each.pods for each in harmful[name].missing.values()), name))
@@ -388,7 +394,7 @@ class _Search:
             else:
                 return None
             choice = self._spread(counts)
-            names = sorted(names, key=lambda name: name != worst)
+            names = sorted(names, key=lambda name: name not in harmful)
         while below + 1 < sum(choice) <= _MAX_SIZE:
             less = next((less for less in _with_one_less(choice) if self.suffices(less, names)), None)
             if less is None:
