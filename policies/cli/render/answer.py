@@ -14,7 +14,6 @@ from forewarn.policies.cli.render.table import markdown_table, text_of, titles
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from forewarn.policies.base.documents.answer import Fix
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 
 WIDTH: Final = 110
@@ -232,16 +231,11 @@ def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
     return (number(cell) if isinstance(cell, int) else one_line(cell)) if is_shown else "-"
 
 
-def fix_heading(fixes: Sequence[Fix]) -> str:
-    """The heading of fixes: each is tried alone, unless it says otherwise."""
-    return "FIX, EACH ALONE" if len(fixes) > 1 else "FIX"
-
-
 def _fix_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
     fixes = document.fix[:_MAX_FIXES]
     if not fixes:
         return
-    yield paint(fix_heading(fixes), "bold")
+    yield paint("FIX", "bold")
     width = max(len(one_line(fix.action)) for fix in fixes)
     for place, fix in enumerate(fixes, 1):
         beside = f"  {place}  {one_line(fix.action):{width}}  → {fix.effect}"
@@ -309,7 +303,7 @@ def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
     lines += tables_as_markdown(table for table in document.tables if table.detail <= level)
     if document.fix:
         lines += [
-            f"{fix_heading(document.fix).capitalize()}:",
+            "Fix:",
             "",
             *(f"{place}. {text_of(f'{fix.action} → {fix.effect}')}" for place, fix in enumerate(document.fix, 1)),
             "",

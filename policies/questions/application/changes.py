@@ -410,11 +410,10 @@ class ChangeClass:
         if selected:
             several = f"{plural(len(selected), 'workload')} of {first_of([*self.workloads], 'selector')}"
             which = several if selected[1:] else str(ref_of(selected[0], "default"))
-            which += f" with PriorityClass {self.name}"
             jobs = first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job")
-            which += f", not {jobs} (immutable template)" if jobs else ""
-            of_class = title.removeprefix(f"PriorityClass {self.name} ")
-            title = which if change.before == change.after else f"{which}; {of_class}"
+            is_same = change.before == change.after
+            title = f"{which} with PriorityClass {self.name}" if is_same else f"{title}, for {which}"
+            title += f", not {jobs} (immutable template)" if jobs else ""
         change = change._replace(restarted=not objects)
         return Question(title, objects or class_change.restarts(change), class_change=change)
 

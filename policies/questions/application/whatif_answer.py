@@ -304,10 +304,18 @@ def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
 
 
 def _without_replicas(answer: Answer) -> Iterator[str]:
-    """Yield which workloads have no replica at the end, unless they are so few that each has a row."""
+    """Yield which workloads have no replica for a time, or at the end, if too many lose some for a row each."""
     losing = [each for each in own_workloads(answer) if each.lost]
+    if len(losing) <= MAX_ROWS:
+        return
+    down = [each for each in answer.outages if each.most >= each.replicas]
+    if down:
+        names = [
+            each.workload for each in sorted(down, key=lambda each: (-each.priority, -each.longest, each.workload))
+        ]
+        yield f"no replica runs for up to {duration(max(each.longest for each in down))}: {listed(names, 2)}"
     gone = sorted((-each.priority, -each.lost, each.workload) for each in losing if not each.after)
-    if gone and len(losing) > MAX_ROWS:
+    if gone:
         yield f"no replica runs at the end: {listed([name for _, _, name in gone], 3)}"
 
 
@@ -378,8 +386,8 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
     """The reasons of the counter that says most: rejected objects, blocked nodes, lost replicas, Pending Pods."""
     if result.faults:
         return why_rejected(result.faults)
-    if effects.blocked and not answer.after.upgrade and answer.after.not_drained:
-        return _why_blocked(answer)
+    if effects.blocked and (answer.after.upgrade or answer.after.not_drained):
+        return _why_blocked(answer) if answer.after.not_drained else None
     if effects.lost and (effects.lost >= effects.pending or not creates_pods(answer)):
         causes = [_cause(*each) for each in reasons_of_loss(answer).items()]
         return _explained("lost", effects.lost, "REPLICA IS LOST", "REPLICAS ARE LOST", causes)
@@ -403,7 +411,7 @@ def _why_blocked(answer: Answer) -> Why:
     nodes = Tally[str]()
     for pods in answer.after.not_drained.values():
         pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})
-        what = f"{'PDBs' if pdbs[1:] else 'PDB'} {listed(pdbs)} allow{'' if pdbs[1:] else 's'} no disruptions"
+        what = f"{'PDBs' if pdbs[1:] else 'PDB'} {listed(pdbs, 6)} allow{'' if pdbs[1:] else 's'} no disruptions"
         nodes[what if pdbs else "the drain has not finished"] += 1
     causes = [Cause(count, "pdb", reason) for reason, count in nodes.items()]
     return _explained("blocked", len(answer.after.not_drained), "NODE IS NOT DRAINED", "NODES ARE NOT DRAINED", causes)
@@ -592,7 +600,7 @@ def _not_drained(answer: Answer) -> Table:
     for node, pods in sorted(answer.after.not_drained.items(), key=lambda item: (-len(item[1]), item[0])):
         pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})
         cells.append([node, len(pods), listed(list(pods), 1), listed(pdbs, 2)])
-    return Table(("NODE", "PODS LEFT", "SUCH AS", "BLOCKED BY PDB"), cells)
+    return Table(("NODE", "PODS LEFT", "SUCH AS", "BLOCKED BY PDB"), cells, detail=0 if cells[1:] else 1)
 
 
 def _details(answer: Answer) -> Iterator[Table]:
@@ -745,7 +753,9 @@ def _class_table(
         cells.append([name or NO_CLASS, value, own.lost, own.pending, own.preempted, len(own.workloads), shown])
     totals = [sum(int(row[column]) for row in cells) for column in range(2, 6)]
     return Table(
-        ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST"), cells, ["total", "", *totals, ""]
+        ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST"),
+        cells,
+        ["total", "", *totals, ""] if cells[1:] else (),
     )
 
 
@@ -774,7 +784,7 @@ def _of_upgrade(answer: Answer) -> Iterator[Table]:
         cells.append([pool.pool or "(no pool)", pool.nodes, pool.upgraded, nodes, takes])
     takes = duration(upgrade.seconds) if upgrade.complete else ""
     total: list[str | int] = ["total", *(sum(int(row[column]) for row in cells) for column in (1, 2, 3)), takes]
-    yield Table(("POOL", "NODES", "UPGRADED", "PDBS BLOCK", "TAKES"), cells, total)
+    yield Table(("POOL", "NODES", "UPGRADED", "PDBS BLOCK", "TAKES"), cells, total if cells[1:] else ())
     if blockers := answer.after.blocks.drains:
         rows: list[list[str | int]] = []
         for each in blockers:

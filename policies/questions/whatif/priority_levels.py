@@ -114,14 +114,23 @@ def _document_of(levels: Classes) -> AnswerDocument:
     }
     new_ones = next((f" (new ones get {level.class_})" for level in levels.classes if level.global_default), "")
     number = sum(bool(level.class_ and level.new_pods) for level in levels.classes)
+    doubtful = ("without a class", "with an old value of their class")
+    doubts = [f"{plural(counts[name], 'Pod')} {name}" for name in doubtful if counts[name]]
+    doubts += [f"{plural(pending, 'Pod')} Pending"] if pending else []
     return AnswerDocument(
-        status=AnswerStatus.WARN if pending or counts["with an old value of their class"] else AnswerStatus.OK,
+        status=AnswerStatus.WARN if doubts else AnswerStatus.OK,
         question=plural(number, "PriorityClass", "PriorityClasses"),
-        clause=f"{levels.percent_of_cpu} % of cpu and {levels.percent_of_memory} % of memory requested",
+        clause=", ".join(doubts) or "all Pods have one",
         shown=[
-            Counter(name, count, more=new_ones if name == "without a class" else "")
-            for name, count in counts.items()
-            if count or name == "running Pods"
+            *(
+                Counter(f"{resource} requested", percent, more=" %")
+                for resource, percent in (("cpu", levels.percent_of_cpu), ("memory", levels.percent_of_memory))
+            ),
+            *(
+                Counter(name, count, more=new_ones if name == "without a class" else "")
+                for name, count in counts.items()
+                if count or name == "running Pods"
+            ),
         ],
         tables=[table_of(levels), *_matrix(levels)],
         more="-v which class may preempt which | forewarn predict -f FILE, for the actual victims",

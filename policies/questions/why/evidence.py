@@ -330,6 +330,7 @@ IDS: Final = (
 """The ids of all Troubles."""
 
 
+_WORDS: Final = {"never-preempts": "fits on no node, never preempts"}
 _NAMES: Final = {"api": "API", "daemonset": "DaemonSet", "pod": "Pod"}
 
 
@@ -349,7 +350,8 @@ class Trouble(NamedTuple):
     @property
     def words(self) -> str:
         """The reason, or the words of the id."""
-        return self.reason or " ".join(_NAMES.get(word, word) for word in self.id.split("-"))
+        in_words = self.reason or _WORDS.get(self.id)
+        return in_words or " ".join(_NAMES.get(word, word) for word in self.id.split("-"))
 
     @optional_in_json
     def time(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Table, label
-from forewarn.policies.cli.render.answer import MAX_WARNINGS, assumptions_of, counter_value, fix_heading, input_text
+from forewarn.policies.cli.render.answer import MAX_WARNINGS, assumptions_of, counter_value, input_text
 from forewarn.policies.cli.render.html.elements import (
     Page,
     data,
@@ -81,7 +81,7 @@ def body(document: AnswerDocument) -> Iterator[Element]:
         yield section("Details", "details-title", *folded)
     if document.fix:
         fixes = listing(f"{fix.action} → {fix.effect}" for fix in document.fix)
-        yield section(fix_heading(document.fix).capitalize(), "fix", fixes)
+        yield section("Fix", "fix", fixes)
 
 
 def _table(rows: Table, title: str) -> Iterator[Element]:
