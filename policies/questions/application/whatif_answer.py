@@ -600,7 +600,9 @@ def _not_drained(answer: Answer) -> Table:
     for node, pods in sorted(answer.after.not_drained.items(), key=lambda item: (-len(item[1]), item[0])):
         pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})
         cells.append([node, len(pods), listed(list(pods), 1), listed(pdbs, 2)])
-    return Table(("NODE", "PODS LEFT", "SUCH AS", "BLOCKED BY PDB"), cells, detail=0 if cells[1:] else 1)
+    return Table(
+        ("NODE", "PODS LEFT", "SUCH AS", "BLOCKED BY PDB"), cells, detail=int(len(cells) == 1 and bool(cells[0][-1]))
+    )
 
 
 def _details(answer: Answer) -> Iterator[Table]:

@@ -16,7 +16,7 @@ from forewarn.policies.kubernetes.quantity import cores, gibibytes
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.pod import Pod
 
@@ -101,40 +101,41 @@ def _percent(part: int, whole: int) -> int:
 _OLD: Final = "old value"
 
 
+_WITHOUT: Final = "without a class"
+_OLD_VALUE: Final = "with an old value of their class"
+_PENDING: Final = "Pods Pending now"
+
+
 def _document_of(levels: Classes) -> AnswerDocument:
     """Return the answer: what the Pods of each PriorityClass request, and which Pods they may preempt."""
-    pending = sum(level.pending for level in levels.classes)
     old = [level for level in levels.classes if level.new_pods is None]
     counts = {
         "running Pods": sum(level.running.pods for level in levels.classes),
-        "Pods Pending now": pending,
-        "with an old value of their class": sum(each.running.pods + each.pending for each in old if each.class_),
-        "without a class": sum(each.running.pods + each.pending for each in levels.classes if not each.class_),
+        _PENDING: sum(level.pending for level in levels.classes),
+        _OLD_VALUE: sum(each.running.pods + each.pending for each in old if each.class_),
+        _WITHOUT: sum(each.running.pods + each.pending for each in levels.classes if not each.class_),
         "Pending for other schedulers": levels.pending_of_other_schedulers,
     }
-    new_ones = next((f" (new ones get {level.class_})" for level in levels.classes if level.global_default), "")
+    doubts = [f"{plural(counts[name], 'Pod')} {name}" for name in (_WITHOUT, _OLD_VALUE) if counts[name]]
+    doubts += [f"{plural(counts[_PENDING], 'Pod')} Pending"] if counts[_PENDING] else []
     number = sum(bool(level.class_ and level.new_pods) for level in levels.classes)
-    doubtful = ("without a class", "with an old value of their class")
-    doubts = [f"{plural(counts[name], 'Pod')} {name}" for name in doubtful if counts[name]]
-    doubts += [f"{plural(pending, 'Pod')} Pending"] if pending else []
     return AnswerDocument(
         status=AnswerStatus.WARN if doubts else AnswerStatus.OK,
         question=plural(number, "PriorityClass", "PriorityClasses"),
         clause=", ".join(doubts) or "all Pods have one",
-        shown=[
-            *(
-                Counter(f"{resource} requested", percent, more=" %")
-                for resource, percent in (("cpu", levels.percent_of_cpu), ("memory", levels.percent_of_memory))
-            ),
-            *(
-                Counter(name, count, more=new_ones if name == "without a class" else "")
-                for name, count in counts.items()
-                if count or name == "running Pods"
-            ),
-        ],
+        shown=[*_shown(levels, counts)],
         tables=[table_of(levels), *_matrix(levels)],
         more="-v which class may preempt which | forewarn predict -f FILE, for the actual victims",
     )
+
+
+def _shown(levels: Classes, counts: Mapping[str, int]) -> Iterator[Counter]:
+    yield Counter("cpu requested", levels.percent_of_cpu, more=" %")
+    yield Counter("memory requested", levels.percent_of_memory, more=" %")
+    new_ones = next((f" (new ones get {level.class_})" for level in levels.classes if level.global_default), "")
+    for name, count in counts.items():
+        if count or name == "running Pods":
+            yield Counter(name, count, more=new_ones if name == _WITHOUT else "")
 
 
 def table_of(levels: Classes) -> Table:

@@ -78,7 +78,7 @@ def test_pods_with_an_old_value_are_counted(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "cluster.json").write_text(cluster_text(made))
     found = json.loads(run(capsys, "--cluster", str(tmp_path / "cluster.json"), "-o", "json")[1])
     counts = {"runningPods": 1, "podsPendingNow": 2, "withAnOldValueOfTheirClass": 2, "withoutAClass": 1}
-    assert (found["status"], found["counts"]) == ("WARN", counts)
+    assert (found["status"], found["counts"]) == ("WARN", {"cpuRequested": 0, "memoryRequested": 0, **counts})
     assert [row["note"] for row in found["rows"] if row["class"] == "gold"] == ["", "old value"]
 
 
