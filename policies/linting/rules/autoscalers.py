@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -89,12 +88,12 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
 
 
 def _second(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
-    """Report a scaler of a workload that an earlier one of the same directory scales: others may be alternatives."""
+    """Report a scaler of a workload that an earlier one of the same file scales; other files may be alternatives."""
     scalers = context.once(scalers_of_workloads).get((subject.effective_namespace, scaler.name), ())
-    same = [other.subject for other in scalers if other.kind == scaler.kind and scaler.name]
-    directory, *others = (os.path.dirname(each.locate(()).file) for each in (subject, *same))
-    first = next((other for other, path in zip(same, others, strict=True) if path == directory), subject)
-    if first is subject or any(at(each.object, *_TAKES_OVER) for each in (subject, first)):
+    file = subject.locate(()).file
+    same = (other.subject for other in scalers if other.kind == scaler.kind and scaler.name)
+    first = next((other for other in same if other.locate(()).file == file), subject)
+    if first.ref == subject.ref or any(at(each.object, *_TAKES_OVER) for each in (subject, first)):
         return
     kinds = [group_kind(each.object) for each in (subject, first)]
     effect = "KEDA allows one" if SCALED_OBJECT in kinds else "neither scales (AmbiguousSelector)"
