@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import INCOMPLETE, AnswerDocument, AnswerStatus, Counter, Fix, Table
-from forewarn.policies.base.findings import described, listed, plural
+from forewarn.policies.base.findings import described, grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 
 if TYPE_CHECKING:
@@ -136,5 +136,6 @@ class Survival(Result):
         if self.add:
             worst = self.losses[0]
             effect = f"Pending {worst.pending:,} → {worst.pending_then:,}, preempted {worst.preempted:,} → "
-            nodes = listed([f"{each.nodes} like {' '.join(filter(None, each[:2]))}" for each in self.add], 4)
+            many = grouped((each.like if self.add[3:] else " ".join(filter(None, each[:2])), each) for each in self.add)
+            nodes = listed([f"{sum(each.nodes for each in alike)} like {like}" for like, alike in many.items()], 4)
             yield Fix(f"add {nodes}", f"{worst.loss} lost: {effect}{worst.preempted_then:,}")

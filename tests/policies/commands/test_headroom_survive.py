@@ -220,6 +220,7 @@ def test_the_pods_of_two_pools_need_nodes_of_both(tmp_path: Path, monkeypatch: p
     document = json.loads(done.stdout)
     assert (done.returncode, document["clause"]) == (0, "4 more nodes needed")
     assert [tuple(each.values()) for each in document["add"]] == [(pool, zone, 1) for pool in pools for zone in "ab"]
+    assert document["fix"][0]["action"] == "add 2 like gpu, 2 like web"
 
 
 def test_a_group_without_a_price_is_a_warning(tmp_path: Path) -> None:
