@@ -85,7 +85,8 @@ def headroom(
             raise Rejected(faults)
         objects = _one_of_each_group(objects)
         rooms = [headroom_of(cluster, obj, autoscaling) for obj in objects]
-        rooms = [room._replace(notes=[*room.notes, buffers.note]) for room in rooms] if buffers.note else rooms
+        notes = [*places.warnings(), *([buffers.note] if buffers.note else [])]
+        rooms = [room._replace(notes=[*room.notes, *notes]) for room in rooms] if notes else rooms
         results = []
         for obj, room in zip(objects, rooms, strict=True):
             own = buffers.buffers_for(obj, request.placeholders)
