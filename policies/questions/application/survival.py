@@ -536,7 +536,10 @@ def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | 
     worst = sorted(losses, key=lambda loss: (-loss.pending, -loss.preempted, loss.loss))
     price = _sum_of(kinds, search.cents(choice)) if choice is not None else None
     survives = choice is not None and all(harm.is_none for harm in after.values())
-    return Survival(head, *question, added, survives, worst, search.trials, price, notes, is_incomplete=is_cut)
+    found = choice is not None
+    return Survival(
+        head, *question, added, survives, worst, search.trials, price, notes, is_incomplete=is_cut, is_found=found
+    )
 
 
 def _found(

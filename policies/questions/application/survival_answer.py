@@ -61,6 +61,8 @@ class Survival(Result):
     price: Price | None
     notes: Sequence[str]
     is_incomplete: Hidden[bool] = field(default=False, kw_only=True)
+    is_found: Hidden[bool] = field(default=True, kw_only=True)
+    """Whether no new node helps beyond `add`; otherwise the search ends without an answer."""
 
     def __repr__(self) -> str:
         return described(self, self.document.headline)
@@ -97,13 +99,15 @@ class Survival(Result):
     def _clause(self) -> str:
         if self.is_incomplete:
             return INCOMPLETE
-        if not self.survives and not self.add:
+        if not self.is_found:
             return "no number of nodes that was tried suffices"
         cost = f", {self.price} per month" if self.price else ""
-        needed = f"{plural(self.nodes, 'more node')} needed{cost}" if self.add else "no more nodes needed"
+        none = "no more nodes needed" if self.survives else "no new node helps"
+        needed = f"{plural(self.nodes, 'more node')} needed{cost}" if self.add else none
         if self.survives:
             return needed
-        return f"{needed}; then {plural(self._pending_then, 'Pod stays', 'Pods stay')} Pending in the worst loss"
+        then = "then " if self.add else ""
+        return f"{needed}; {then}{plural(self._pending_then, 'Pod stays', 'Pods stay')} Pending in the worst loss"
 
     @property
     def _pending_then(self) -> int:
