@@ -438,10 +438,11 @@ class Capacity(Result):
         cpu, size, _ = self.total.percents
         is_full = any(max(pool.percents) >= 100 for pool in self.pools)
         exceeded, short = full_quotas(self.quotas)
+        over = f"; {'a quota is' if len(exceeded) == 1 else 'quotas are'} exceeded" if exceeded else ""
         return AnswerDocument(
             status=AnswerStatus.WARN if self.pending or is_full or short or exceeded else AnswerStatus.OK,
             question=f"capacity of {plural(self.total.nodes, 'node')}",
-            clause=f"{cpu} % of cpu and {size} % of memory requested",
+            clause=f"{cpu} % of cpu and {size} % of memory requested{over}",
             shown=[
                 Counter("Pods", self.total.pods),
                 *([Counter("placeholder Pods", self.total.placeholders)] if self.total.placeholders else []),
