@@ -11,7 +11,6 @@ from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.kubernetes.kinds.class_paths import GROUPS
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, POD_GROUP, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, at, group_kind, int32, list_at, mapping, text_at
-from forewarn.policies.kubernetes.objects.pod_group import PodGroup
 from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY, SYSTEM_CLASSES
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, parts_of
@@ -48,6 +47,8 @@ def _groups(context: Context) -> dict[tuple[str, str], GroupToBe]:
     groups: dict[tuple[str, str], GroupToBe] = {}
     for subject in context.of_kind(POD_GROUP):
         with suppress(InvalidObject):
+            from forewarn.policies.kubernetes.objects.pod_group import PodGroup  # only if there is a PodGroup
+
             group, namespace = PodGroup.from_api(subject.object), subject.effective_namespace
             name = next(iter(group.class_names), "")
             priority = rule_text.integer(group.spec.get("priority"))
