@@ -364,7 +364,7 @@ def _rejected(result: PredictResult) -> Iterator[tuple[int, str, str]]:
     for placement in result.placements:
         if rejected := placement.without_prediction.get("rejected"):
             by = rejecting([(_namespace(placement), placement.rejection)]) or "a ResourceQuota"
-            yield rejected, Kind.QUOTA, f"{by} rejects them"
+            yield rejected, Kind.QUOTA, f"by {by}"
 
 
 def _namespace(placement: Placement) -> str:

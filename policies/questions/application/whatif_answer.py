@@ -420,8 +420,8 @@ def _why_blocked(answer: Answer) -> Why:
 def _why_preempted(answer: Answer, number: int) -> Why:
     """The preempted Pods by preemptor, if other Pods replace them all."""
     by = Tally(each.by_workload for each in answer.after.preempted if each.workload not in answer.placeholders)
-    again = "" if answer.after.not_simulated else "; they run again"
-    causes = [Cause(count, "preemption", f"{name} preempts them{again}") for name, count in by.items()]
+    again = "" if answer.after.not_simulated else "; all run again"
+    causes = [Cause(count, "preemption", f"by {name}{again}") for name, count in by.items()]
     return _explained("preempted", number, "POD IS PREEMPTED", "PODS ARE PREEMPTED", causes)
 
 
@@ -429,7 +429,7 @@ def _why_over_quota(answer: Answer, number: int) -> Why:
     by_quota = Tally[str]()
     for workload, pods in answer.over_quota.items():
         by_quota[quota_of(workload, answer) or "ResourceQuotas"] += pods
-    causes = [Cause(pods, Kind.QUOTA, f"{quota} rejects them") for quota, pods in by_quota.items()]
+    causes = [Cause(pods, Kind.QUOTA, f"by {quota}") for quota, pods in by_quota.items()]
     return _explained("rejected", number, "POD IS REJECTED", "PODS ARE REJECTED", causes)
 
 

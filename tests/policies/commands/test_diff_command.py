@@ -935,7 +935,7 @@ def test_pods_over_a_quota_are_rejected(versions: Callable[..., tuple[Path, Path
     given = ("--cluster", tmp_path / "c.yaml")
     done = forewarn("diff", *sides, *given, "--fail-on", "rejected")
     assert (done.returncode, "3 of 9 new Pods run, 6 Pods rejected" in done.stdout.splitlines()[0]) == (1, True)
-    cause = {"number": 6, "kind": "quota", "reason": "quota shop/q rejects them"}
+    cause = {"number": 6, "kind": "quota", "reason": "by quota shop/q"}
     for side, rejected, causes in zip(sides, (0, 6), (None, [cause]), strict=True):
         done = forewarn("whatif", "apply", "-f", side, *given, "--fail-on", "rejected", "-o", "json")
         found = json.loads(done.stdout)

@@ -285,7 +285,7 @@ def test_the_pods_of_earlier_objects_count_for_a_quota(tmp_path: Path) -> None:
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
     new = write(tmp_path / "new.json", [quota(pods="3").obj, deployment(2).obj, other.obj])
     (cause,) = predicted("-f", new, "--cluster", cluster)["why"]["causes"]
-    assert cause == {"number": 1, "kind": "quota", "reason": "quota default/q rejects them"}
+    assert cause == {"number": 1, "kind": "quota", "reason": "by quota default/q"}
     answer = json.loads(forewarn("whatif", "apply", "-f", new, "--cluster", cluster, "-o", "json").stdout)
     assert (answer["running"]["after"], sum(answer["rejectedByQuota"].values())) == (3, 1)
 

@@ -249,10 +249,10 @@ def test_the_reason_names_what_a_quota_requires(tmp_path: Path, capsys: pytest.C
     assert cause == {
         "number": 1,
         "kind": "quota",
-        "reason": "quota x/q (must specify limits.cpu, limits.memory) rejects them",
+        "reason": "by quota x/q (must specify limits.cpu, limits.memory)",
     }
     main(["predict", "-f", str(tmp_path / "change.yaml"), "--cluster", str(tmp_path / "cluster.yaml")])
-    assert "    1  quota x/q (must specify limits.cpu, limits.memory) rejects them\n" in capsys.readouterr().out
+    assert "    1  by quota x/q (must specify limits.cpu, limits.memory)\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])

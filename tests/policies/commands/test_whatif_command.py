@@ -1004,7 +1004,7 @@ def test_new_pods_that_a_quota_rejects_count_among_those_that_are_asked_for(
     (tmp_path / "given.yaml").write_text("\n---\n".join(map(json.dumps, (namespace, quota, workload))))
     out = run(capsys, "apply", "-f", str(tmp_path / "given.yaml"), "-n", "extra", "--cluster", SHOWN)[1]
     assert out.startswith("HARM  3 objects applied: 2 of 5 new Pods run, 3 Pods rejected\n")
-    assert "    3  quota extra/few rejects them\n" in out
+    assert "    3  by quota extra/few\n" in out
 
 
 def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
