@@ -327,7 +327,7 @@ def test_each_of_several_quotas_that_reject_pods_is_a_reason(tmp_path: Path) -> 
     cluster = write(tmp_path / "cluster.json", listed)
     new = write(tmp_path / "new.json", [deployment(2).obj, other.obj])
     causes = predicted("-f", new, "--cluster", cluster)["why"]["causes"]
-    assert [cause["reason"].partition(" rejects")[0] for cause in causes] == ["quota default/q", "quota other/q"]
+    assert [cause["reason"] for cause in causes] == ["by quota default/q", "by quota other/q"]
 
 
 def test_an_ordered_stateful_set_creates_no_pod_after_a_rejected_one(tmp_path: Path) -> None:
