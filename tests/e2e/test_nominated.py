@@ -106,7 +106,7 @@ def test_a_pod_whose_volumes_are_being_bound_is_on_its_node_already(stage: Stage
     stage.put({"namespaces": [], "nodes": [], "pods": [], **UNBOUND})
     stage.create(stage.incoming(binding))
     announced = stage.semantics.expected_bindings_are_announced
-    wait_until(lambda: node_of_claim(stage) == "n1", 20, "the claim is told the node")
+    wait_until(lambda: node_of_claim(stage) == "n1", 20, "the claim names the node")
     # The status also has a condition, if the scheduler saw the Pod before its claim.
     status = stage.api.get("Pod", "binding")["status"]
     assert (status["phase"], status.get("nominatedNodeName")) == ("Pending", "n1" if announced else None)
