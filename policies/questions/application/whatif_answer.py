@@ -313,7 +313,7 @@ def _without_replicas(answer: Answer) -> Iterator[str]:
         names = [
             each.workload for each in sorted(down, key=lambda each: (-each.priority, -each.longest, each.workload))
         ]
-        yield f"no replica runs for up to {duration(max(each.longest for each in down))}: {listed(names, 2)}"
+        yield f"no replica runs for a time: {listed(names, 2)}"
     gone = sorted((-each.priority, -each.lost, each.workload) for each in losing if not each.after)
     if gone:
         yield f"no replica runs at the end: {listed([name for _, _, name in gone], 3)}"
