@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Fix, Table
-from forewarn.policies.base.findings import described, grouped, plural
+from forewarn.policies.base.findings import described, grouped, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
@@ -129,7 +129,7 @@ class Suggestion(Result):
                 Counter("their Pods", sum(each.pods for each in given)),
                 *([Counter("other Pods without a class", self.without)] if self.without else []),
             ],
-            warnings=self.notes,
+            warnings=[*self._worse(), *self.notes],
             tables=[
                 *([Table(("CLASS", "VALUE", "STATE", "WORKLOADS", "PODS", "RULE"), rows)] if rows else []),
                 *([Table(heads, losses, zeros=True)] if losses else []),
@@ -138,6 +138,14 @@ class Suggestion(Result):
             fix=[*self._fixes()],
             more="-o yaml=classes.yaml | forewarn classes plan -f classes.yaml | -v workloads" if given else "",
         )
+
+    def _worse(self) -> Iterator[str]:
+        """Yield which losses preempt more Pods, or leave more Pending, with the classes."""
+        worse = [
+            each.zone for each in self.zones if each.preempted_then > each.preempted or each.pending_then > each.pending
+        ]
+        if worse:
+            yield f"with the classes, more Pods are preempted or Pending if a zone is lost: {listed(worse, 3)}"
 
     def _fixes(self) -> Iterator[Fix]:
         if self.zones:

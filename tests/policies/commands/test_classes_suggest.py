@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from forewarn.policies.questions.application.class_suggestion import Suggestion, ZoneLoss
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
 
@@ -143,3 +144,10 @@ def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path
     assert (done.returncode, done.stdout) == (3, "")
     done = forewarn("classes", "suggest", "--cluster", _file(tmp_path / "d.json"), "-o", "sarif")
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
+    zones = [ZoneLoss("a", 3, 4, 2, 2), ZoneLoss("b", 3, 2, 2, 2), ZoneLoss("c", 3, 2, 2, 5)]
+    head: Any = None
+    worse = "with the classes, more Pods are preempted or Pending if a zone is lost: a, c"
+    assert Suggestion(head, [], zones, 0, [], ["note"]).document.warnings == [worse, "note"]
