@@ -26,7 +26,14 @@ from forewarn.policies.prediction.simulation.summary import Summary, random_of, 
 from forewarn.policies.questions.whatif import questions
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.headroom import headroom
-from forewarn.policies.questions.whatif.repetition import RUNS, depends_on_chance, is_contended, without_names
+from forewarn.policies.questions.whatif.repetition import (
+    RUNS,
+    depends_on_chance,
+    has_contention,
+    has_draws,
+    is_contended,
+    without_names,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.answer import Answer, Bound, Preemption, WorkloadCount
@@ -234,17 +241,19 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
         if broken or not _needs_more(expectation):
             return Verdict(expectation, 1, "current cluster" if broken else "", broken, assumes=list(assumed))
     verdict, of_nobody, not_modelled = Verdict(expectation, 0), _patterns(expectation), dict[str, None]()
-    incomplete = dict[str, None]()
+    incomplete, drawn = dict[str, None](), 0
     cases = [*_questions(expectation.when, setting)]
     for question in cases:
         verdict = verdict._replace(cases=verdict.cases + 1)
-        for run, answer in enumerate(_runs(question, setting.world(question.arrivals), RUNS // len(cases)), start=1):
+        for run, answer in _runs(question, setting.world(question.arrivals), RUNS // len(cases)):
+            simulation = answer.after.simulation
+            drawn += not run and has_contention(simulation) and has_draws(simulation)
             assumed |= dict.fromkeys(answer.after.summary.assumes)
             not_modelled |= dict.fromkeys((*answer.after.not_modelled, *map(str, answer.after.summary.left_out)))
             incomplete |= dict.fromkeys(_incomplete(answer.after.summary))
             of_nobody = _without_pods(of_nobody, answer) if of_nobody else of_nobody
             if broken := list(_broken(expectation, answer)):
-                by_chance = f" (chance decides: run {run})" if run > 1 else ""
+                by_chance = f" (chance decides: run {run})" if run else ""
                 verdict = verdict._replace(case=f"{question.title}{by_chance}", broken=broken, answer=answer)
                 break
         if verdict.broken:
@@ -254,17 +263,21 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
         problem = f"{what}: no Pod{_described(pattern)} exists"
         (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(problem)
     notes += [*not_modelled][:_NAMED]
+    if drawn:
+        notes.append(f"chance decides in {plural(drawn, 'case')} of one run: another run may violate the expectation")
     return verdict._replace(unanswered=unanswered, notes=notes, assumes=list(assumed))
 
 
-def _runs(question: Question, world: World, runs: int) -> Iterator[Answer]:
-    """Yield the answer of one run, or if chance decides, of this many random runs. Fewer than two: of one run."""
+def _runs(question: Question, world: World, runs: int) -> Iterator[tuple[int, Answer]]:
+    """Yield 0 and the answer of one run; if chance decides, the numbers and answers of random runs, unless these are
+    fewer than two.
+    """
     first = ask(question, world, without=False)
     if runs < 2 or not is_contended(first) or not depends_on_chance(question, world := without_names(world)):
-        yield first
+        yield 0, first
         return
     for run in range(1, runs + 1):
-        yield ask(question, world, without=False, random=random_of(0, run))
+        yield run, ask(question, world, without=False, random=random_of(0, run))
 
 
 def _incomplete(summary: Summary) -> Iterator[str]:

@@ -87,18 +87,26 @@ def is_contended(answer: Answer) -> bool:
     simulation = answer.after.simulation
     events = simulation.timeline.events
     size = len(simulation.world.pods) + len(simulation.world.nodes) + len(events)
-    if answer.after.upgrade is not None or size > comparison.MAX_REPEATED:
-        return False
-    return any(event.event in _CONTENTION for event in events)
+    return answer.after.upgrade is None and size <= comparison.MAX_REPEATED and has_contention(simulation)
+
+
+def has_contention(simulation: Simulation) -> bool:
+    """Report whether not all Pods fit at once."""
+    return any(event.event in _CONTENTION for event in simulation.timeline.events)
 
 
 def depends_on_chance(question: Question, world: World, seed: int = 0) -> bool:
-    """Report whether other draws may change the outcome: kube-scheduler chose between nodes, victims or Pods that
-    differ, or retried a Pod late, or quotas chose between workloads. `world`: from `without_names`.
-    """
+    """Report whether other draws may change the outcome. `world`: from `without_names`."""
     simulation = Simulation(world, random_of(seed, 1))
     prepare(simulation, question)
     simulation.run()
+    return has_draws(simulation)
+
+
+def has_draws(simulation: Simulation) -> bool:
+    """Report whether kube-scheduler chose between nodes, victims or Pods that differ, or retried a Pod late, or quotas
+    chose between workloads.
+    """
     scheduler = simulation.scheduler
     rejections = {event.message for event in simulation.timeline.events if event.event == "refused"}
     return bool(scheduler.late or scheduler.algorithm.is_drawn) or len(rejections) > 1

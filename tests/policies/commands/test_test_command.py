@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import xml.etree.ElementTree as ElementTree
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +17,12 @@ from hypothesis import strategies as st
 from forewarn.policies.cli.main import main
 from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.kubernetes.selectors import PodPattern
+from forewarn.policies.questions import expectations
 from forewarn.policies.questions.expectations import read_expectations
 from tests.builders import Made, make_pod
+from tests.in_process import forewarn
+from tests.policies.commands.test_one_counter import cluster as random_cluster
+from tests.policies.commands.test_one_counter import question
 
 pytestmark = pytest.mark.forks
 
@@ -360,3 +365,20 @@ def test_objects_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: py
     status, out, err = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)
     assert (status, out) == (3, "")
     assert "PriorityClass gold: value: rejected: immutable, stays 100000" in err
+
+
+@pytest.mark.parametrize(("runs", "is_met"), [(24, False), (1, True)])
+def test_where_chance_decides_several_runs_must_meet_the_expectation(
+    runs: int, is_met: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one run, a note says that another one may violate it."""
+    dice = random.Random(1068)
+    words = question(dice, random_cluster(dice, tmp_path / "cluster.json"), tmp_path)
+    expectation = {"name": "kept", "when": {"lost": {words[2]: words[3]}}, "expect": {"noPreemption": {}}}
+    (tmp_path / "kept.json").write_text(json.dumps([expectation]))
+    monkeypatch.setattr(expectations, "RUNS", runs)
+    done = forewarn("test", tmp_path / "kept.json", "--cluster", tmp_path / "cluster.json", "-o", "json")
+    (found,) = json.loads(done.stdout)["expectations"]
+    assert found["met"] is is_met
+    note = "chance decides in 1 case of one run: another run may violate the expectation"
+    assert found.get("notes", []) == ([note] if is_met else [])
