@@ -203,7 +203,7 @@ def _used(nodes: Iterable[ApiObject], groups: Iterable[NodeGroup], upcoming: Map
     """Return the limited resources of all nodes. Source: resourcequotas `calculateUsages`."""
     used = Counter[str]()
     for node in nodes:
-        used.update(node_amounts(read_resource_list(node, ("status", "capacity"), node)))
+        used.update(node_amounts(read_resource_list(node, "status", "capacity")))
     for group in groups:
         amounts = node_amounts(group.capacity)
         used.update({name: amount * upcoming[group.name] for name, amount in amounts.items()})

@@ -57,12 +57,12 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class impor
     validate_priority_class,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
-    read_pod_resources,
     validate_limits,
     validate_resource_quota,
     validate_resource_quota_update,
 )
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind
+from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES
 from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject

@@ -37,12 +37,11 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class impor
     validate_priority_class_update,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
-    PodResources,
-    read_pod_resources,
     validate_requirements,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknown_fields
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at
+from forewarn.policies.kubernetes.objects.pod_resources import PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.quantity import Quantity
 

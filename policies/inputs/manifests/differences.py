@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class impor
 from forewarn.policies.kubernetes.kube_apiserver.validation.workload import validate_workload_update
 from forewarn.policies.kubernetes.objects.fields import NOTHING, OBJECT, ApiObject, InvalidObject, at, group_kind
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from forewarn.policies.kubernetes.objects.pod import pod_requests
+from forewarn.policies.kubernetes.objects.pod_resources import requests_in_spec
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.quantity import Format, Quantity
@@ -322,8 +322,8 @@ def facts_of(obj: ApiObject) -> dict[str, Any]:
         if template is None:
             return facts
         facts |= _present((name, template.spec.get(name)) for name in _OF_PODS)
-        total = pod_requests(template.object).total(use_status=False)
-        requests = {name: str(Quantity(amount, _notation(name))) for name, amount in sorted(total.items())}
+        total = requests_in_spec(template.object)
+        requests = {name: str(Quantity(amount.nano, _notation(name))) for name, amount in sorted(total.items())}
         facts |= {"requests": requests} if requests else {}
     except InvalidObject as fault:
         facts["invalid"] = str(fault).partition(": quantities must match")[0]

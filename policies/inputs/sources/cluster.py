@@ -80,7 +80,7 @@ class Identities:
         namespace = metadata.get("namespace") or registry.DEFAULT_NAMESPACE if registry.is_namespaced(kind) else ""
         name = hash(f"{kind}\0{namespace}\0{metadata['name']}")
         if kind == registry.NODE:
-            allocatable = hash(frozenset(read_resource_list(obj, ("status", "allocatable"), obj).items()))
+            allocatable = hash(frozenset(read_resource_list(obj, "status", "allocatable").items()))
         content = _content(obj) if self._several else 0
         if name not in self._seen:
             self._seen.add(name)

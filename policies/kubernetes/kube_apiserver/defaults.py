@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kubernetes.kube_apiserver.validation.resources import read_pod_resources
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,
@@ -22,6 +21,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
 )
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Toleration, read_tolerations
+from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.resource_list import ResourceList

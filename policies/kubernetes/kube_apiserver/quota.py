@@ -21,18 +21,14 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     BEST_EFFORT,
     COMPUTE,
     DEVICE_CLASS,
-    HUGE_PAGES,
     PRIORITY_CLASS_SCOPE,
     REQUESTS,
     is_extended,
-    is_huge_page,
     is_native,
-    pod_limits,
     pod_qos,
-    pod_requests,
-    read_pod_resources,
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, int32, text, timestamp
+from forewarn.policies.kubernetes.objects.pod_resources import OF_QUOTAS, PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.resource_list import (
     ResourceList,
     add,
@@ -42,11 +38,11 @@ from forewarn.policies.kubernetes.objects.resource_list import (
     without_zeros,
 )
 from forewarn.policies.kubernetes.objects.resource_list import text as amounts_text
+from forewarn.policies.kubernetes.objects.resources import HUGE_PAGES, is_huge_page
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 from forewarn.policies.kubernetes.quantity import ZERO, Quantity, in_units, parse_quantity
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import PodResources
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
 
 
@@ -249,7 +245,8 @@ class Pods:
         if not _is_charged(obj, self.now):
             return counted
         resources = self.resources(obj)
-        return add(counted, _by_quota_name(pod_requests(resources), pod_limits(resources)))
+        requests = resources.total_requests(use_status=True, counting=OF_QUOTAS)
+        return add(counted, _by_quota_name(requests, resources.total_limits()))
 
     def resources(self, obj: ApiObject) -> PodResources:
         return read_pod_resources(obj)

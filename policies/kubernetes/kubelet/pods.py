@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from forewarn.policies.kubernetes.kube_apiserver.validation.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
+    BEST_EFFORT,
+    BURSTABLE,
+    GUARANTEED,
+    compute_pod_qos,
+)
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, int32, items, mapping, text
-from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION, pod_requests
-from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_pod_level
+from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION
+from forewarn.policies.kubernetes.objects.pod_resources import pod_level, read_pod_resources
+from forewarn.policies.kubernetes.objects.resource_list import in_nano
+from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.kubernetes.quantity import NANO
 
 _SYSTEM_CRITICAL: Final = 2_000_000_000
@@ -50,20 +57,16 @@ def read_pod(obj: ApiObject) -> KubeletPod:
     grace = at(obj, "spec", "terminationGracePeriodSeconds")
     # With Pod-level requests, containers do not count; overhead counts only for requested resources. Source:
     # pkg/api/v1/resource `GetResourceRequestQuantity`.
-    requests = pod_requests(obj)
-    if requests.pod_level_set:
-        total = {n: a for n, a in requests.pod_level.items() if is_pod_level(n)}
-    else:
-        total = requests.total(use_status=False)
-        for name, amount in requests.overhead.items():
-            total[name] -= amount
+    resources = read_pod_resources(obj, use_status=False, accept_negative=False)
+    overhead = in_nano(resources.overhead)
+    total = pod_level(resources.requests) if resources.sets_pod_level else resources.container_requests()
     return KubeletPod(
         key=f"{text(obj, 'metadata', 'namespace', default='default')}/{text(obj, 'metadata', 'name')}",
         priority=priority or 0,
         has_priority=priority is not None,
         critical=is_critical_pod(priority or 0, of_node=static or MIRROR_ANNOTATION in annotations),
-        qos=pod_qos(obj),
-        requests={name: amount + requests.overhead.get(name, 0) for name, amount in total.items() if amount},
+        qos=text(obj, "status", "qosClass") or compute_pod_qos(resources),
+        requests={name: amount + overhead.get(name, 0) for name, amount in in_nano(total).items() if amount},
         volumes=tuple(text(v, "name") for v in items(obj, "spec", "volumes") if _is_local(v)),
         grace=grace if isinstance(grace, int) and grace >= 0 else 30,
         static=static,

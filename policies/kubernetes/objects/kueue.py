@@ -26,7 +26,8 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 from forewarn.policies.kubernetes.objects.node import Taint, Toleration, read_taints, read_tolerations
-from forewarn.policies.kubernetes.objects.pod import Owner, pod_requests
+from forewarn.policies.kubernetes.objects.pod import Owner
+from forewarn.policies.kubernetes.objects.pod_resources import requests_in_spec
 from forewarn.policies.kubernetes.objects.view import NAME, View, by, text_or_default
 from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
@@ -310,8 +311,8 @@ def _not_modelled(obj: ApiObject) -> str | None:
 
 def requests_of_pod(spec: ApiObject) -> dict[str, Amount]:
     """Return the requests of one Pod. Raises InvalidObject."""
-    total = pod_requests({"kind": "Pod", "spec": spec}).total(use_status=False)
-    return {name: amount_from_quantity(name, Quantity(nano)) for name, nano in total.items()}
+    total = requests_in_spec({"kind": "Pod", "spec": spec})
+    return {name: amount_from_quantity(name, quantity) for name, quantity in total.items()}
 
 
 def _admission(obj: ApiObject) -> Admission:

@@ -150,7 +150,7 @@ class Node:
             labels=labels,
             taints=taints,
             unschedulable=boolean(obj, "spec", "unschedulable"),
-            allocatable=as_resource(read_resource_list(obj, ("status", "allocatable"), obj)),
+            allocatable=as_resource(read_resource_list(obj, "status", "allocatable")),
             images=images,
             declared_features=frozenset(strings(obj, "status", "declaredFeatures")),
             operating_system=text(obj, "status", "nodeInfo", "operatingSystem") or labels.get(LABEL_OS, _LINUX),

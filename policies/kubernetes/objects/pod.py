@@ -33,27 +33,19 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.node import Node, Toleration, read_tolerations, untolerated_taint
 from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity
+from forewarn.policies.kubernetes.objects.pod_resources import PodResources, as_pod_resource, read_pod_resources
+from forewarn.policies.kubernetes.objects.resource_list import in_nano
 from forewarn.policies.kubernetes.objects.resources import (
-    CPU,
-    MEMORY,
     NOTHING_OCCUPIED,
-    SILENT,
-    ContainerRequests,
-    PodRequests,
     PodResource,
     Resource,
-    ResourceList,
-    Running,
     as_resource,
-    pod_resource,
-    read_resource_list,
 )
 from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, View, by
 from forewarn.policies.kubernetes.objects.volumes import Volume, read_volumes
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.objects.namespace import Namespace
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 
@@ -324,7 +316,7 @@ class PodSpec:
     scheduling gates.
     """
 
-    requests: PodRequests = field(default_factory=PodRequests)
+    resources: PodResources = field(default_factory=PodResources)
     request: Resource = field(default_factory=Resource)
     occupies: PodResource = NOTHING_OCCUPIED
     host_ports: tuple[HostPort, ...] = ()
@@ -388,9 +380,9 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, Ap
         return spec.occupies
     status = mapping(pod, "status")
     statuses = [_resources_of(sequence(pod, "status", key)) for key in ("containerStatuses", "initContainerStatuses")]
-    cache_key = repr((spec.requests, statuses, status.get("resources"), status.get("allocatedResources"), infeasible))
+    cache_key = repr((_spec_text(pod), statuses, status.get("resources"), status.get("allocatedResources"), infeasible))
     return _RESOURCES.get(
-        cache_key, lambda: pod_resource(pod_requests(pod, status, infeasible=infeasible)), len(cache_key)
+        cache_key, lambda: as_pod_resource(read_pod_resources(pod, accept_negative=False)), len(cache_key)
     )
 
 
@@ -448,7 +440,7 @@ def _read_spec(pod: ApiObject, size: int) -> PodSpec:
         rest = read_pod_spec({**pod, "spec": {**mapping(pod, "spec"), "affinity": affinity}})
         with within(pod, "spec", "affinity"):
             return replace(rest, node_affinity=NodeAffinity.from_api(pod), size=size)
-    requests = pod_requests(pod)
+    resources = read_pod_resources(pod, use_status=False, accept_negative=False)
     containers = list(items(pod, "spec", "containers"))
     inits = list(items(pod, "spec", "initContainers"))
     labels = merged_labels(pod)
@@ -463,9 +455,9 @@ def _read_spec(pod: ApiObject, size: int) -> PodSpec:
     grace = at(pod, "spec", "terminationGracePeriodSeconds")
     return PodSpec(
         size=size,
-        requests=requests,
-        occupies=pod_resource(requests),
-        request=as_resource(requests.total(use_status=False)),
+        resources=resources,
+        occupies=as_pod_resource(resources),
+        request=as_resource(in_nano(resources.total_requests(use_status=False))),
         host_ports=_host_ports(pod, (*filter(_restartable, inits), *containers)),
         num_sidecar_ports=len(_host_ports(pod, filter(_restartable, inits))),
         images=tuple(str(c.get("image") or "") for c in (*inits, *containers)),
@@ -521,73 +513,6 @@ def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> fro
     if boolean(pod, "spec", "hostNetwork") and at(pod, "spec", "hostUsers") is False:
         features.add("UserNamespacesHostNetworkSupport")
     return frozenset(features)
-
-
-def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible: bool = False) -> PodRequests:
-    """Return the requests in a Pod's spec; with a status, also those of an in-place resize.
-
-    `infeasible`: whether the requested resize is infeasible. Applies the API server's defaults, which Pods of templates
-    do not have yet. Source: `SetDefaults_Pod`.
-    """
-    running = {} if status is None else _running(pod)
-    containers, inits = (_containers(pod, kind, running) for kind in ("containers", "initContainers"))
-    pod_level_running = SILENT if status is None else _status_resources(status, pod, ("status",))
-    return PodRequests(
-        containers=containers,
-        init_containers=inits,
-        pod_level=_pod_level(pod, PodRequests(containers, inits)),
-        running=pod_level_running,
-        infeasible=infeasible,
-        overhead=read_resource_list(pod, ("spec", "overhead"), pod),
-    )
-
-
-def _pod_level(pod: ApiObject, containers: PodRequests) -> ResourceList:
-    """Return the Pod-level requests.
-
-    With Pod-level limits, missing requests are the sums for containers, otherwise the limits. The limits for huge pages
-    default to the sums for containers. Source: `defaultHugePagePodLimits`, `defaultPodRequests`.
-    """
-    requests = read_resource_list(pod, ("spec", "resources", "requests"), pod)
-    limits = read_resource_list(pod, ("spec", "resources", "limits"), pod)
-    if not requests and not limits:
-        return requests
-    total = containers.total(use_status=False)
-    limits = {**{name: n for name, n in total.items() if name.startswith("hugepages-")}, **limits}
-    if limits:
-        requests = {**limits, **{name: total[name] for name in (CPU, MEMORY) if name in total}, **requests}
-    return requests
-
-
-def _containers(pod: ApiObject, kind: str, running: dict[str, Running]) -> tuple[ContainerRequests, ...]:
-    containers = []
-    for index, container in enumerate(items(pod, "spec", kind)):
-        base: Path = ("spec", kind, index)
-        limits = read_resource_list(container, ("resources", "limits"), pod, base)
-        requests = {**limits, **read_resource_list(container, ("resources", "requests"), pod, base)}
-        restartable = kind == "initContainers" and _restartable(container)
-        containers.append(ContainerRequests(requests, running.get(str(container.get("name")), SILENT), restartable))
-    return tuple(containers)
-
-
-def _running(pod: ApiObject) -> dict[str, Running]:
-    running: dict[str, Running] = {}
-    for kind in ("containerStatuses", "initContainerStatuses"):
-        for index, entry in enumerate(items(pod, "status", kind)):
-            running.setdefault(str(entry.get("name")), _status_resources(entry, pod, ("status", kind, index)))
-    return running
-
-
-def _status_resources(status: ApiObject, pod: ApiObject, base: Path) -> Running:
-    """Return the resources in one container status. `base`: path of the status, for errors."""
-    has_requests = at(status, "resources", "requests") is not None
-    return Running(
-        read_resource_list(status, ("resources", "requests"), pod, base) if has_requests else None,
-        read_resource_list(status, ("allocatedResources",), pod, base)
-        if status.get("allocatedResources") is not None
-        else None,
-        status.get("resources") is not None,
-    )
 
 
 def _resize_matters(pod: ApiObject) -> bool:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from forewarn.policies.base.metering import FEW, charge, meter
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping, ref_of
 from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
-
-if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Path
 
 Amount = TypeVar("Amount", int, Quantity)
 ResourceList = Mapping[str, Quantity]
@@ -19,17 +16,27 @@ ResourceList = Mapping[str, Quantity]
 
 def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
     """Return the amounts at a path, rounded up to thousandths as stored; empty if absent. Raises InvalidObject."""
-    return rounded(exact_resource_list(obj, *path))
+    return rounded(amounts_at(obj, *path))
 
 
-def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
+def amounts_at(obj: ApiObject, *path: str | int, accept_negative: bool = True) -> dict[str, Quantity]:
     """Return the amounts at a path as written, not rounded; empty if absent or null. Raises InvalidObject."""
     work = meter()
     amounts = {}
     for name, value in mapping(obj, *path).items():
         work.charge(2)
-        amounts[name] = _amount(obj, value, (*path, name))
+        try:
+            quantity = amounts[name] = parse_quantity(value)
+        except InvalidQuantity as error:
+            raise InvalidObject(f"{value!r}: {error}", (*path, name), ref_of(obj)) from None
+        if quantity.nano < 0 and not accept_negative:
+            raise InvalidObject(f"{value} is negative", (*path, name), ref_of(obj))
     return amounts
+
+
+def in_nano(resources: ResourceList) -> dict[str, int]:
+    """Return the amounts in billionths."""
+    return {name: quantity.nano for name, quantity in resources.items()}
 
 
 def rounded(resources: ResourceList) -> dict[str, Quantity]:
@@ -37,13 +44,6 @@ def rounded(resources: ResourceList) -> dict[str, Quantity]:
     if len(resources) > FEW:
         charge(len(resources) // 4)
     return {name: quantity.round_up_to_milli() for name, quantity in resources.items()}
-
-
-def _amount(obj: ApiObject, value: object, path: Path) -> Quantity:
-    try:
-        return parse_quantity(value)
-    except InvalidQuantity as problem:
-        raise InvalidObject(str(problem), path, ref_of(obj)) from None
 
 
 def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:

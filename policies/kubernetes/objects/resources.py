@@ -1,22 +1,18 @@
-"""The requests of a Pod: the sum for containers, sidecars, init containers and the Pod itself.
-
-Source: component-helpers `resource/helpers.go`, kubernetes `pkg/scheduler/framework/types.go`.
-"""
+"""Amounts in kube-scheduler's units (kubernetes `pkg/scheduler/framework/types.go`), and exact ones in billionths."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.metering import FEW, charge, meter
-from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping, ref_of
-from forewarn.policies.kubernetes.objects.resource_list import Amount, add_to
-from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, parse_quantity
+from forewarn.policies.base.metering import FEW, charge
+from forewarn.policies.kubernetes.objects.resource_list import Amount, amounts_at, in_nano
+from forewarn.policies.kubernetes.quantity import NANO
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Path
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
 
 ResourceList = dict[str, int]
 """Resource name -> exact amount in billionths."""
@@ -25,31 +21,11 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
+HUGE_PAGES: Final = "hugepages-"
 _INT64_MAX: Final = 2**63 - 1
 _QUALIFIED: Final = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
-
-NON_ZERO_DEFAULTS: Final[ResourceList] = {CPU: 100 * NANO // 1000, MEMORY: 200 * 1024 * 1024 * NANO}
-"""The request assumed for a container without requests when nodes are scored.
-
-Source: pkg/scheduler/util/pod_resources.go.
-"""
-
-
-class Counting(NamedTuple):
-    """How a release counts Pods with an in-place resize.
-
-    `pod_level`: whether the status of Pod-level resources counts. `by_pod`: whether the result is the maximum of three
-    sums, and not the sum of the maximum for each container.
-    """
-
-    pod_level: bool = True
-    by_pod: bool = False
-
-
-USUAL: Final = Counting()
-OTHER_COUNTINGS: Final = (Counting(False, False), Counting(True, True), Counting(False, True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,150 +50,15 @@ class PodResource:
     resource: Resource = field(default_factory=Resource)
     non_zero_cpu: int = 0
     non_zero_memory: int = 0
-    elsewhere: tuple[tuple[Counting, PodResource], ...] = ()
-    """Different results under other releases' rules, during a resize."""
+    elsewhere: tuple[tuple[tuple[bool, bool], PodResource], ...] = ()
+    """Different results under other releases' rules (`Counting`), during a resize."""
 
     def counted(self, counting: tuple[bool, bool]) -> PodResource:
-        """Return the resources as counted by a release. `counting`: its Counting."""
+        """Return the resources as counted by a release. `counting`: its `Counting`."""
         return next((amounts for way, amounts in self.elsewhere if way == counting), self)
 
 
 NOTHING_OCCUPIED: Final = PodResource()
-
-
-class Running(NamedTuple):
-    """The resources in the kubelet's status of a container or Pod; None if absent.
-
-    `actuated`: the requests in `resources`. `allocated`: `allocatedResources`. `reported`: whether the status has
-    `resources`.
-    """
-
-    actuated: ResourceList | None = None
-    allocated: ResourceList | None = None
-    reported: bool = False
-
-
-SILENT: Final = Running()
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerRequests:
-    """The requests of one container, with its resources during an in-place resize."""
-
-    requests: ResourceList
-    running: Running = SILENT
-    restartable_init: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PodRequests:
-    """All parts of a Pod's requests. `infeasible`: whether the requested in-place resize is infeasible."""
-
-    containers: tuple[ContainerRequests, ...] = ()
-    init_containers: tuple[ContainerRequests, ...] = ()
-    pod_level: ResourceList = field(default_factory=dict)
-    running: Running = SILENT
-    infeasible: bool = False
-    overhead: ResourceList = field(default_factory=dict)
-
-    @property
-    def pod_level_set(self) -> bool:
-        return any(map(is_pod_level, self.pod_level))
-
-    @property
-    def resizing(self) -> bool:
-        """Whether the kubelet's status has resources, so that the requests may differ between releases."""
-        return (
-            self.infeasible
-            or self.running != SILENT
-            or any(c.running != SILENT for c in (*self.containers, *self.init_containers))
-        )
-
-    def total(
-        self,
-        *,
-        use_status: bool,
-        counting: Counting = USUAL,
-        skip_pod_level: bool = False,
-        non_missing: ResourceList | None = None,
-    ) -> ResourceList:
-        """Return the requests of the whole Pod. Source: component-helpers `PodRequests`.
-
-        `use_status`: include resources that the kubelet has allocated in a resize. `counting`: of the release.
-        `skip_pod_level`: ignore Pod-level requests. `non_missing`: requests for containers without them.
-        """
-        missing = non_missing or {}
-        if use_status and counting.by_pod:
-            # The maximum of the sums. Source: component-helpers since 1.37, `AggregateContainerRequests`.
-            pod = self.running
-            if counting.pod_level and pod.allocated is not None and pod.actuated is not None:
-                allocated, actuated = pod.allocated, pod.actuated
-            else:
-                allocated, actuated = self._sum(self._allocated, missing), self._sum(self._actuated, missing)
-            spec = {} if self.infeasible else self._sum(_requested, missing)
-            total = largest_of((spec, actuated, allocated))
-        else:
-            total = self._sum(self._effective if use_status else _requested, missing)
-        if not skip_pod_level and self.pod_level_set:
-            raised = use_status and counting.pod_level and self.running.reported
-            effective = self._pod_level_effective if raised else self.pod_level
-            for name in effective if counting.by_pod else self.pod_level:
-                if is_pod_level(name):
-                    total[name] = effective.get(name, 0)
-        add_to(total, self.overhead)
-        return total
-
-    @property
-    def _pod_level_effective(self) -> ResourceList:
-        spec = {} if self.infeasible else self.pod_level
-        return largest_of((spec, self.running.actuated or {}, self.running.allocated or {}))
-
-    def _effective(self, container: ContainerRequests, init: bool) -> ResourceList:
-        """Return the maximum of spec and status. Source: component-helpers up to 1.36 `determineEffectiveRequests`."""
-        running = container.running
-        if not running.reported or (init and not container.restartable_init):
-            return container.requests
-        spec = {} if self.infeasible else container.requests
-        return largest_of((spec, running.actuated or {}, running.allocated or {}))
-
-    def _allocated(self, container: ContainerRequests, init: bool) -> ResourceList:  # noqa: ARG002
-        if container.running.allocated is not None:
-            return container.running.allocated
-        return {} if self.infeasible else container.requests
-
-    def _actuated(self, container: ContainerRequests, init: bool) -> ResourceList:
-        actuated = container.running.actuated
-        return self._allocated(container, init) if actuated is None else actuated
-
-    def _sum(self, request: Callable[[ContainerRequests, bool], ResourceList], missing: ResourceList) -> ResourceList:
-        """Return the containers' requests. `request`: of one container. `missing`: for containers without requests."""
-        return sum_of_containers(
-            (_non_missing(request(container, False), missing) for container in self.containers),
-            (
-                (_non_missing(request(container, True), missing), container.restartable_init)
-                for container in self.init_containers
-            ),
-        )
-
-
-def _requested(container: ContainerRequests, init: bool) -> ResourceList:  # noqa: ARG001
-    return container.requests
-
-
-def pod_resource(requests: PodRequests) -> PodResource:
-    """Return the resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
-    usual = _counted(requests, USUAL)
-    if not requests.resizing:
-        return usual
-    others = ((way, _counted(requests, way)) for way in OTHER_COUNTINGS)
-    return replace(usual, elsewhere=tuple((way, amounts) for way, amounts in others if amounts != usual))
-
-
-def _counted(requests: PodRequests, counting: Counting) -> PodResource:
-    amounts = requests.total(use_status=True, counting=counting)
-    missing = {n: a for n, a in NON_ZERO_DEFAULTS.items() if not requests.pod_level_set or n not in amounts}
-    non_zero = requests.total(use_status=True, counting=counting, non_missing=missing) if missing else amounts
-    return PodResource(as_resource(amounts), _milli(non_zero.get(CPU, 0)), _units(non_zero.get(MEMORY, 0)))
 
 
 def as_resource(amounts: ResourceList) -> Resource:
@@ -235,54 +76,14 @@ def as_resource(amounts: ResourceList) -> Resource:
 
 def is_scalar_resource_name(name: str) -> bool:
     """Report whether it is extended, hugepages, `*kubernetes.io/` or attachable-volumes. Source: scheduler/util."""
-    if name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name:
+    if name.startswith((HUGE_PAGES, "attachable-volumes-")) or "kubernetes.io/" in name:
         return True
     return not name.startswith("requests.") and len(name) <= 253 and _QUALIFIED.fullmatch(name) is not None
 
 
-def read_resource_list(obj: ApiObject, path: Path, root: ApiObject, base: Path = ()) -> ResourceList:
-    """Return the quantities at `path` in `obj` by resource name, in billionths.
-
-    Raises InvalidObject, which names the object `root` and the path `base` + `path`.
-    """
-    amounts: ResourceList = {}
-    work = meter()
-    for name, value in mapping(obj, *path).items():
-        work.charge(2)
-        try:
-            quantity = parse_quantity(value)
-        except InvalidQuantity as error:
-            raise InvalidObject(f"{value!r}: {error}", (*base, *path, name), ref_of(root)) from None
-        if quantity.nano < 0:
-            raise InvalidObject(f"{value} is negative", (*base, *path, name), ref_of(root))
-        amounts[name] = quantity.nano
-    return amounts
-
-
-def sum_of_containers(
-    containers: Iterable[Mapping[str, Amount]], init_containers: Iterable[tuple[Mapping[str, Amount], bool]]
-) -> dict[str, Amount]:
-    """Return the sum for containers and sidecars, or the largest need of an init container if that is more.
-
-    `init_containers`: the amounts of each, and whether it is a sidecar. Source: component-helpers
-    `AggregateContainerRequests`, `AggregateContainerLimits`.
-    """
-    total: dict[str, Amount] = {}
-    for amounts in containers:
-        add_to(total, amounts)
-    sidecars: dict[str, Amount] = {}
-    largest: dict[str, Amount] = {}
-    for amounts, is_sidecar in init_containers:
-        if is_sidecar:
-            add_to(total, amounts)
-            add_to(sidecars, amounts)
-            raise_to(largest, sidecars)
-        else:
-            use = dict(amounts)
-            add_to(use, sidecars)
-            raise_to(largest, use)
-    raise_to(total, largest)
-    return total
+def read_resource_list(obj: ApiObject, *path: str) -> ResourceList:
+    """Return the quantities at a path by resource name, in billionths. Raises InvalidObject, also for negative ones."""
+    return in_nano(amounts_at(obj, *path, accept_negative=False))
 
 
 def raise_to(amounts: dict[str, Amount], least: Mapping[str, Amount]) -> None:
@@ -302,13 +103,14 @@ def largest_of(lists: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
     return result
 
 
-def _non_missing(requests: ResourceList, defaults: ResourceList) -> ResourceList:
-    return {**defaults, **requests} if defaults else requests
+def is_huge_page(name: str) -> bool:
+    """True for huge pages (upstream `IsHugePageResourceName`)."""
+    return name.startswith(HUGE_PAGES)
 
 
 def is_pod_level(name: str) -> bool:
     """Report whether a Pod itself may request a resource. Source: component-helpers `IsSupportedPodLevelResource`."""
-    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+    return name in (CPU, MEMORY) or is_huge_page(name)
 
 
 def _milli(nano: int) -> int:

@@ -70,7 +70,7 @@ def _storage_class(obj: ApiObject) -> str:
 
 
 def _size(obj: ApiObject, *path: str) -> int | None:
-    return read_resource_list(obj, path, obj).get("storage")
+    return read_resource_list(obj, *path).get("storage")
 
 
 def _has_any(obj: ApiObject, *fields: str) -> bool:
@@ -278,7 +278,7 @@ class CSIStorageCapacity:
     def from_api(cls, obj: ApiObject) -> CSIStorageCapacity:
         """Read an API object. Raises InvalidObject."""
         sizes = read_resource_list(
-            {"sizes": {k: obj[k] for k in ("capacity", "maximumVolumeSize") if obj.get(k)}}, ("sizes",), obj
+            {**obj, "sizes": {k: obj[k] for k in ("capacity", "maximumVolumeSize") if obj.get(k)}}, "sizes"
         )
         nodes, _ = _selector(obj.get("nodeTopology"))
         capacity = sizes.get("capacity")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, objects_at
 from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, amount_from_quantity, saturated
-from forewarn.policies.kubernetes.objects.pod import pod_requests
-from forewarn.policies.kubernetes.objects.resource_list import resource_list
+from forewarn.policies.kubernetes.objects.pod_resources import requests_in_spec
+from forewarn.policies.kubernetes.objects.resource_list import in_nano, resource_list
 from forewarn.policies.kubernetes.quantity import NANO, Quantity, parse_quantity
 from forewarn.policies.prediction.kueue.amount import Quantities, add, scaled_to
 
@@ -149,15 +149,10 @@ def with_adjusted_resources(
         spec = dict(pod_set.spec)
         for kind in _CONTAINERS if limit_ranges else ():
             spec[kind] = [_with_defaults(container, limit_ranges) for container in objects_at(spec, kind)]
-        requests = _transformed(_requests_of(spec), configuration)
+        requests = _transformed(in_nano(requests_in_spec({"kind": "Pod", "spec": spec})), configuration)
         amounts = {name: amount_from_quantity(name, Quantity(nano)) for name, nano in requests.items()}
         pod_sets.append(replace(pod_set, spec=spec, requests=amounts))
     return replace(workload, pod_sets=tuple(pod_sets))
-
-
-def _requests_of(spec: ApiObject) -> dict[str, int]:
-    """Return the requests of one Pod in billionths."""
-    return dict(pod_requests({"kind": "Pod", "spec": spec}).total(use_status=False))
 
 
 def _transformed(requests: Mapping[str, int], configuration: Configuration) -> dict[str, int]:
@@ -210,7 +205,7 @@ def resources_fault(workload: Workload, limit_ranges: Sequence[LimitRange]) -> s
             for item in items:
                 if item.type == "Container" and (_greater(largest, item.max) or _greater(item.min, smallest)):
                     return _UNSATISFIED
-        total = {name: Quantity(nano) for name, nano in _requests_of(pod_set.spec).items()}
+        total = requests_in_spec({"kind": "Pod", "spec": pod_set.spec})
         for item in items:
             if item.type == "Pod" and (_greater(total, item.max) or _greater(item.min, total)):
                 return _UNSATISFIED

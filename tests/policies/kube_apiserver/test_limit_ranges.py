@@ -16,9 +16,10 @@ from forewarn.policies.kubernetes.cluster.admission import admitted
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kubernetes.kube_apiserver.quota import Pods
-from forewarn.policies.kubernetes.kube_apiserver.validation.resources import read_pod_resources, validate_limits
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_limits
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources
 from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.kubernetes.options import Options
@@ -81,7 +82,7 @@ UNREADABLE = [
     ({"limits": 1}, "LimitRange team/defaults: spec.limits: must be a list, not number"),
     ({"limits": [1]}, "LimitRange team/defaults: spec.limits[0]: must be an object, not number"),
     ({"limits": [of_containers(), {"type": 1}]}, "spec.limits[1].type: must be a string"),
-    ({"limits": [of_containers(max={"cpu": "much"})]}, "spec.limits[0].max.cpu: quantities must match"),
+    ({"limits": [of_containers(max={"cpu": "much"})]}, "spec.limits[0].max.cpu: 'much': quantities must match"),
 ]
 
 
@@ -484,11 +485,11 @@ def test_a_limit_range_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytes
     broken = limit_range(of_containers(max={"cpu": "much"}))
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [broken, web]}))
     assert main(["lint", str(file)]) == 1
-    assert "error: LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().out
+    assert "error: LimitRange team/defaults: spec.limits[0].max.cpu: 'much': quantities must" in capsys.readouterr().out
     dump = tmp_path / "dump.json"
     dump.write_text(cluster_text([make_node("n1"), make_priority_class(10)]))
     assert main(["predict", "-f", str(file), "--cluster", str(dump)]) == 3
-    assert "LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().err
+    assert "LimitRange team/defaults: spec.limits[0].max.cpu: 'much': quantities must" in capsys.readouterr().err
 
 
 def quota(used: str = "0", **hard: str) -> Obj:

@@ -46,7 +46,7 @@ def test_what_others_meet_is_kept_exactly(wish: str, first: Any) -> None:
     assert small == Pod.from_api(running())
     for name in ("namespace", "name", "uid", "priority", "labels", "occupies", "node_name", "owner"):
         assert getattr(small, name) == getattr(large, name)
-    for name in ("requests", "request", "occupies", "host_ports", "pod_affinity", "volumes", "container_count"):
+    for name in ("resources", "request", "occupies", "host_ports", "pod_affinity", "volumes", "container_count"):
         assert getattr(small.spec, name) == getattr(large.spec, name)
     assert (large.spec.too_large, large.spec.hides) == (TOO_LARGE, False)
     assert not large.spec.tolerations

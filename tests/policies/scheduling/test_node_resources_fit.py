@@ -46,7 +46,7 @@ def limited(name: str, limits: dict[str, str]) -> MadePod:
         (limited("limits do not replace", {"cpu": "2"}).request(cpu="1"), 1000),
         (make_pod("pod limits").spec(resources={"limits": {"cpu": "3"}}), 3000),
         (make_pod("containers first").request(cpu="1").spec(resources={"limits": {"cpu": "3"}}), 1000),
-        (make_pod("rounded once").request(cpu="100u").spec(overhead={"cpu": "100u"}), 1),
+        (make_pod("each rounded as stored").request(cpu="100u").spec(overhead={"cpu": "100u"}), 2),
     ],
     ids=lambda value: value.obj["metadata"]["name"] if isinstance(value, MadePod) else "",
 )

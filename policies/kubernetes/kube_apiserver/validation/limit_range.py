@@ -17,13 +17,13 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     required,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
-    is_huge_page,
     is_native,
     validate_container_resource_name,
     validate_resource_name,
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping_at
 from forewarn.policies.kubernetes.objects.resource_list import ResourceList, resource_list
+from forewarn.policies.kubernetes.objects.resources import is_huge_page
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path

@@ -32,16 +32,13 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     validate_object_meta_update,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
-    PodResources,
-    container_limits,
-    container_requests,
-    is_huge_page,
-    read_pod_resources,
     validate_limits,
     validate_requirements,
 )
 from forewarn.policies.kubernetes.objects import priority_class
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, ref_of
+from forewarn.policies.kubernetes.objects.pod_resources import PodResources, read_pod_resources
+from forewarn.policies.kubernetes.objects.resources import is_huge_page
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.releases.minors import PREDICTED_MINORS
 
@@ -117,8 +114,8 @@ def validate_pod_level(resources: PodResources) -> list[FieldError]:
     """Return the errors of Pod-level resources (upstream `validatePodResources`)."""
     path = ("spec", "resources")
     errors = validate_requirements(resources.limits, resources.requests, path, pod_level=True)
-    huge_pages = {name: limit for name, limit in container_limits(resources).items() if is_huge_page(name)}
-    sums = (("requests", resources.requests, container_requests(resources)), ("limits", resources.limits, huge_pages))
+    huge_pages = {name: limit for name, limit in resources.container_limits().items() if is_huge_page(name)}
+    sums = (("requests", resources.requests, resources.container_requests()), ("limits", resources.limits, huge_pages))
     for part, given, needed in sums:
         for name, together in sorted(needed.items()):
             if name in given and given[name] < together:

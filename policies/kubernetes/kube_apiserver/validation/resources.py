@@ -6,8 +6,7 @@ component-helpers `resource/helpers.go`; of ResourceQuotas: `ValidateResourceQuo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,22 +24,20 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, text
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, text
+from forewarn.policies.kubernetes.objects.pod_resources import Container, PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.resource_list import (
     ResourceList,
-    add,
-    exact_resource_list,
     mask,
     resource_list,
-    rounded,
 )
 from forewarn.policies.kubernetes.objects.resources import (
     CPU,
     EPHEMERAL_STORAGE,
+    HUGE_PAGES,
     MEMORY,
+    is_huge_page,
     is_pod_level,
-    largest_of,
-    sum_of_containers,
 )
 from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 
@@ -49,7 +46,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.resource_quota import LimitRange, LimitRangeItem
 
 
-HUGE_PAGES: Final = "hugepages-"
 REQUESTS: Final = "requests."
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 _DEFAULT_NAMESPACE: Final = "kubernetes.io/"
@@ -70,11 +66,6 @@ _COUNTED: Final = frozenset(
 COMPUTE: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "limits.") for name in _CONTAINER)
 QUOTA_RESOURCES: Final = COMPUTE | _COUNTED | {"requests.storage"}
 _STANDARD: Final = QUOTA_RESOURCES | {"storage"}
-
-
-def is_huge_page(name: str) -> bool:
-    """True for huge pages (upstream `IsHugePageResourceName`)."""
-    return name.startswith(HUGE_PAGES)
 
 
 def is_native(name: str) -> bool:
@@ -137,8 +128,8 @@ def validate_requirements(
 def validate_limits(pod: PodResources, limit_range: LimitRange) -> Iterator[FieldError]:
     """Yield why a LimitRange rejects a new Pod with defaults (plugin LimitRanger, `PodValidateLimitFunc`)."""
     kinds = (("containers", pod.containers), ("initContainers", pod.init_containers))
-    requests = {**container_requests(pod), **mask(pod.requests, (CPU, MEMORY))}
-    limits = {**container_limits(pod), **mask(pod.limits, (CPU, MEMORY))}
+    requests = {**pod.container_requests(), **mask(pod.requests, (CPU, MEMORY))}
+    limits = {**pod.container_limits(), **mask(pod.limits, (CPU, MEMORY))}
     parts: dict[str, list[tuple[Path, Container]]] = {
         "Container": [(("spec", kind, i), each) for kind, containers in kinds for i, each in enumerate(containers)],
         "Pod": [(("spec",), Container("", limits, requests))],
@@ -225,103 +216,6 @@ def _validate_huge_pages(name: str, quantity: Quantity, path: Path) -> list[Fiel
 
 
 BEST_EFFORT, BURSTABLE, GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
-_CONTAINER_WORK: Final = 12
-"""Units of work to read a container."""
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    """A container's resources. `actual_…` and `allocated`: the amounts in the container's status; None if absent."""
-
-    name: str
-    limits: ResourceList
-    requests: ResourceList
-    is_sidecar: bool = False
-    actual_limits: ResourceList | None = None
-    actual_requests: ResourceList | None = None
-    allocated: ResourceList | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PodResources:
-    """A Pod's resources with defaults. `has_own`: `spec.resources` exists, even if empty."""
-
-    containers: tuple[Container, ...]
-    init_containers: tuple[Container, ...]
-    limits: ResourceList
-    requests: ResourceList
-    overhead: ResourceList
-    has_own: bool = False
-    resize_infeasible: bool = False
-
-    @property
-    def sets_pod_level(self) -> bool:
-        """True if the Pod has Pod-level resources (`IsPodLevelResourcesSet`)."""
-        return any(is_pod_level(name) for name in (*self.limits, *self.requests))
-
-
-def read_pod_resources(pod: ApiObject, *, limits_too: bool = False) -> PodResources:
-    """Return the resources of a Pod or Pod template with defaults, which stored Pods already have. Raises
-    InvalidObject.
-
-    `limits_too`: with the defaults since PodLevelResourcesFixDefaulting. Amounts are rounded last, as in upstream: the
-    Pod-level defaults are sums of exact amounts.
-    """
-    statuses = {
-        status.get("name"): status
-        for key in ("containerStatuses", "initContainerStatuses")
-        for status in _objects(pod, "status", key)
-    }
-    containers, init_containers = (
-        tuple(_container(container, statuses, key) for container in _objects(pod, "spec", key))
-        for key in ("containers", "initContainers")
-    )
-    # Source: `IsPodResizeInfeasible`.
-    pending = (c for c in _objects(pod, "status", "conditions") if c.get("type") == "PodResizePending")
-    resources = PodResources(
-        containers,
-        init_containers,
-        limits=exact_resource_list(pod, "spec", "resources", "limits"),
-        requests=exact_resource_list(pod, "spec", "resources", "requests"),
-        overhead=resource_list(pod, "spec", "overhead"),
-        has_own=at(pod, "spec", "resources") is not None,
-        resize_infeasible=bool(next(iter(pending), NOTHING).get("reason") == "Infeasible"),
-    )
-    return _rounded(_with_defaults(resources, limits_too=limits_too) if resources.has_own else resources)
-
-
-def container_requests(pod: PodResources) -> ResourceList:
-    """Return the sum of the containers' requests in the spec (`AggregateContainerRequests` without status)."""
-    return _aggregate(pod, lambda container: container.requests)
-
-
-def container_limits(pod: PodResources) -> ResourceList:
-    """Return the sum of the containers' limits in the spec (`AggregateContainerLimits` without status)."""
-    return _aggregate(pod, lambda container: container.limits)
-
-
-def pod_requests(pod: PodResources) -> ResourceList:
-    """Return the requests of the Pod, including the containers' status (`PodRequests` with UseStatusResources)."""
-    total = _aggregate(pod, lambda c: _effective(pod, c.requests, c.actual_requests, c.allocated or {}))
-    return add(total | _pod_level(pod.requests), pod.overhead)
-
-
-def pod_limits(pod: PodResources) -> ResourceList:
-    """Return the limits of the Pod, including the containers' status (`PodLimits` with UseStatusResources)."""
-    total = _aggregate(pod, lambda c: _effective(pod, c.limits, c.actual_limits, {})) | _pod_level(pod.limits)
-    return add(total, {name: q for name, q in pod.overhead.items() if total.get(name)})
-
-
-def _effective(
-    pod: PodResources, desired: ResourceList, actual: ResourceList | None, allocated: ResourceList
-) -> ResourceList:
-    if actual is None:
-        return desired
-    return largest_of((actual, allocated) if pod.resize_infeasible else (desired, actual, allocated))
-
-
-def _pod_level(amounts: ResourceList) -> dict[str, Quantity]:
-    return {name: quantity for name, quantity in amounts.items() if is_pod_level(name)}
 
 
 def pod_qos(pod: ApiObject) -> str:
@@ -338,70 +232,6 @@ def compute_pod_qos(pod: PodResources) -> str:
     if not any(request or limit for request, limit in pairs):
         return BEST_EFFORT
     return GUARANTEED if all(limit and request == limit for request, limit in pairs) else BURSTABLE
-
-
-def _aggregate(pod: PodResources, amounts: Callable[[Container], ResourceList]) -> dict[str, Quantity]:
-    init_containers = [(amounts(container), container.is_sidecar) for container in pod.init_containers]
-    return sum_of_containers([*map(amounts, pod.containers)], init_containers)
-
-
-def _container(container: ApiObject, statuses: Mapping[Any, ApiObject], key: str) -> Container:
-    limits = exact_resource_list(container, "resources", "limits")
-    requests = exact_resource_list(container, "resources", "requests")
-    is_sidecar = key == "initContainers" and container.get("restartPolicy") == "Always"
-    # The status of an init container that runs to its end does not count.
-    status = statuses.get(container.get("name"), NOTHING) if is_sidecar or key == "containers" else NOTHING
-    reported = status.get("resources") is not None
-    return Container(
-        name=container.get("name") or "",
-        limits=limits,
-        requests=requests | {name: q for name, q in limits.items() if name not in requests},
-        is_sidecar=is_sidecar,
-        actual_limits=resource_list(status, "resources", "limits") if reported else None,
-        actual_requests=resource_list(status, "resources", "requests") if reported else None,
-        allocated=resource_list(status, "allocatedResources") if reported else None,
-    )
-
-
-def _with_defaults(pod: PodResources, *, limits_too: bool) -> PodResources:
-    """Return the resources with Pod-level defaults (upstream `defaultHugePagePodLimits` and `defaultPodRequests`).
-
-    `limits_too`: those of upstream `DefaultPodLevelResources`.
-    """
-    limits = dict(pod.limits)
-    if pod.limits or pod.requests:
-        huge = {name: q for name, q in container_limits(pod).items() if is_huge_page(name) and name not in pod.requests}
-        limits = huge | limits
-    requests = dict(pod.requests)
-    if limits or (limits_too and requests):
-        together = container_requests(pod).items()
-        requests |= {n: q for n, q in together if n not in requests and n in (CPU, MEMORY)}
-        requests |= {n: q for n, q in limits.items() if n not in requests and is_pod_level(n)}
-    limits = limits | _missing_limits(pod, requests, limits) if limits_too else limits
-    return replace(pod, limits=limits, requests=requests)
-
-
-def _missing_limits(pod: PodResources, requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
-    """Return the limits of resources that every container limits (upstream `defaultPodLevelLimits`)."""
-    sums, containers = container_limits(pod), (*pod.containers, *pod.init_containers)
-    return {
-        name: max(request, sums[name])
-        for name, request in requests.items()
-        if name in sums and name not in limits and is_pod_level(name) and all(name in c.limits for c in containers)
-    }
-
-
-def _rounded(pod: PodResources) -> PodResources:
-    containers, init_containers = (
-        tuple(replace(c, limits=rounded(c.limits), requests=rounded(c.requests)) for c in containers)
-        for containers in (pod.containers, pod.init_containers)
-    )
-    limits, requests = rounded(pod.limits), rounded(pod.requests)
-    return replace(pod, containers=containers, init_containers=init_containers, limits=limits, requests=requests)
-
-
-def _objects(obj: ApiObject, *path: str) -> Iterable[ApiObject]:
-    return (item if item is not None else NOTHING for item in charging(at(obj, *path) or (), _CONTAINER_WORK))
 
 
 PRIORITY_CLASS_SCOPE: Final = "PriorityClass"

@@ -37,7 +37,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     string_map,
     text,
 )
-from forewarn.policies.kubernetes.objects.resource_list import exact_resource_list, resource_list
+from forewarn.policies.kubernetes.objects.resource_list import amounts_at, resource_list
 from forewarn.policies.kubernetes.selectors import parse_label_selector
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _texts(obj: ApiObject, name: str) -> list[str]:
 
 def _quantity(obj: ApiObject, name: str) -> Quantity | None:
     """Return an amount; None if it is absent or null. Raises InvalidObject."""
-    return None if obj.get(name) is None else exact_resource_list({name: {"": obj[name]}}, name)[""]
+    return None if obj.get(name) is None else amounts_at({name: {"": obj[name]}}, name)[""]
 
 
 def _int_or_string(obj: ApiObject, name: str) -> int | str | None:

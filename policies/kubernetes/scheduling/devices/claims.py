@@ -19,14 +19,14 @@ from forewarn.policies.kubernetes.objects.devices import (
     ResourceSlice,
 )
 from forewarn.policies.kubernetes.objects.resource_list import add_to
-from forewarn.policies.kubernetes.quantity import NANO
+from forewarn.policies.kubernetes.quantity import NANO, ZERO
 from forewarn.policies.kubernetes.scheduling.devices.selectors import NotModelled, SelectorError, Selectors
 from forewarn.policies.kubernetes.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.devices import Allocation, DeviceClass, RequestPolicy, ResourceClaim
     from forewarn.policies.kubernetes.objects.pod import Pod, PodClaim
-    from forewarn.policies.kubernetes.objects.resources import ContainerRequests
+    from forewarn.policies.kubernetes.objects.pod_resources import Container
     from forewarn.policies.kubernetes.releases.semantics import Semantics
     from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
 
@@ -169,18 +169,16 @@ def _requests(pod: Pod, resource: str, device_class: str) -> list[DeviceRequest]
 
     Containers that run at the same time each have a request; init containers have one, for the largest additional need.
     """
-    spec = pod.spec.requests
+    spec = pod.spec.resources
     containers = [*spec.init_containers, *spec.containers]
     inits = len(spec.init_containers)
     long_lived = [
-        None
-        if index < inits and not container.restartable_init
-        else _container_request(index, container, resource, device_class, ())
+        None if container.runs_to_end else _container_request(index, container, resource, device_class, ())
         for index, container in enumerate(containers)
     ]
     largest: DeviceRequest | None = None
     for index, container in enumerate(containers[:inits]):
-        if container.restartable_init:
+        if not container.runs_to_end:
             continue
         device_request = _container_request(index, container, resource, device_class, long_lived[index:])
         if device_request is not None and (largest is None or largest.count < device_request.count):
@@ -189,9 +187,9 @@ def _requests(pod: Pod, resource: str, device_class: str) -> list[DeviceRequest]
 
 
 def _container_request(
-    index: int, container: ContainerRequests, resource: str, device_class: str, reusable: Sequence[DeviceRequest | None]
+    index: int, container: Container, resource: str, device_class: str, reusable: Sequence[DeviceRequest | None]
 ) -> DeviceRequest | None:
-    count = container.requests.get(resource, 0) // NANO
+    count = container.requests.get(resource, ZERO).nano // NANO
     for request in reusable:
         if request is not None:
             count -= request.count

@@ -12,11 +12,12 @@ import numpy as np
 from forewarn.policies.base.metering import FEW, charge
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.kubernetes.objects.devices import DeviceId
+from forewarn.policies.kubernetes.objects.pod_resources import NON_ZERO_DEFAULTS
+from forewarn.policies.kubernetes.objects.resource_list import in_nano
 from forewarn.policies.kubernetes.objects.resources import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
-    NON_ZERO_DEFAULTS,
     as_resource,
 )
 from forewarn.policies.kubernetes.scheduling.arguments import (
@@ -224,7 +225,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return None
 
     def _requests(self, pod: Pod) -> dict[str, int]:
-        return requests_of(pod.spec.requests.total(use_status=True), self.args.resources)
+        return requests_of(in_nano(pod.spec.resources.total_requests(use_status=True)), self.args.resources)
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
         """Return 75 if the Pod does not change the balance of the node's utilization, up to 100 if the Pod improves it.
@@ -438,8 +439,9 @@ class NodeResourcesFit(Plugin, FilterInColumns):
         state.data[self.name] = self._scored_requests(pod)
 
     def _scored_requests(self, pod: Pod) -> dict[str, int]:
-        amounts = pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
-        return requests_of(amounts, self.args.resources)
+        resources = pod.spec.resources
+        amounts = resources.total_requests(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
+        return requests_of(in_nano(amounts), self.args.resources)
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
         """Return the score by the strategy, 0 to 100. Upstream `Score`."""

@@ -135,7 +135,7 @@ def from_node(name: str, size: int, max_size: int | None, obj: ApiObject, exampl
         t for t in read.taints if t.key not in _TABLES["passingTaints"] and not t.key.startswith(_PASSING_PREFIXES)
     )
     labels = shared_labels({**read.labels, HOSTNAME: template, TEMPLATE: "true"})
-    capacity, allocatable = (read_resource_list(obj, ("status", field), obj) for field in ("capacity", "allocatable"))
+    capacity, allocatable = (read_resource_list(obj, "status", field) for field in ("capacity", "allocatable"))
     node = replace(read, name=template, labels=labels, taints=taints)
     return NodeGroup(name, size, max_size, node, capacity, allocatable, example)
 

@@ -70,7 +70,7 @@ class RunningNode(NamedTuple):
     def from_api(cls, obj: ApiObject) -> RunningNode:
         """Read a Node or a NodeClaim. Raises InvalidObject."""
         name, labels = text(obj, "metadata", "name"), string_map(obj, "metadata", "labels")
-        capacity, allocatable = (read_resource_list(obj, ("status", key), obj) for key in ("capacity", "allocatable"))
+        capacity, allocatable = (read_resource_list(obj, "status", key) for key in ("capacity", "allocatable"))
         deleting = at(obj, "metadata", "deletionTimestamp") is not None
         return cls(name, labels, read_taints(obj, "spec", "taints"), capacity, allocatable, deleting)
 

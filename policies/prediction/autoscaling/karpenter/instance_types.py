@@ -147,7 +147,7 @@ def _instance_type(entry: ApiObject) -> InstanceType:
         requirements[label.RESERVATION_ID] = Requirement.from_entry(
             label.RESERVATION_ID, "In", {o.reservation for o in available} - {""}
         )
-    capacity = read_resource_list(entry, ("capacity",), entry)
+    capacity = read_resource_list(entry, "capacity")
     reservations: dict[str, int] = {}
     for reservation, number in reserved:
         reservations[reservation] = min(number, reservations.get(reservation, number))
@@ -155,7 +155,7 @@ def _instance_type(entry: ApiObject) -> InstanceType:
         name=name,
         requirements=requirements,
         capacity=capacity,
-        allocatable=_allocatable(capacity, read_resource_list(entry, ("overhead",), entry)),
+        allocatable=_allocatable(capacity, read_resource_list(entry, "overhead")),
         offerings=available,
         reservations=reservations,
         node_pools=None if entry.get("nodepools") is None else frozenset(strings(entry, "nodepools")),

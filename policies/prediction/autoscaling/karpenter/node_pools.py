@@ -78,7 +78,7 @@ def read_node_pool(obj: ApiObject) -> NodePool:
         requirements=requirements,
         template=own,
         taints=tuple(Taint(text(t, "key"), text(t, "value"), text(t, "effect")) for t in taints),
-        limits=None if at(obj, "spec", "limits") is None else read_resource_list(obj, ("spec", "limits"), obj),
+        limits=None if at(obj, "spec", "limits") is None else read_resource_list(obj, "spec", "limits"),
     )
 
 

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from forewarn.policies.kubernetes.objects.node import PREFER_NO_SCHEDULE, Taint, Toleration
+from forewarn.policies.kubernetes.objects.resource_list import in_nano
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resource, ResourceList
 from forewarn.policies.kubernetes.quantity import NANO, Format, Quantity
 from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
@@ -145,7 +146,7 @@ def conflicts(port: HostPort, other: HostPort) -> bool:
 def requests_of(pod: Pod) -> ResourceList:
     """Return the requests of a Pod, including one of the resource `pods`."""
     if pod.occupies is pod.spec.occupies:
-        return {**pod.spec.requests.total(use_status=False), PODS: NANO}
+        return {**in_nano(pod.spec.resources.total_requests(use_status=False)), PODS: NANO}
     return {**exact(pod.occupies.resource), PODS: NANO}
 
 
