@@ -563,7 +563,7 @@ def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
     assert main(asked) == 0
     first, counters, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("HARM  upgrade of 4 nodes, 1 at a time: all nodes upgraded in 10 min, 2 Pods preempted")
-    assert counters.strip().startswith("preempted 2 | Pending 0 | lost 0 | down 1 workload, up to 3 min 10 s")
+    assert counters.strip().startswith("preempted 2 | Pending 0 | lost 0 | down 1 workload in part, up to 3 min 10 s")
     assert (answer["withNewNodes"]["preempted"], len(answer["preempted"])) == (2, 5)
 
 

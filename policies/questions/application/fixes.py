@@ -18,9 +18,11 @@ from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.prediction.simulation.summary import missing
 
 if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.whatif.answer import Answer
+    from forewarn.policies.questions.whatif.questions import Removal
 
 MAX_NODES: Final = 500
 """Maximum nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
@@ -94,8 +96,11 @@ def _with(cluster: Cluster, objects: Sequence[ApiObject]) -> Cluster:
 
 def _of_pdbs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield `maxUnavailable: 1` for the PDBs that block drains."""
-    names = {each.budget for each in answer.after.blocks.drains} if answer.after.upgrade is not None else set[str]()
-    names = names.union(*answer.after.eviction_blocked_by.values()) if answer.after.upgrade is None else names
+    if answer.after.upgrade is not None:
+        names = {each.budget for each in answer.after.blocks.drains}
+    else:
+        kept = answer.removal.kept if answer.removal is not None else ()
+        names = set[str]().union(*answer.after.eviction_blocked_by.values(), *(each.pdbs for each in kept))
     objects = [relaxed(obj) for key, obj in sorted(cluster.cache.pdbs.items()) if "/".join(key) in names]
     if objects and len(objects) == len(names):
         which = f"PDB {next(iter(names))}" if len(names) == 1 else f"the {plural(len(names), 'blocking PDB')}"
@@ -110,6 +115,9 @@ def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) 
 
 def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them."""
+    if answer.removal is not None:
+        yield from _of_exceeded_quotas(cluster, answer.removal)
+        return
     needed: dict[tuple[str, str], dict[str, Quantity]] = {}
     admits: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
     for workload, row in missing(answer.after.simulation, answer.after.summary.names).items():
@@ -129,14 +137,29 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
             new = sum(admits[namespace, name].values()) * NANO
             pods = Quantity(quota.used["pods"].nano + new, quota.hard["pods"].format)
             limits |= {"pods": pods} if pods.nano > quota.hard["pods"].nano else {}
-        limits = {resource: _in_whole_units(limit) for resource, limit in sorted(limits.items())}
-        hard = {resource: str(limit) for resource, limit in {**quota.hard, **limits}.items()}
-        used = {resource: str(in_use) for resource, in_use in quota.used.items()}
-        obj = quota.to_api()
-        status = {"hard": hard, "used": used}
-        shown = ", ".join(f"{each} {in_units(quota.hard[each])} → {in_units(limit)}" for each, limit in limits.items())
-        raised = {**obj, "spec": {**obj["spec"], "hard": hard}, "status": status}
-        yield Edit(f"quota {namespace}/{name}: {shown}", [raised], "rejected", admits[namespace, name])
+        yield _raised(quota, limits, "rejected")._replace(admits=admits[namespace, name])
+
+
+def _of_exceeded_quotas(cluster: Cluster, removal: Removal) -> Iterator[Edit]:
+    """Yield, by ResourceQuota that is exceeded already and keeps nodes from being removed, the limits that are used."""
+    if all(each.cause == "blocked" for each in removal.kept):
+        return
+    for namespace in sorted({namespace for namespace, _ in cluster.snapshot.resource_quotas}):
+        for quota in cluster.snapshot.quotas_of(namespace):
+            limits = {name: used for name, used in quota.used.items() if name in quota.hard and used > quota.hard[name]}
+            if limits:
+                yield _raised(quota, limits, "blocked")
+
+
+def _raised(quota: ResourceQuota, limits: Mapping[str, Quantity], counter: str) -> Edit:
+    """Return an edit of a quota that raises these limits, in whole units."""
+    limits = {resource: _in_whole_units(limit) for resource, limit in sorted(limits.items())}
+    hard = {resource: str(limit) for resource, limit in {**quota.hard, **limits}.items()}
+    used = {resource: str(in_use) for resource, in_use in quota.used.items()}
+    obj = quota.to_api()
+    raised = {**obj, "spec": {**obj["spec"], "hard": hard}, "status": {"hard": hard, "used": used}}
+    shown = ", ".join(f"{each} {in_units(quota.hard[each])} → {in_units(limit)}" for each, limit in limits.items())
+    return Edit(f"quota {quota.namespace}/{quota.name}: {shown}", [raised], counter)
 
 
 def _of_surges(cluster: Cluster, answer: Answer) -> Iterator[Edit]:

@@ -120,7 +120,7 @@ class _Search:
                         cost, why = by_chance, f"{by_chance.why}, in some runs"
                     if len(group) == 1:
                         stays.add(group[0])
-                        self.kept.append(KeptNode(group[0], why, cost.cause(self._alone)))
+                        self.kept.append(KeptNode(group[0], why, cost.cause(self._alone), cost.pdbs))
             chosen, left = [*chosen, *taken], [name for name in left if name not in stays.union(taken)]
             block = 2 * len(taken) or 1  # of nodes after one that cannot go, larger sets rarely can
         return chosen

@@ -24,7 +24,7 @@ from forewarn.policies.base.documents.answer import (
 from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
 from forewarn.policies.kubernetes.objects.fields import ref_of
-from forewarn.policies.kubernetes.quantity import cores, gibibytes
+from forewarn.policies.kubernetes.quantity import ZERO, cores, gibibytes
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.prediction.forecast.impact import BY_TIMING
 from forewarn.policies.prediction.simulation.summary import unsettled
@@ -115,7 +115,7 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
         return AnswerStatus.REJECTED
     if result.answer.incomplete or answer.after.is_cut_short:
         return AnswerStatus.NO_ANSWER
-    if effects.blocked or _lacks_nodes(answer):
+    if effects.blocked:
         return AnswerStatus.BLOCKED
     if effects.harm or rejects_new_pods:
         is_same = answer.is_as_without or effects == result.answer.restart_alone
@@ -123,11 +123,6 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
     doubtful = answer.after.not_simulated or answer.after.summary.is_unfinished or any(answer.after.blocks)
     reserve = effects.placeholders or _removed_placeholders(answer)
     return AnswerStatus.WARN if reserve or effects.pdbs_short or doubtful else AnswerStatus.OK
-
-
-def _lacks_nodes(answer: Answer) -> bool:
-    """Report whether fewer nodes can go than wanted."""
-    return answer.removal is not None and len(answer.removal.nodes) < answer.removal.wanted
 
 
 def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown: Effects | None) -> str:
@@ -187,9 +182,8 @@ def _wanted(answer: Answer) -> Iterator[str]:
 
 
 def _of_nodes_that_can_go(removal: Removal) -> str:
-    count = len(removal.nodes)
-    stops = f"; {removal.kept[0].node} stops the next" if count < removal.wanted and removal.kept else ""
-    return f"{'all' if count == removal.wanted else f'{count:,}'} can go{stops}"
+    stops = f"; {removal.kept[0].node} stops the next" if removal.missing and removal.kept else ""
+    return f"{f'{len(removal.nodes):,}' if removal.missing else 'all'} can go{stops}"
 
 
 def _of_new_pods(result: Simulated) -> Iterator[str]:
@@ -198,7 +192,10 @@ def _of_new_pods(result: Simulated) -> Iterator[str]:
     rejected = sum(each.after is None for each in changed)
     if rejected:
         yield f"new Pods of {plural(rejected, 'workload')} rejected"
-    if others := len(changed) - rejected:
+    if result.class_change and (gained := result.class_change.gained):
+        name, pods = gained
+        yield f"{name or 'Pods without a class'} may preempt {plural(pods, 'more running Pod')}"
+    elif others := len(changed) - rejected:
         yield f"new Pods of {plural(others, 'workload')} change priority"
 
 
@@ -213,8 +210,17 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     by_pdbs = _nodes_blocked_by_pdbs(answer) if answer.after.upgrade else ()
     blocked = f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else ""
     by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
-    down = f" workload{'s' * (later.down > 1)}, up to {duration(later.down_seconds)}"
-    running = answer.after.running_before - answer.placeholder_pods if effects.lost else None
+    without_any = sum(each.most >= each.replicas for each in (answer.end if grown else answer).outages)
+    some = (
+        " in part"
+        if not without_any
+        else " completely"
+        if without_any == later.down
+        else f" ({without_any:,} completely)"
+    )
+    down = f" workload{'s' * (later.down > 1)}{some}, up to {duration(later.down_seconds)}"
+    not_counted = answer.placeholder_pods + answer.after.daemon_pods_of_lost_nodes
+    running = answer.after.running_before - not_counted if effects.lost else None
     return counters_of(
         effects,
         answer.typical_of.counters if answer.typical_of is not None and grown is None else {},
@@ -274,6 +280,7 @@ def _warnings(result: Simulated) -> Iterator[str]:
     answer = result.answer.of_upgrade
     yield from _of_the_state_before(result, answer)
     yield from _without_replicas(answer)
+    yield from _of_quotas_left(answer) if result.class_change is not None else ()
     yield from _of_the_time_after(answer)
     yield from _doubts(answer)
     arrived = result.answer.with_new_nodes
@@ -314,9 +321,25 @@ def _without_replicas(answer: Answer) -> Iterator[str]:
             each.workload for each in sorted(down, key=lambda each: (-each.priority, -each.longest, each.workload))
         ]
         yield f"no replica runs for a time: {listed(names, 2)}"
-    gone = sorted((-each.priority, -each.lost, each.workload) for each in losing if not each.after)
+    lasting = (each for each in losing if not each.after and not each.failure)  # WHY says which Jobs fail
+    gone = sorted((-each.priority, -each.lost, each.workload) for each in lasting)
     if gone:
         yield f"no replica runs at the end: {listed([name for _, _, name in gone], 3)}"
+
+
+def _of_quotas_left(answer: Answer) -> Iterator[str]:
+    """Yield the quotas that limit fewer Pods after a change of classes, in namespaces where none limits more."""
+    quotas = answer.after.simulation.api.quotas
+    changes = [*quotas.changes()] if quotas is not None else []
+    moved = {
+        (before.namespace, before.name): after.used.get("pods", ZERO).value - before.used.get("pods", ZERO).value
+        for before, after in changes
+    }
+    growing = {namespace for (namespace, _), pods in moved.items() if pods > 0}
+    for (namespace, name), pods in sorted(moved.items()):
+        if pods < 0 and namespace not in growing:
+            leave = plural(-pods, "Pod leaves", "Pods leave")
+            yield f"{leave} quota {namespace}/{name}, and no other limits the number of such Pods"
 
 
 def _of_the_time_after(answer: Answer) -> Iterator[str]:
@@ -518,7 +541,7 @@ def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
     if chosen:
         rows = [[node.name, pool_of(node), zone_of(node), *_size_of([node])] for node in chosen]
         yield Table(("NODE THAT CAN GO", "POOL", "ZONE", "CPU", "MEMORY"), rows, detail=int(is_long))
-    detail = int(len(removal.nodes) == removal.wanted)
+    detail = int(not removal.missing)
     if len(removal.kept) > _MAX_KEPT:
         causes = grouped((each.why if each.cause == "blocked" else each.cause, each) for each in removal.kept)
         rows = [[len(alike), alike[0].node, alike[0].why] for alike in causes.values()]
@@ -781,12 +804,15 @@ def _of_upgrade(answer: Answer) -> Iterator[Table]:
     blocked = _nodes_blocked_by_pdbs(answer)
     cells: list[list[str | int]] = []
     for pool in upgrade.pools:
-        nodes = sum(step.node in blocked for step in pool.steps)
+        own = {step.node for step in pool.steps}
+        pdbs = Tally({each.budget: len(own.intersection(each.nodes)) for each in answer.after.blocks.drains})
+        names = listed([f"{name} {nodes}" for name, nodes in pdbs.most_common() if nodes], 2)
         takes = "" if pool.seconds is None else duration(pool.seconds)
-        cells.append([pool.pool or "(no pool)", pool.nodes, pool.upgraded, nodes, takes])
+        cells.append([pool.pool or "(no pool)", pool.nodes, pool.upgraded, len(own & blocked), names, takes])
     takes = duration(upgrade.seconds) if upgrade.complete else ""
-    total: list[str | int] = ["total", *(sum(int(row[column]) for row in cells) for column in (1, 2, 3)), takes]
-    yield Table(("POOL", "NODES", "UPGRADED", "PDBS BLOCK", "TAKES"), cells, total if cells[1:] else ())
+    total: list[str | int] = ["total", *(sum(int(row[column]) for row in cells) for column in (1, 2, 3)), "", takes]
+    heads = ("POOL", "NODES", "UPGRADED", "PDBS BLOCK", "PDBS WITH THEIR NODES", "TAKES")
+    yield Table(heads, cells, total if cells[1:] else ())
     if blockers := answer.after.blocks.drains:
         rows: list[list[str | int]] = []
         for each in blockers:
@@ -835,11 +861,15 @@ def _of_class_change(change: ClassChange) -> Iterator[Table]:
     if change.changed:
         yield from _priorities(change.changed)
     if change.totals and not all(each.after is None for each in change.changed):
-        cells: list[list[str | int]] = [
-            [each.class_ or NO_CLASS, each.before, each.during_rollout, each.after] for each in change.totals
-        ]
+        differences = change.differences
+        cells: list[list[str | int]] = []
+        for each in change.totals:
+            more = [f"{pods:+,} {name or NO_CLASS}" for name, pods in differences[each.class_].most_common() if pods]
+            cells.append(
+                [each.class_ or NO_CLASS, each.before, each.during_rollout, each.after, listed(more, 2) or "none"]
+            )
         title = "RUNNING PODS THAT A NEW POD OF A CLASS MAY PREEMPT"
-        yield Table(("NEW POD OF", "BEFORE", "DURING ROLLOUT", "AFTER"), cells, title=title, zeros=True)
+        yield Table(("NEW POD OF", "BEFORE", "DURING ROLLOUT", "AFTER", "CHANGE"), cells, title=title, zeros=True)
 
 
 def _more(result: Simulated) -> str:

@@ -6,7 +6,7 @@ changes now; with each recreated Pod, it changes which Pods may preempt which.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, in_json
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.prediction.simulation.scenario import DumpCache
 
+_NO_CLASS: Final = Resolved("", 0, "")
 _SHOWN: Final = 80
 """Maximum characters of a name in a message."""
 
@@ -145,6 +146,24 @@ class ClassChange(NamedTuple):
         """The workloads in `changed` whose Pods a restart replaces, and whose new Pods admission accepts."""
         kinds = (workload for workload in self.changed if workload.after is not None and workload.object)
         return [kind for kind in kinds if is_replaced_by_restart(kind.object)]
+
+    @property
+    def differences(self) -> Mapping[str, Counter[str]]:
+        """By PriorityClass, how many more running Pods of each PriorityClass (as it is afterwards) its new Pods may
+        preempt after all Pods are recreated.
+        """
+        names = {each.workload: (each.after or each.before or _NO_CLASS).priority_class_name for each in self.ranked}
+        found = defaultdict[str, Counter[str]](Counter)
+        for cell in self.may_preempt:
+            found[cell.class_][names[cell.workload]] += cell.after - cell.before
+        return found
+
+    @property
+    def gained(self) -> tuple[str, int] | None:
+        """The other PriorityClass whose new Pods may preempt most more Pods afterwards, and how many; None without."""
+        others = [each for each in self.totals if each.class_ != self.class_ and each.after > each.before]
+        worst = max(others, key=lambda each: (each.after - each.before, each.class_), default=None)
+        return worst and (worst.class_, worst.after - worst.before)
 
     @property
     def immutable(self) -> list[str]:

@@ -32,6 +32,7 @@ def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
     upgrade, arrived, down = after.upgrade, answer.with_new_nodes, answer.autoscalers.scale_down
     forced = {pdb for pod in upgrade.forced for pdb in pod.pdbs} if upgrade is not None else set[str]()
     not_upgraded = len(upgrade.steps) - len(upgrade.done) if upgrade is not None else len(after.not_drained)
+    not_removed = answer.removal.missing if answer.removal is not None else 0
     return Effects(
         victims=sum(each.by in after.summary.new_pod_names for each in victims) if creates_pods(answer) else 0,
         preempted=len(victims),
@@ -43,7 +44,7 @@ def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
         jobs_failed=sum(len(each.failures) for each in own),
         pdbs_violated=len(forced.union(after.summary.violated_pdbs)),
         pdbs_short=len(after.pdbs),
-        blocked=not_upgraded + len(after.blocks.rollouts),
+        blocked=not_upgraded + not_removed + len(after.blocks.rollouts),
         placeholders=len(after.preempted) - len(victims),
         new_nodes=sum(arrived.nodes.values()) if arrived else 0,
         removed_nodes=len(down.removed) if down else 0,

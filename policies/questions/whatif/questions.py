@@ -74,12 +74,13 @@ _SHOWN: Final = 3
 
 class KeptNode(NamedTuple):
     """A node that cannot go with those that can. `why`: what its drain would cost. `cause`: the first counter that
-    rises, "" if a limit of the simulation is reached.
+    rises, "" if a limit of the simulation is reached. `pdbs`: those that block the drain.
     """
 
     node: str
     why: str
     cause: str
+    pdbs: Hidden[Sequence[str]] = ()
 
 
 class Removal(NamedTuple):
@@ -93,6 +94,11 @@ class Removal(NamedTuple):
     kept: Sequence[KeptNode]
     notes: Hidden[Sequence[str]] = ()
     """What the search does not cover."""
+
+    @property
+    def missing(self) -> int:
+        """How many of the wanted nodes cannot go."""
+        return self.wanted - len(self.nodes)
 
 
 class Queueing(NamedTuple):

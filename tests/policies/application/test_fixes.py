@@ -22,20 +22,23 @@ def object_of(api_version: str, kind: str, name: str, **fields: Any) -> dict[str
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "shop"}, **fields}
 
 
-def cluster_of(path: Path, *others: dict[str, Any], pods: int = 4) -> forewarn.Cluster:
+def cluster_of(
+    path: Path, *others: dict[str, Any], pods: int = 4, priority_class: str = "", priority: int = 0
+) -> forewarn.Cluster:
     """Two nodes, and a Deployment with Pods on them."""
+    own: dict[str, Any] = {"containers": CONTAINERS}
+    own |= {"priorityClassName": priority_class} if priority_class else {}
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "50"}
     nodes = [object_of("v1", "Node", f"n{number}", status={"allocatable": allocatable}) for number in (1, 2)]
     spec = {"replicas": pods, "selector": {"matchLabels": {"a": "b"}}}
-    spec["template"] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}}
+    spec["template"] = {"metadata": {"labels": {"a": "b"}}, "spec": own}
     web = object_of("apps/v1", "Deployment", "web", spec=spec)
     replica_set = object_of("apps/v1", "ReplicaSet", "web-1", spec=spec)
     replica_set["metadata"] |= {"labels": {"a": "b"}, "ownerReferences": [owner("Deployment", "web")]}
     running = []
     for number in range(pods):
-        pod = object_of(
-            "v1", "Pod", f"web-1-{number}", spec={"nodeName": f"n{number % 2 + 1}", "containers": CONTAINERS}
-        )
+        assigned = {"nodeName": f"n{number % 2 + 1}", **own, "priority": priority}
+        pod = object_of("v1", "Pod", f"web-1-{number}", spec=assigned)
         pod["metadata"] |= {"labels": {"a": "b"}, "ownerReferences": [owner("ReplicaSet", "web-1")]}
         pod["status"] = {"phase": "Running", "conditions": READY}
         running.append(pod)
@@ -164,3 +167,34 @@ def test_fixes_that_do_more_together_are_tried_together(
         ("a quota", "rejected 2 → 0"),
         *shown,
     ]
+
+
+def test_limits_that_keep_nodes_are_fixes_of_a_removal(tmp_path: Path) -> None:
+    result = forewarn.whatif(cluster_of(tmp_path, quota(pods=2, used=4)), forewarn.Remove(1))
+    assert (result.document.status, result.document.effects.blocked) == ("BLOCKED", 1)
+    assert [(fix.action, fix.effect) for fix in result.document.fix] == [("quota shop/q: pods 2 → 4", "blocked 1 → 0")]
+    result = forewarn.whatif(cluster_of(tmp_path, pdb(maxUnavailable=0)), forewarn.Remove(1))
+    assert [(fix.action, fix.effect) for fix in result.document.fix] == [
+        ("maxUnavailable: 1 in PDB shop/web", "blocked 1 → 0")
+    ]
+
+
+def test_a_change_of_class_says_what_may_be_preempted_and_which_quota_ends(tmp_path: Path) -> None:
+    classes = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        for name, value in (("low", 10), ("high", 100))
+    ]
+    by_class = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["low"]}]}
+    limited = quota(pods=9, used=4)
+    limited["spec"] |= {"scopeSelector": by_class}
+    cluster = cluster_of(tmp_path, *classes, limited, priority_class="low", priority=10)
+    change = forewarn.ChangeClass("other", value=50, workloads=["deployment/web"], namespace="shop")
+    document = forewarn.whatif(cluster, change).document
+    assert "4 Pods leave quota shop/q, and no other limits the number of such Pods" in document.warnings
+    document = forewarn.whatif(cluster, forewarn.ChangeClass("low", value=500)).document
+    rows = [[*row] for table in document.tables if table.columns[0] == "NEW POD OF" for row in table.rows]
+    assert rows == [["high", 4, 4, 0, "-4 low"], ["low", 0, 4, 0, "none"]]
+    document = forewarn.whatif(cluster, forewarn.ChangeClass("high", value=5)).document
+    assert document.clause == "no Pod preempted, newly Pending or lost"
+    document = forewarn.whatif(cluster, forewarn.ChangeClass("low", value=-5)).document
+    assert document.clause == "4 of 4 new Pods run, Pods without a class may preempt 4 more running Pods"

@@ -116,7 +116,9 @@ def test_replicas_that_are_down_for_a_time_are_counted(
     cluster.write_text(json.dumps({"kind": "List", "items": objects_of(3, 0, nodes=1)}))
     command = ("whatif", "upgrade", "--away", away, "--cluster", str(cluster), "--fail-on", "down")
     assert main([*command]) == 1
-    assert f"| down 1 workload, up to {lasts} | upgraded 1 of 1 | Pods evicted 3\n" in capsys.readouterr().out
+    assert (
+        f"| down 1 workload completely, up to {lasts} | upgraded 1 of 1 | Pods evicted 3\n" in capsys.readouterr().out
+    )
     main([*command, "-o", "json"])
     answer = json.loads(capsys.readouterr().out)
     assert [each["down"] for each in answer["interruptions"]] == [3]
@@ -140,7 +142,7 @@ def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize(
     ("strategy", "grace", "counter"),
-    [("Recreate", 30, " | down 1 workload, up to 30 s"), ("Recreate", 29, ""), ("RollingUpdate", 59, "")],
+    [("Recreate", 30, " | down 1 workload completely, up to 30 s"), ("Recreate", 29, ""), ("RollingUpdate", 59, "")],
 )
 def test_a_restart_that_stops_all_replicas_is_an_interruption(
     strategy: str, grace: int, counter: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -298,7 +300,7 @@ def test_a_pod_that_is_preempted_at_once_does_not_run(tmp_path: Path, capsys: py
     main(["whatif", "upgrade", "--away", "8m", "--cluster", str(cluster)])
     status, counters, *_ = capsys.readouterr().out.splitlines()
     assert status.startswith("HARM  upgrade of 2 nodes, 1 at a time: all nodes upgraded in 17 min, ")
-    assert " | down 2 workloads, up to 17 min | upgraded 2 of 2" in counters
+    assert " | down 2 workloads completely, up to 17 min | upgraded 2 of 2" in counters
 
 
 def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
