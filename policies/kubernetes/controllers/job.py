@@ -376,7 +376,7 @@ def _for_removal(sync: _Job, active: Sequence[PodState], least: int) -> list[Pod
     For an indexed Job, Pods without a valid index or with a duplicate index are first.
     """
     if not sync.indexed:
-        return list(ordered_for_deletion(active)[:least])
+        return list(ordered_for_deletion(active)[:least]) if least else []
     completions = int32(sync.object, "spec", "completions") or 0
     ordered = sorted(active, key=_index_of)
     surplus = [pod for pod in ordered if not 0 <= _index_of(pod) < completions]

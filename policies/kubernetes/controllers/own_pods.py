@@ -59,9 +59,9 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
 
 def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
     """Return the workloads whose controller is this object: a Deployment's ReplicaSets, a CronJob's Jobs."""
-    ref = ref_of(obj, "default")
+    ref, kind = ref_of(obj, "default"), group_kind(obj)
     parts = derived(cluster.workloads_of(ref.namespace), _by_controller)
-    return [w for part in parts for w in part.get((group_kind(obj), ref.name), ())]
+    return [w for part in parts for w in part.get((kind, ref.name), ())]
 
 
 _Identity = tuple[str, str]

@@ -40,6 +40,7 @@ from forewarn.policies.kubernetes.controllers.view import (
     CreateWorkload,
     DeletePod,
     DeleteWorkload,
+    PodCounts,
     ReleasePod,
     Report,
     Requeue,
@@ -75,6 +76,7 @@ from forewarn.policies.prediction.simulation.pod_limit import PodLimit
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.controllers.view import Action, Key, PodState
+    from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
 
 
@@ -90,7 +92,8 @@ class RejectedWorkload(NamedTuple):
     """A workload whose new Pods a quota rejects.
 
     `failures`: consecutive failed syncs, those before time 0 estimated. `missing`: Pods that the last sync could not
-    create. `message`: of the quota. `given_back`, `at`: `Quotas.given_back` and the time at the last sync.
+    create. `message`: of the quota. `given_back`, `at`: `Quotas.given_back` and the time at the last sync. `quotas`: of
+    the namespace at the last sync.
     """
 
     failures: float
@@ -98,6 +101,12 @@ class RejectedWorkload(NamedTuple):
     message: str
     given_back: int
     at: float
+    quotas: Sequence[ResourceQuota]
+
+
+def _back_off_of(key: Key) -> tuple[float, float]:
+    """Return the (first, longest) back-off of a workload in seconds."""
+    return _JOB_BACK_OFF if key[0] == JOB else _BACK_OFF
 
 
 class Rejections:
@@ -163,11 +172,27 @@ class Rejections:
         if sync is None or not sync.message:
             self._now.pop(key, None)
             return None
-        first, longest = _JOB_BACK_OFF if key[0] == JOB else _BACK_OFF
+        first, _ = _back_off_of(key)
         failures = before.failures if before is not None else log2(max(failing, first) / first)
-        given_back = self._api.quotas.given_back if self._api.quotas is not None else 0
         missing, now = sync.wanted - sync.created, self._api.seconds
-        self._now[key] = RejectedWorkload(failures + 1, missing, sync.message, given_back, now)
+        return self._retry_after(key, RejectedWorkload(failures, missing, sync.message, 0, now, ()))
+
+    def is_repeated(self, key: Key) -> bool:
+        """Report whether a quota rejects the Pods of a workload again, because the quotas have not changed."""
+        last, quotas = self._now.get(key), self._api.quotas
+        return last is not None and quotas is not None and last.quotas is quotas.now.get(key[1])
+
+    def repeat(self, key: Key, seconds: float) -> float:
+        """Reject the Pods of a workload again after a write of `seconds`: return the seconds from then to the retry."""
+        return self._retry_after(key, self._now[key]._replace(at=self._api.seconds + seconds))
+
+    def _retry_after(self, key: Key, rejected: RejectedWorkload) -> float:
+        """Record one more failed sync of a workload; return the seconds until the retry."""
+        assert self._api.quotas is not None
+        given_back, quotas = self._api.quotas.given_back, self._api.quotas.now.get(key[1], ())
+        first, longest = _back_off_of(key)
+        failures = rejected.failures
+        self._now[key] = rejected._replace(failures=failures + 1, given_back=given_back, quotas=quotas)
         return float(min(first * 2 ** min(failures, _MAX_DOUBLINGS), longest))
 
     def is_rejected(self, key: Key) -> bool:
@@ -310,6 +335,8 @@ def termination_seconds(state: PodState) -> float:
 
 _CALM: Final = (DISRUPTION_BUDGET, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
 """Kinds whose sync has no side effect if there is nothing to do; others draw random numbers, or depend on time."""
+_REPEATING: Final = ("apps/ReplicaSet", "/ReplicationController", JOB)
+"""Kinds whose sync, if it only creates Pods and nothing changes, does so again."""
 _WORKERS: Final = {DISRUPTION_BUDGET: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
 _APART: Final = 1e-5
@@ -348,6 +375,8 @@ class ControllerManager:
         """Workloads whose dependents are being garbage-collected."""
         self._idle: set[Key] = set()
         """Objects whose last sync had nothing to do, without a change since."""
+        self._repeating: set[Key] = set()
+        """Workloads whose last sync only tried to create Pods, without a change since."""
         self._rolled_out: set[Key] = set()
         """DaemonSets whose last sync had nothing to do; since then only Pods on removed nodes changed."""
         self._seen = -1
@@ -534,7 +563,7 @@ class ControllerManager:
     def _wake_controller(self, key: Key) -> None:
         """Sync the controller of a workload after a change of the workload, its status or its Pods."""
         state = self.api.workloads.get(key)
-        if state is not None and state.controller is not None:
+        if state is not None and state.controller in self.api.workloads:
             self._requeue(state.controller, self.clock.now + seconds_to_read(self.api, key))
 
     def _wake_reader(self, key: Key) -> None:
@@ -544,13 +573,32 @@ class ControllerManager:
 
     def _requeue(self, key: Key, time: float) -> None:
         self._idle.discard(key)
+        self._repeating.discard(key)
         if not self._delayed.get(key, float("inf")) <= time:
             self._delayed[key] = time
             self.clock.at(time, partial(self._sync_due, key, time))
 
     def _sync_due(self, key: Key, time: float) -> None:
-        if self._delayed.get(key) == time:
+        if self._delayed.get(key) != time:
+            return
+        if key in self._repeating and self.rejections.is_repeated(key):
+            self._repeat(key)
+        else:
             self._sync_now(key)
+
+    def _repeat(self, key: Key) -> None:
+        """Let a quota reject the Pods of a workload again, as in a sync."""
+        self._unnamed += 1
+        seconds = self.latencies.write("create", f"{key[1]}/{self._unnamed}")
+        del self._delayed[key]
+        self._retry(key, seconds + self.rejections.repeat(key, seconds))
+
+    def _retry(self, key: Key, seconds: float) -> None:
+        """Schedule a sync of a workload whose Pods a quota rejected."""
+        repeats = key in self._repeating
+        self._requeue(key, self.clock.now + seconds)
+        if repeats:
+            self._repeating.add(key)
 
     def _sync_now(self, key: Key) -> None:
         self._delayed.pop(key, None)
@@ -559,6 +607,7 @@ class ControllerManager:
     def _enqueue(self, key: Key) -> None:
         """Add an object to the queue of its kind, unless it is queued already; start a worker if one is free."""
         self._idle.discard(key)
+        self._repeating.discard(key)
         if key in self._queued:
             return
         kind, queue = key[0], self._queues[key[0]]
@@ -591,6 +640,8 @@ class ControllerManager:
     def _sync(self, key: Key) -> Steps:
         if (actions := self._actions_for(key)) is None:
             return
+        if key[0] in _REPEATING and {*map(type, actions)} == {CreatePod}:
+            self._repeating.add(key)
         yield from self._carry_out(key, actions)
         if key[0] in _CALM and (not actions or self._only_requeues(key, actions)):
             self._idle.add(key)
@@ -694,7 +745,7 @@ class ControllerManager:
         """Schedule a retry with back-off if a quota rejected a Pod of the workload."""
         seconds = self.rejections.back_off(key)
         if seconds is not None:
-            self._requeue(key, self.clock.now + seconds)
+            self._retry(key, seconds)
 
     def _is_revised(self, key: Key, actions: Sequence[Action]) -> bool:
         """Report whether a StatefulSet or DaemonSet has a new template, which needs a ControllerRevision."""
@@ -833,7 +884,8 @@ class ControllerManager:
         raise AssertionError("numbers do not end")
 
     def _count_pods(self, key: Key) -> None:
-        self._numbers[key] = len(self.api.by_controller.get(key, {}))
+        counted, _ = self.api.tally.by_controller.get(key, PodCounts())
+        self._numbers[key] = max(len(self.api.by_controller.get(key, {})), counted)
 
     def delete(self, action: DeletePod, *, message: str, change: str = "", disrupted: bool = False) -> Steps:
         """Delete a Pod, after the duration of a write. See `ApiServer.delete_pod`."""
