@@ -18,6 +18,7 @@ from forewarn.policies.base.cow_table import derived
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.kubernetes.cluster.admission import admitted, with_default_resources
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, seconds_of
+from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
 from forewarn.policies.kubernetes.controllers.own_pods import (
     Adoption,
     controlled,
@@ -25,9 +26,10 @@ from forewarn.policies.kubernetes.controllers.own_pods import (
     owned_pods_of,
     pods_of,
 )
-from forewarn.policies.kubernetes.controllers.templates import template_of
-from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, controller_of
-from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, POD
+from forewarn.policies.kubernetes.controllers.replica_set import min_ready_seconds, spec_replicas
+from forewarn.policies.kubernetes.controllers.templates import template_of, without_hash
+from forewarn.policies.kubernetes.controllers.view import Key, PodCounts, PodState, WorkloadState, controller_of
+from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET
 from forewarn.policies.kubernetes.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
@@ -325,6 +327,8 @@ class _Run(Simulation):
         self._over = CacheOverSnapshot(snapshot)
         self._loaded: dict[Key, None] = {}
         """Keys of the workloads that are loaded with their Pods, in the order of loading."""
+        self._counted: set[Key] = set()
+        """ReplicaSets of which only the number of running Pods is loaded, see `_without_counted`."""
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """(preemptor, victim) as `namespace/name`."""
@@ -388,12 +392,21 @@ class _Run(Simulation):
         for _ in range(_MAX_LEVELS):  # ownerReferences may form a cycle
             by_the_clock = top.controller is not None and top.controller[0] == CRON_JOB  # recreates no Pods
             above = None if top.controller is None or by_the_clock else self._stored(top.controller)
-            if above is None:
+            if above is None or self._is_rolled_out(above, top):
                 break
             top = above
         if top.key not in self._loaded:
             self._load_all_of(top)
         return True
+
+    def _is_rolled_out(self, deployment: WorkloadState, replica_set: WorkloadState) -> bool:
+        """Report whether a Deployment does nothing when Pods of this ReplicaSet are deleted and created."""
+        if deployment.key[0] != DEPLOYMENT or replicas_of(deployment.object) != replicas_of(replica_set.object):
+            return False
+        owned = controlled(self._cluster, deployment.object)
+        others = [other for other in owned if other.ref.name != replica_set.key[2] and replicas_of(other.object)]
+        template = without_hash(template_of(replica_set.object))
+        return not others and template == without_hash(template_of(deployment.object))
 
     def _load_all_of(self, top: WorkloadState) -> None:
         """Load a workload, the workloads that it controls, and their Pods. Raises CutShort and InvalidObject."""
@@ -407,20 +420,38 @@ class _Run(Simulation):
             _check(rejection.object)
         if top.key[0] == DEPLOYMENT and any(controller_of(pod) == top.key for pod in pods):
             raise InvalidObject("a Deployment has Pods that are in no ReplicaSet")
-        states = [state for pod in pods if (state := self._state_of(pod)) is not None]
+        loaded = self._without_counted(top, pods)
+        states = [state for pod in loaded if (state := self._state_of(pod)) is not None]
         for rejection in completed(workloads, states):
             self._loaded[rejection.key] = None
             self.api.put_workload(rejection)
         for one in sorted(states, key=lambda state: (state.created, state.pod.key)):
-            self._put(one)
+            if (one.pod.namespace, one.pod.name) not in self.api.pods:
+                self.api.load_pod(one)
+
+    def _without_counted(self, top: WorkloadState, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """Return the Pods to load with a workload: of a ReplicaSet that deletes none, without the running Pods. It reads
+        only their number, so each is loaded when it is preempted.
+        """
+        if top.key[0] != REPLICA_SET or min_ready_seconds(top) or self._snapshot is not self._cluster.scheduling:
+            return pods
+        existing = [pod for pod in pods if not pod.terminating and not pod.terminal]
+        running = [pod for pod in existing if pod.node_name in self._snapshot.rows]
+        if len(existing) > spec_replicas(top.object):
+            return pods
+        self._counted.add(top.key)
+        self.api.tally.by_controller[top.key] = PodCounts(len(running), sum(pod.ready for pod in running))
+        return [pod for pod in existing if not pod.node_name]
 
     def _load_pod(self, pod: Pod) -> None:
-        if (state := self._state_of(pod)) is not None:
-            self._put(state)
-
-    def _put(self, state: PodState) -> None:
-        if (state.pod.namespace, state.pod.name) not in self.api.pods:
-            self.api.load_pod(state)
+        key = pod.namespace, pod.name
+        if key in self.api.pods or (state := self._state_of(pod)) is None:
+            return
+        owner = controller_of(state.pod)
+        if owner in self._counted and pod.node_name:
+            active, ready = self.api.tally.by_controller[owner]
+            self.api.tally.by_controller[owner] = PodCounts(active - 1, ready - (state.ready is not None))
+        self.api.load_pod(state)
 
     def _state_of(self, pod: Pod) -> PodState | None:
         """Return the current state of the Pod; None if the Pod is terminating or no longer on its node."""
@@ -464,12 +495,12 @@ class _Run(Simulation):
         watchers, self.api.watchers = self.api.watchers, []
         before = len(self._loaded)
         for victim in candidate.victims:
-            if not self._take_in(victim):
-                self._load_pod(victim)
-                if victim.owner is not None and victim.owner_kind == POD:
-                    owner = self._cluster.pods.get((victim.namespace, victim.owner.name))
-                    if owner is not None:
-                        self._load_pod(owner)
+            has_workload = self._take_in(victim)
+            self._load_pod(victim)
+            if not has_workload and victim.owner is not None and victim.owner_kind == POD:
+                owner = self._cluster.pods.get((victim.namespace, victim.owner.name))
+                if owner is not None:
+                    self._load_pod(owner)
         self.api.watchers = watchers
         self.controllers.take_on([*islice(self._loaded, before, None)])
 
