@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.controllers.job import JobStatus, stored_statu
 from forewarn.policies.kubernetes.controllers.own_pods import controlled, pods_of
 from forewarn.policies.kubernetes.controllers.replica_set import spec_replicas
 from forewarn.policies.kubernetes.controllers.stateful_set import start_ordinal
-from forewarn.policies.kubernetes.controllers.templates import TEMPLATE_HASH, made_of
+from forewarn.policies.kubernetes.controllers.templates import TEMPLATE_HASH, made_of, template_of, without_hash
 from forewarn.policies.kubernetes.controllers.view import controller_of
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB, JOB_TEMPLATE, POD_TEMPLATE_PATHS, REPLICA_SET
 from forewarn.policies.kubernetes.objects.fields import (
@@ -179,6 +179,17 @@ def _age(obj: ApiObject) -> tuple[str, str]:
 def creates_pods_later(obj: ApiObject) -> bool:
     """Report whether the Pods of an object are created at set times, not when the object is applied."""
     return group_kind(obj) == CRON_JOB
+
+
+def is_rolled_out(cluster: ClusterSnapshot, deployment: ApiObject, replica_set: ApiObject) -> bool:
+    """Report whether a Deployment does nothing when Pods of its ReplicaSet are deleted and created: the ReplicaSet has
+    the template and all replicas of the Deployment.
+    """
+    name = ref_of(replica_set, "default").name
+    by_others = sum(replicas_of(other.object) for other in controlled(cluster, deployment) if other.ref.name != name)
+    if by_others or replicas_of(deployment) != replicas_of(replica_set):
+        return False
+    return without_hash(template_of(deployment)) == without_hash(template_of(replica_set))
 
 
 def replicas_of(obj: ApiObject) -> int:
