@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
-from forewarn.policies.prediction.forecast import forecast
+from forewarn.policies.prediction.forecast import forecast, rehearsal
 from forewarn.policies.prediction.forecast.forecast import Forecast
 from forewarn.policies.prediction.forecast.impact import Cascade
 from tests.builders import Made, cluster, make_node, make_pod
@@ -127,6 +127,21 @@ def test_certain_replacements_are_those_of_a_simulation() -> None:
         compared[impact.cascade.pending > 0] += 1
         assert counts(impact) == counts(followed(made, new)), seed
     assert min(compared[True], compared[False]) >= 3, compared
+
+
+def test_counted_pods_and_rolled_out_deployments_are_those_of_a_full_simulation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, victims = [], 0
+    for seed in range(cases(120)):
+        impact = followed(*random_review(seed))
+        found.append(counts(impact))
+        victims += impact.preempted if impact is not None else 0
+    monkeypatch.setattr(rehearsal, "is_rolled_out", lambda *_: False)
+    monkeypatch.setattr(rehearsal._Run, "_without_counted", lambda _self, _top, pods: pods)
+    for seed, partly in enumerate(found):
+        assert partly == counts(followed(*random_review(seed))), seed
+    assert victims > 100
 
 
 @pytest.mark.parametrize(

@@ -627,6 +627,7 @@ class Forecast:
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,
             is_simulated=True,
+            by_chance=impact.by_chance or BY_RETRIES * quota.is_contested,
             is_close=rehearsal.is_close and bool(rehearsal.preempting or rehearsal.by_old_template),
             cascade=rehearsal.cascade if rehearsal.victims else None,
         )

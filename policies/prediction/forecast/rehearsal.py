@@ -1,9 +1,9 @@
 """Simulate new Pods within an admission request. The result equals that of a simulation of the whole cluster.
 
-Loads only the relevant Pods and workloads: those of the changed workload, Pending Pods, and victims with their
-workloads when they are preempted. The scheduler uses the existing Snapshot with all Pods. PDBs start with their current
-allowed disruptions, which change with the healthy Pods that the PDBs select. Pods count as ready since their start,
-without restarts and deletion costs.
+Loads only the relevant Pods and workloads: those of the changed workload, Pending Pods, and victims with the
+workloads that act when they are preempted. The scheduler uses the existing Snapshot with all Pods. PDBs start with
+their current allowed disruptions, which change with the healthy Pods that the PDBs select. Pods count as ready since
+their start, without restarts and deletion costs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from forewarn.policies.base.cow_table import derived
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.kubernetes.cluster.admission import admitted, with_default_resources
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, seconds_of
-from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
+from forewarn.policies.kubernetes.controllers.new_pods import is_rolled_out
 from forewarn.policies.kubernetes.controllers.own_pods import (
     Adoption,
     controlled,
@@ -27,7 +27,7 @@ from forewarn.policies.kubernetes.controllers.own_pods import (
     pods_of,
 )
 from forewarn.policies.kubernetes.controllers.replica_set import min_ready_seconds, spec_replicas
-from forewarn.policies.kubernetes.controllers.templates import template_of, without_hash
+from forewarn.policies.kubernetes.controllers.templates import template_of
 from forewarn.policies.kubernetes.controllers.view import Key, PodCounts, PodState, WorkloadState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET
 from forewarn.policies.kubernetes.objects.extent import check_extent, check_metadata_extent
@@ -213,12 +213,14 @@ class QuotaEffect(NamedTuple):
     """The effect of quotas on the new Pods of a simulation.
 
     `rejected`: number of Pods that a quota rejects at the end. `message`: upstream's message about one of them.
-    `delay`: the quota that delays Pods; "" for none.
+    `delay`: the quota that delays Pods; "" for none. `is_contested`: whether quotas reject Pods of other workloads in
+    the namespace, too, so that chance decides which controller is the first to retry.
     """
 
     rejected: int
     message: str
     delay: str
+    is_contested: bool
 
 
 class Rehearsal(NamedTuple):
@@ -392,21 +394,12 @@ class _Run(Simulation):
         for _ in range(_MAX_LEVELS):  # ownerReferences may form a cycle
             by_the_clock = top.controller is not None and top.controller[0] == CRON_JOB  # recreates no Pods
             above = None if top.controller is None or by_the_clock else self._stored(top.controller)
-            if above is None or self._is_rolled_out(above, top):
+            if above is None or (above.key[0] == DEPLOYMENT and is_rolled_out(self._cluster, above.object, top.object)):
                 break
             top = above
         if top.key not in self._loaded:
             self._load_all_of(top)
         return True
-
-    def _is_rolled_out(self, deployment: WorkloadState, replica_set: WorkloadState) -> bool:
-        """Report whether a Deployment does nothing when Pods of this ReplicaSet are deleted and created."""
-        if deployment.key[0] != DEPLOYMENT or replicas_of(deployment.object) != replicas_of(replica_set.object):
-            return False
-        owned = controlled(self._cluster, deployment.object)
-        others = [other for other in owned if other.ref.name != replica_set.key[2] and replicas_of(other.object)]
-        template = without_hash(template_of(replica_set.object))
-        return not others and template == without_hash(template_of(deployment.object))
 
     def _load_all_of(self, top: WorkloadState) -> None:
         """Load a workload, the workloads that it controls, and their Pods. Raises CutShort and InvalidObject."""
@@ -430,8 +423,8 @@ class _Run(Simulation):
                 self.api.load_pod(one)
 
     def _without_counted(self, top: WorkloadState, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Return the Pods to load with a workload: of a ReplicaSet that deletes none, without the running Pods. It reads
-        only their number, so each is loaded when it is preempted.
+        """Return the Pods to load with a workload. Of a ReplicaSet that deletes none, running Pods are only counted;
+        each is loaded when it is preempted.
         """
         if top.key[0] != REPLICA_SET or min_ready_seconds(top) or self._snapshot is not self._cluster.scheduling:
             return pods
@@ -525,8 +518,6 @@ class _Run(Simulation):
         own, again, others = self._preempting(waited, {pod.uid for pod in ours})
         created = [pod for pod in ours if not self.timeline.origins[pod.key].before]
         pending = [Prediction(self.cache.snapshot(), pod) for pod in created if not pod.node_name]
-        rejected = [rejection for one, rejection in self.controllers.rejections.by_workload() if one in self._own]
-        delaying = self.controllers.rejections.delaying
         return Rehearsal(
             len(created),
             tuple(map(self._together, own.values())),
@@ -536,16 +527,23 @@ class _Run(Simulation):
             frozenset(waited & self._over.bound_pods),
             self._cascade([*own.values(), *again.values(), *others.values()], evictions),
             self.cache.snapshot(),
-            QuotaEffect(
-                sum(rejection.missing for rejection in rejected),
-                next((rejection.message for rejection in rejected), ""),
-                next((delaying[one] for one in sorted(self._own) if one in delaying), ""),
-            ),
+            self._quota_effect(),
             tuple(self._evicted_pods()),
             self._created() - len(created),
             sum(self.scheduler.violated_pdbs.counts.values()),
             bool(self.storage.not_modelled),
             self.is_close,
+        )
+
+    def _quota_effect(self) -> QuotaEffect:
+        rejections = self.controllers.rejections
+        rejected = [rejection for one, rejection in rejections.by_workload() if one in self._own]
+        contested = {name.partition("/")[0] for _, name in rejections.ever & self._own}
+        return QuotaEffect(
+            sum(rejection.missing for rejection in rejected),
+            next((rejection.message for rejection in rejected), ""),
+            next((rejections.delaying[one] for one in sorted(self._own) if one in rejections.delaying), ""),
+            any(name.partition("/")[0] in contested for _, name in rejections.ever - self._own),
         )
 
     def _evicted_pods(self) -> Iterator[Pod]:

@@ -118,6 +118,8 @@ class Rejections:
         self._now: dict[Key, RejectedWorkload] = {}
         self._failing: dict[Key, float] = {}
         """Workload before its first sync -> seconds for which earlier syncs have failed."""
+        self.ever: set[tuple[str, str]] = set()
+        """(kind, `namespace/name`) of the top workloads of which a quota has rejected a Pod."""
         self.delaying: dict[tuple[str, str], str] = {}
         """(kind, `namespace/name`) of the top workload -> the quota that delayed one of its Pods."""
 
@@ -147,6 +149,7 @@ class Rejections:
         if sync is None:
             return
         if key not in self._now and not sync.message:
+            self.ever.add(self._workload(key))
             self._api.timeline.add("refused", message=f"{self.group(key)}: {message}")
         sync.message = message
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections import defaultdict
 from dataclasses import replace
+from operator import itemgetter
 from random import Random
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from forewarn.policies.kubernetes.controllers import reconcile
 from forewarn.policies.kubernetes.controllers.view import Requeue, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kubernetes.selectors import parse_label_selector
+from forewarn.policies.prediction.simulation import controller_manager
 from forewarn.policies.prediction.simulation.controller_manager import ControllerManager, reader_of
 from forewarn.policies.prediction.simulation.scenario import world_of
 from forewarn.policies.prediction.simulation.scheduler_cache import SchedulerCache
@@ -22,6 +24,7 @@ from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.questions.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.bench_owners import filled
+from tests.policies.simulation.test_quotas import deleted, happened, workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +74,30 @@ def test_pods_do_not_sync_a_rolling_deployment(monkeypatch: pytest.MonkeyPatch) 
     arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
     Simulation(world_of(cluster, arrivals, until=500.0)).run()
     assert writes.count(True) > 10 * writes.count(False)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_repeated_rejection_is_that_of_a_sync(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workloads compete for a quota, and Pods that are deleted free it again."""
+    dice = Random(seed)
+    kinds = ("ReplicaSet", "Job", "ReplicaSet")
+    arrivals = [(float(number), "create", workload(kind, f"w{number}", 3)) for number, kind in enumerate(kinds)]
+    arrivals += [(dice.uniform(3, 400), "delete", deleted(f"w{number}-{dice.randint(1, 3)}")) for number in (0, 0, 2)]
+    arrivals.append((dice.uniform(3, 400), "create", workload("ReplicaSet", "late", 1)))
+    arrivals.sort(key=itemgetter(0))
+    limit = {"pods": str(dice.randint(3, 7))}
+    repeats, repeat = 0, ControllerManager._repeat
+
+    def counted(self: ControllerManager, key: Key) -> None:
+        nonlocal repeats
+        repeats += 1
+        repeat(self, key)
+
+    monkeypatch.setattr(ControllerManager, "_repeat", counted)
+    found = happened(arrivals, limit)
+    assert repeats > 10
+    monkeypatch.setattr(controller_manager, "_REPEATING", ())
+    assert found == happened(arrivals, limit)
 
 
 def test_a_snapshot_stays_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
