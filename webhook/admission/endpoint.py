@@ -471,8 +471,6 @@ _ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}
 
 A single Pod gets more time, because its prediction may update data that all predictions share.
 """
-_SHORT_SECONDS: Final = 0.003
-"""CPU time of a prediction on the event loop; a longer prediction starts again on the evaluating thread."""
 _UPKEEP_SECONDS: Final = 0.01
 """CPU time to update data that all predictions share, before a prediction."""
 _LEAST_SECONDS: Final = 0.02
@@ -557,13 +555,7 @@ class Evaluation:
             # All predictions share this data; in a forked process, the update would be lost.
             with suppress(CutShort), metered(self._time(_UPKEEP_SECONDS).expired):
                 self.cluster.prepare()
-        return self._attempt(request, self._time(_ATTEMPT_SECONDS[self.cost]))
-
-    def _short_attempt(self) -> _Attempted:
-        """Compute the decision on the event loop, with a very short prediction."""
-        return self._attempt(self.request, Attempt(_SHORT_SECONDS, self.deadline))
-
-    def _attempt(self, request: AdmissionRequest, attempt: Attempt) -> _Attempted:
+        attempt = self._time(_ATTEMPT_SECONDS[self.cost])
         decision = self._decide(request, attempt.expired, lambda: attempt.used_up).cut_short_if(attempt.used_up)
         return _Attempted(decision, attempt.used_up)
 
@@ -591,12 +583,6 @@ class Evaluation:
         return await run(Step(predict, Where.PREDICT, self.cost, lambda: skipped, left))
 
     async def _attempted(self, run: Run) -> _Attempted:
-        """Return the result of an attempt: on the event loop if likely short, otherwise on the evaluating thread."""
-        is_short = self.cost is not Cost.PODS and not self._lacks_shared and self.services.predictors is not None
-        if is_short and not self.request.is_stripped:
-            attempted = await run(Step(self._short_attempt, Where.LOOP, self.cost))
-            if not attempted.used_up or self.deadline.expired():
-                return attempted
         return await run(Step(self.attempt, cost=self.cost, holds_up=len(self.call.body) > MAX_QUICK))
 
     def _time(self, seconds: float) -> Attempt:

@@ -4,7 +4,7 @@ for each prediction process; and the steps to a response, each on its own kind o
 A coroutine on the event loop awaits the result of each step, so the code for one request reads from top to bottom,
 although several threads and a process run it.
 
-Each queue runs the cheapest function first. The event loop runs the short evaluations itself.
+Each queue runs the cheapest function first.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Deadline(NamedTuple):
 
 
 class Attempt:
-    """The time limit of a prediction on the event loop or the evaluating thread.
+    """The time limit of a prediction on the evaluating thread.
 
     Counts CPU time of the thread, so other processes on a busy machine do not shorten the limit. `give_way` runs
     cheaper requests first; their time does not count.
@@ -104,9 +104,8 @@ class Cost(IntEnum):
     """Many Pods, or one Pod with affinity or topology spread constraints."""
 
 
-_TURNS: Final = 10
-"""Iterations of the event loop between two functions that hold up all threads: a small request needs several."""
-_TURN_SECONDS: Final = 0.004
+_REST_SECONDS: Final = 0.04
+"""Time between two functions that hold up all threads: a small request needs several iterations of the event loop."""
 _Queued = tuple[int, int, Any, "Callable[[], Any]"]
 """(cost, sequence number, `Result`, function), in the order of a heap."""
 
@@ -121,13 +120,11 @@ class LoopResult:
     `holds_up`: the function runs no other thread for up to some tenths of a second, because it parses a large body.
     """
 
-    __slots__ = ("future", "holds_up", "is_on_loop", "loop")
+    __slots__ = ("future", "holds_up", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, holds_up: bool = False) -> None:
         self.loop, self.holds_up = loop, holds_up
         self.future: asyncio.Future[Any] = loop.create_future()
-        self.is_on_loop = False
-        """Whether the event loop runs the function, instead of another thread."""
 
     def set_running_or_notify_cancel(self) -> bool:
         """False if the client has closed the connection."""
@@ -144,9 +141,6 @@ class LoopResult:
         self._call(self.future.cancel)
 
     def _call(self, function: Callable[..., object], *arguments: object) -> None:
-        if self.is_on_loop:
-            function(*arguments)
-            return
         with suppress(RuntimeError):  # the event loop has stopped
             self.loop.call_soon_threadsafe(function, *arguments)
 
@@ -184,6 +178,8 @@ class Lane:
         self._numbers = count()
         self._changed = Condition()
         self._stopped = False
+        self._rests_until = 0.0
+        """The time until which no thread runs a function that holds up all threads."""
         for _ in range(threads):
             Thread(target=self._run, name=name, daemon=True).start()
 
@@ -203,18 +199,15 @@ class Lane:
         return ran
 
     def _cheaper(self, cost: int) -> tuple[Result, Callable[[], Any]] | None:
-        waiting = self._first()  # read without the lock, so it may miss the latest entry
+        waiting = self._waiting  # read without the lock, so it may miss the latest entry
         if not waiting or waiting[0][0] >= cost:
             return None
         with self._changed:
-            waiting = self._first()
+            waiting = self._waiting
             if not waiting or waiting[0][0] >= cost:
                 return None
             *_, result, run = heappop(waiting)
             return result, run
-
-    def _first(self) -> list[_Queued]:
-        return self._waiting
 
     @property
     def wait_seconds(self) -> float:
@@ -254,7 +247,8 @@ class Lane:
                 begun = monotonic()
                 self._do(*work)
                 self._seconds += _WEIGHT * (monotonic() - begun - self._seconds)
-                self._end(work[0])
+                if _holds_up(work[0]):
+                    self._rests_until = monotonic() + _REST_SECONDS
         self._idle()
 
     def _do(self, result: Result, run: Callable[[], Any]) -> None:
@@ -270,125 +264,28 @@ class Lane:
     def _next(self, seconds: float | None) -> tuple[Result, Callable[[], Any]] | None:
         """Return the next function with its result; None after `seconds` without one, or after `stop`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or self._is_ready(), seconds)
-            if self._stopped or not self._is_ready():
+            while not self._stopped and (rest := self._rest()) != 0:
+                if not self._changed.wait(seconds if rest is None else rest) and rest is None:
+                    return None
+            if self._stopped:
                 return None
             *_, result, run = heappop(self._waiting)
-            self._begin()
             return result, run
 
-    def _is_ready(self) -> bool:
-        """Report whether a thread may run the first function. Hold the lock."""
-        return bool(self._waiting)
-
-    def _begin(self) -> None:
-        """Do nothing: only a queue that takes turns must know that a function runs. Hold the lock."""
-
-    def _end(self, result: Result) -> None:
-        """Do nothing."""
+    def _rest(self) -> float | None:
+        """Return the seconds until a thread may run the first function; None without one. Hold the lock."""
+        if not self._waiting:
+            return None
+        return max(0.0, self._rests_until - monotonic()) if _holds_up(self._waiting[0][2]) else 0.0
 
 
-class LoopLane(Lane):
-    """A queue whose thread takes turns with an event loop: the loop runs the short functions, one in each iteration.
-    The thread and the loop never run functions at the same time.
-
-    Python runs one thread at a time, and switching between threads takes as long as a short function.
-    """
-
-    def __init__(self, name: str, limit: int) -> None:
-        self._short: list[_Queued] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._resting: asyncio.AbstractEventLoop | None = None
-        """The event loop that has some iterations before the thread holds it up again."""
-        self._is_running = self._is_called = False
-        super().__init__(name, limit)
-
-    def queue_short(self, cost: int, run: Callable[[], Any], result: LoopResult) -> bool:
-        """Queue a short function for the event loop of `result`; false if the queue is full. Call only on this loop."""
-        with self._changed:
-            if len(self._short) >= self._limit or self._stopped:
-                return False
-            heappush(self._short, (cost, next(self._numbers), result, run))
-            self._loop = result.loop
-            self._call(self._loop.call_soon)
-        return True
-
-    def stop(self) -> None:
-        """Accept no more functions, and cancel the queued ones."""
-        super().stop()
-        with self._changed:
-            given_up, self._short = self._short, []
-        for *_, result, _run in given_up:
-            result.cancel()
-
-    def _call(self, soon: Callable[[Callable[[], None]], object]) -> None:
-        """Call `_turn` on the event loop. `soon`: the loop's function for this. Hold the lock."""
-        if not self._is_called:
-            self._is_called = True
-            soon(self._turn)
-
-    def _turn(self) -> None:
-        """Run the first short function, unless it is the thread's turn: after it, the thread calls this again."""
-        with self._changed:
-            self._is_called = False
-            if not self._short or self._is_running or self._first() is self._waiting:
-                return
-            *_, result, run = heappop(self._short)
-            self._begin()
-        result.is_on_loop = True
-        self._do(result, run)
-        self._end_turn(is_on_loop=True)
-
-    def _end(self, result: Result) -> None:
-        if isinstance(result, LoopResult) and result.holds_up:
-            self._resting = result.loop
-            try:
-                result.loop.call_soon_threadsafe(self._rest, _TURNS)
-            except RuntimeError:  # the event loop has stopped
-                self._resting = None
-        self._end_turn(is_on_loop=False)
-
-    def _rest(self, turns: int) -> None:
-        """Count an iteration of the event loop; after the last one, the thread may hold it up again."""
-        if turns and self._resting is not None:
-            self._resting.call_later(_TURN_SECONDS, self._rest, turns - 1)
-            return
-        with self._changed:
-            self._resting = None
-            self._changed.notify()
-
-    def _end_turn(self, *, is_on_loop: bool) -> None:
-        """Let the thread or the event loop run the next function. `is_on_loop`: whether this is the loop's thread."""
-        with self._changed:
-            self._is_running = False
-            if self._waiting:  # a needless wake-up would cost as much as the switch that this class avoids
-                self._changed.notify()
-            if self._short and self._loop is not None:
-                with suppress(RuntimeError):  # the event loop has stopped
-                    self._call(self._loop.call_soon if is_on_loop else self._loop.call_soon_threadsafe)
-
-    def _begin(self) -> None:
-        self._is_running = True
-
-    def _is_ready(self) -> bool:
-        if not self._waiting or self._is_running or self._first() is not self._waiting:
-            return False
-        result = self._waiting[0][2]
-        holds_up = isinstance(result, LoopResult) and result.holds_up
-        return self._resting is None or not holds_up or result.loop is not self._resting
-
-    def _first(self) -> list[_Queued]:
-        short, waiting = self._short, self._waiting  # read once: `stop` replaces the lists
-        if not short or not waiting:
-            return short or waiting
-        return short if short[0][:2] < waiting[0][:2] else waiting
+def _holds_up(result: Result) -> bool:
+    return isinstance(result, LoopResult) and result.holds_up
 
 
 class Where(Enum):
     """The thread or process of a step."""
 
-    LOOP = "loop"
-    """The event loop, cheapest step first, one step in each iteration."""
     EVALUATE = "evaluate"
     """The evaluating thread, cheapest step first: no step uses it for more than a few milliseconds."""
     REQUEST = "request"

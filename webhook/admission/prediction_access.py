@@ -36,7 +36,7 @@ from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject, User
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.webhook.admission.impact_annotation import ABOUT_PREDICTIONS, PREDICTING
-from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult, QueueFull, Step, T, Where
+from forewarn.webhook.admission.lanes import Cost, Lane, LoopResult, QueueFull, Step, T, Where
 from forewarn.webhook.logs import silence
 
 if TYPE_CHECKING:
@@ -643,7 +643,7 @@ class Workers:
     """
 
     def __init__(self, processes: int = 0) -> None:
-        self.evaluating = LoopLane("evaluate", _WAITING)
+        self.evaluating = Lane("evaluate", _WAITING)
         self._requesting = Lane("request", _WAITING, threads=_REQUESTING)
         self.predictors = Predictors(self.evaluating, processes) if processes else None
 
@@ -659,9 +659,7 @@ class Workers:
     async def run(self, step: Step[T]) -> T:
         """Run a step on its thread or process, and return its result. Raises QueueFull if it has no `otherwise`."""
         result = LoopResult(asyncio.get_running_loop(), holds_up=step.holds_up)
-        if step.where is Where.LOOP:
-            is_queued = self.evaluating.queue_short(step.cost, step.run, result)
-        elif step.where is Where.PREDICT and self.predictors is not None:
+        if step.where is Where.PREDICT and self.predictors is not None:
             is_queued = self.predictors.lane.queue(step.cost, step.run, result, step.within)
         else:
             lane = self._requesting if step.where is Where.REQUEST else self.evaluating
