@@ -8,27 +8,63 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections import namedtuple
+from collections import _tuplegetter
 from contextlib import contextmanager
+from functools import cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, AnyStr, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
     from re import Pattern
+    from types import CodeType
     from typing import NamedTuple as NamedTuple
 else:
 
+    class _Tuple(tuple):
+        """The methods of a NamedTuple."""
+
+        __slots__ = ()
+
+        @classmethod
+        def _make(cls, values: Iterable[Any]) -> Any:
+            return cls(*values)
+
+        def _replace(self, /, **changes: Any) -> Any:
+            record = tuple.__new__(self.__class__, map(changes.pop, self._fields, self))
+            if changes:
+                raise TypeError(f"{type(self).__name__} has no fields {[*changes]!r}")
+            return record
+
+        def _asdict(self) -> dict[str, Any]:
+            return dict(zip(self._fields, self, strict=True))
+
+        def __repr__(self) -> str:
+            fields = (f"{name}={value!r}" for name, value in self._asdict().items())
+            return f"{type(self).__name__}({', '.join(fields)})"
+
+        def __getnewargs__(self) -> tuple[Any, ...]:
+            return tuple(self)
+
+    @cache
+    def _code_of_new(count: int) -> CodeType:
+        """The code of `__new__` of a record with so many fields, whose names are not those of the fields."""
+        values = ", ".join(f"value_{number}" for number in range(count))
+        return eval(f"lambda cls, {values}: new(cls, ({values},))").__code__
+
     class _Record(type):
-        """Creates a NamedTuple in half the time of Python's own, which compiles each annotation."""
+        """Creates a NamedTuple in a tenth of the time of Python's own, which compiles each annotation and `__new__`."""
 
         def __new__(cls, name: str, _bases: tuple[type, ...], members: dict[str, Any]) -> type:
-            fields = members["__annotations__"]
-            defaults = [members.pop(field) for field in fields if field in members]
-            record = namedtuple(name, fields, defaults=defaults, module=members["__module__"])
-            for key, member in members.items():
-                setattr(record, key, member)
-            return record
+            fields = (*members["__annotations__"],)
+            defaults = {field: members.pop(field) for field in fields if field in members}
+            names = {"co_name": "__new__", "co_qualname": f"{name}.__new__", "co_varnames": ("cls", *fields)}
+            code = _code_of_new(len(fields)).replace(**names)
+            members["__new__"] = FunctionType(code, {"new": tuple.__new__}, None, tuple(defaults.values()))
+            members |= {field: _tuplegetter(number, None) for number, field in enumerate(fields)}
+            members |= {"_fields": fields, "__match_args__": fields, "_field_defaults": defaults, "__slots__": ()}
+            return type(name, (_Tuple,), members)
 
     NamedTuple = type.__new__(_Record, "NamedTuple", (), {})
 
