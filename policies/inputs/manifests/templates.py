@@ -552,7 +552,7 @@ def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked, text: str) -
         if diagnostic.rule not in _ON_TEXT or UNKNOWN.search(diagnostic.message) is not None:
             continue
         if diagnostic.rule == "duplicate-key":
-            above = _repeated(diagnostic.location, lines, masked.blocks)
+            above = _repeated(diagnostic.location, lines, masked)
             if above is None:
                 continue
             both = [_ONE_ACTION.fullmatch(original[number]) for number in (above, diagnostic.location.line - 1)]
@@ -606,17 +606,16 @@ def _is_of_text(diagnostic: FileDiagnostic, masked: Masked, text: str) -> bool:
     return is_text and min(masked.lost[first : last + 1]) == _NOTHING and len(set(masked.blocks[first : last + 1])) == 1
 
 
-def _repeated(kept: Location, lines: Sequence[str], blocks: Sequence[tuple[int, ...]]) -> int | None:
+def _repeated(kept: Location, lines: Sequence[str], masked: Masked) -> int | None:
     """Return the line (from 0) of an earlier equal key that is printed together with a key: the block of one contains
-    the block of the other. None if there is none.
-
-    `blocks`: of each line, the numbers of the template blocks that contain it.
+    the block of the other. None if there is none, or if lines between them may begin another item of a list.
     """
     start, end = kept.column - 1, kept.end_column - 1
-    number = kept.line - 1
+    number, blocks = kept.line - 1, masked.blocks
     for above in range(number - 1, max(number - _NEAR, -1), -1):
         line = lines[above]
         if line[start:end] == lines[number][start:end] and not line[:start].strip(" -"):
             shorter = min(len(blocks[above]), len(blocks[number]))
-            return above if blocks[above][:shorter] == blocks[number][:shorter] else None
+            is_together = blocks[above][:shorter] == blocks[number][:shorter]
+            return above if is_together and min(masked.lost[above + 1 : number], default=start) >= start else None
     return None

@@ -96,6 +96,7 @@ TEMPLATES: Final = "chart's templates"
 IGNORED: Final = "file or directory ignored by git"
 NAMED: Final = "file or directory that .gitignore names (git's index is unreadable)"
 VENDORED: Final = "vendor directory of Go"
+OLDER: Final = "older chart version"
 _VENDOR: Final = "vendor"
 _TEST_DATA_NAME: Final = "testdata"
 """The directory of a Go package's test inputs, which go ignores, too."""
@@ -276,6 +277,10 @@ class _Walk:
             others[_TEST_DATA_NAME] = TEST_DATA
         if _VENDOR in names and os.path.isfile(os.path.join(path, _VENDOR, "modules.txt")):
             others[_VENDOR] = VENDORED
+        versions = sorted((version, name) for name in names if (version := _version_of(name)))
+        for _, name in versions[:-1]:
+            if not self._deployed and _is_same_chart(os.path.join(path, name), os.path.join(path, versions[-1][1])):
+                others[name] = OLDER
         if os.path.basename(path) == "charts" and os.path.lexists(os.path.join(os.path.dirname(path), "Chart.yaml")):
             others |= {name: PACKED for name in names if name.endswith(".tgz")}
         return others
@@ -311,6 +316,22 @@ class _Walk:
         if not stat.S_ISREG(mode):
             self._omitted(entry.path, NO_FILE)
         return stat.S_ISREG(mode)
+
+
+def _version_of(name: str) -> tuple[int, ...]:
+    """The numbers of a directory's name that is a version, such as `1.2.0`; empty for other names."""
+    match = _VERSION.fullmatch(name)
+    return tuple(map(int, match[1].split("."))) if match else ()
+
+
+_VERSION: Final = later(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})")
+_CHARTS: Final = ("Chart.yaml", os.path.join("src", "Chart.yaml"))
+"""Charts of a directory, which repositories of published charts also keep beside a report."""
+
+
+def _is_same_chart(older: str, newest: str) -> bool:
+    """Report whether two directories have a chart at the same place."""
+    return any(all(os.path.isfile(os.path.join(path, chart)) for path in (older, newest)) for chart in _CHARTS)
 
 
 def _order(entry: os.DirEntry[str]) -> tuple[bool, str]:

@@ -45,6 +45,7 @@ from forewarn.policies.linting.rules.support.predictions import Predicted, Resta
 from forewarn.policies.linting.rules.support.rule_text import (
     KARPENTER,
     autoscaler_of,
+    is_capitals,
     is_static_pod,
     is_variable,
     shows_placeholder,
@@ -398,7 +399,7 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
 
 
 def _has_variable(subject: ReviewedObject, fault: InvalidObject) -> bool:
-    """Report whether a value that rules cannot read has a template variable; of labels, also the selector."""
+    """Report whether a value that rules cannot read is a placeholder or has a variable; of labels, also a selector."""
     parts: list[Any] = [at(subject.object, *fault.path)]
     if fault.path[-1:] == ("labels",):
         parts.append(at(subject.object, "spec", "selector"))
@@ -407,7 +408,7 @@ def _has_variable(subject: ReviewedObject, fault: InvalidObject) -> bool:
             parts += [*part.keys(), *part.values()]
         elif isinstance(part, list):
             parts += part
-    return any(isinstance(part, str) and is_variable(part) for part in parts)
+    return is_capitals(parts[0]) or any(isinstance(part, str) and is_variable(part) for part in parts)
 
 
 def _finding(

@@ -1,11 +1,12 @@
-"""Findings in deprecated charts: one severity lower. Removed versions and rejected values in files for tests: notes.
+"""Findings in deprecated charts: one severity lower. Findings in archives, and removed versions and rejected values in
+files for tests: notes.
 Classes that several charts create.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -30,36 +31,33 @@ _NAMELESS: Final = "name or generateName is required"
 """A program completes such a manifest."""
 _FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?|golden|tests?/(?:generated|snapshots?))/")
 """Directories whose files may have rejected values on purpose, or as the output of a test."""
+_ARCHIVES: Final = later(r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|unused))/")
 _TEMPLATES: Final = f"{os.sep}templates{os.sep}"
 _SHOWN: Final = 63
 
 
-class Charts:
-    """Reads the `deprecated` field of charts, each once."""
+def lowered(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings in order, those in deprecated charts and archives and of some rules in tests with lower
+    severity.
+    """
+    says_deprecated = cache(_says_deprecated)  # each chart is read once
+    return sorted((_lowered(finding, says_deprecated) for finding in findings), key=lambda finding: finding.order)
 
-    def __init__(self) -> None:
-        self._says_deprecated = cache(_says_deprecated)
 
-    def lowered(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return the findings in order, those in deprecated charts and of some rules in tests with lower severity."""
-        return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
-
-    def _lowered(self, finding: Finding) -> Finding:
-        is_old = finding.rule in _OF_TESTS and _is_fixture(finding.file)
-        is_meant = finding.rule in _WRONG_ON_PURPOSE and _FIXTURES.search(finding.file)
-        is_nameless = _NAMELESS in finding.message and _is_fixture(finding.file)
-        if is_old or is_meant or is_nameless:
-            return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
-        if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
-            return finding
-        text = finding.text._replace(problem=f"{finding.text.problem} (the chart is deprecated)")
-        if finding.severity is Severity.ERROR:
-            return finding._replace(severity=Severity.WARNING, action=Action.WARN, text=text)
-        return finding._replace(severity=Severity.NOTE, action=Action.AUDIT, text=text)
-
-    def is_deprecated(self, file: str) -> bool:
-        """True if a file is in a chart that says `deprecated: true`."""
-        return any(map(self._says_deprecated, upwards(os.path.dirname(file))))
+def _lowered(finding: Finding, says_deprecated: Callable[[str], bool]) -> Finding:
+    if finding.severity is Severity.NOTE or not finding.line:
+        return finding
+    path = _path_in_work_tree(finding.file)
+    is_old = _ARCHIVES.search(path) or (finding.rule in _OF_TESTS and is_fixture(path))
+    is_meant = finding.rule in _WRONG_ON_PURPOSE and _FIXTURES.search(finding.file)
+    if is_old or is_meant or (_NAMELESS in finding.message and is_fixture(path)):
+        return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
+    if not any(map(says_deprecated, upwards(os.path.dirname(finding.file)))):
+        return finding
+    text = finding.text._replace(problem=f"{finding.text.problem} (the chart is deprecated)")
+    if finding.severity is Severity.ERROR:
+        return finding._replace(severity=Severity.WARNING, action=Action.WARN, text=text)
+    return finding._replace(severity=Severity.NOTE, action=Action.AUDIT, text=text)
 
 
 def repeated_classes(files: Input) -> Iterator[FileDiagnostic]:
@@ -87,10 +85,10 @@ def _charts_of(file: str) -> Iterator[str]:
             yield text_at(first_value(readable(File(path, directory)), path), "name")
 
 
-def _is_fixture(file: str) -> bool:
-    """Report whether a file is in a directory for tests: of its git work tree, or of its path outside of one."""
+def _path_in_work_tree(file: str) -> str:
+    """Return the path of a file in its git work tree; its path outside of one."""
     top = next(work_trees(os.path.dirname(file)), "")
-    return is_fixture(os.path.relpath(os.path.realpath(file), top) if top else file)
+    return os.path.relpath(os.path.realpath(file), top) if top else file
 
 
 def _says_deprecated(directory: str) -> bool:

@@ -27,6 +27,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     LONGEST_PATH,
     MAX_CHARACTERS,
     diagnostics,
+    is_capitals,
     is_template_variable,
     shown_path,
 )
@@ -238,7 +239,8 @@ _TYPED, _UNQUOTED, _QUOTED = "write a value of this type", "write an integer wit
 
 def _undecodable(fields: Iterable[_Field], subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     for path, value, field, fix in fields:
-        if fix == _QUOTED or not is_template_variable(str(value), subject, context):
+        is_replaced = is_template_variable(str(value), subject, context) or is_capitals(value)
+        if fix == _QUOTED or not is_replaced:
             yield Problem(f"cannot unmarshal {json_type(value)} into Go struct field {field}", path, fix)
 
 
@@ -304,7 +306,7 @@ def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: 
             message = f"{quote(str(value))} has the suffix m: thousandths of a byte"
             yield Problem(message, path, _quantity_fix(str(value)), severity=Severity.WARNING)
     except InvalidQuantity as fault:
-        if not is_template_variable(str(value), subject, context):
+        if not is_template_variable(str(value), subject, context) and not is_capitals(value):
             shown = cut(str(value), _LONGEST_QUANTITY)
             yield Problem(f"{quote(shown)} is no quantity: {fault}", path, _quantity_fix(shown))
 
@@ -450,7 +452,7 @@ def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     near = same or _nearest(name, fields)
     if near and (same or next(homes(name, root), None) is None):
         return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
-    right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown.path, root)
+    right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown, root)
     if not right and "/" in name and unknown.path[-2:-1] == ("metadata",):
         right = [(*unknown.path[:-1], "annotations")]
     if not right:
@@ -500,13 +502,14 @@ def _holders(path: Path, root: str) -> Iterator[tuple[Path, str]]:
         at += 2 if many else 1
 
 
-def _anywhere(path: Path, root: str) -> list[Path]:
+def _anywhere(unknown: Unknown, root: str) -> list[Path]:
     """Return the path where a field of this name belongs: nearest to the root, preferably in containers.
 
-    Empty if it is ambiguous, or for fields of `metadata` deep in the object.
+    Empty if it is ambiguous, for fields of `metadata` deep in the object, and in volumes, which have one source.
     """
+    path = unknown.path
     paths = [home for home in homes(str(path[-1]), root) if "affinity" not in path[:-1] or "affinity" in home]
-    if not paths:
+    if not paths or unknown.type.endswith("VolumeSource"):
         return []
     nearest = [home for home in paths if len(home) == len(paths[0])]
     inside = [home for home in nearest if _CONTAINERS in home]

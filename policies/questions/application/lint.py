@@ -19,7 +19,7 @@ from forewarn.policies.linting.evaluation.evaluator import (
     with_autoscaler,
 )
 from forewarn.policies.linting.lint import input as lint_input
-from forewarn.policies.linting.lint.charts import Charts
+from forewarn.policies.linting.lint.charts import lowered
 from forewarn.policies.questions.application.findings import Report, configured
 
 if TYPE_CHECKING:
@@ -178,8 +178,7 @@ def findings_on(
         request = request._replace(change_set=ChangeSet(sent.subjects), evaluated=sent.evaluated)
         findings |= {f.order: f for f in evaluate(request)}
         unchecked += count_open(request.change_set, config, cluster, now, sent.evaluated)
-    ordered = Charts().lowered(findings.values())
-    return lint_input.of_values(ordered, files), unchecked
+    return lint_input.of_values(lowered(findings.values()), files), unchecked
 
 
 def _unsuppressed(

@@ -32,6 +32,7 @@ from forewarn.policies.linting.rules.support.scalers import scalers_of_workloads
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.linting.rules.support.scalers import Scaler
 
     _Labelled = tuple[str, Mapping[str, str], str, str]
     """Namespace, labels of Pods, kind, name."""
@@ -264,9 +265,9 @@ def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
 def _at_minimum(workload: ReviewedObject, least: int, context: Context) -> str | None:
     """Return when a workload has no more replicas than `least`, as words; None if never, or if unknown."""
-    for scaler in context.once(scalers_of_workloads).get((workload.effective_namespace, workload.ref.name), ()):
+    for scaler in _scalers_of(workload, context):
         minimum = scaler.minimum
-        if scaler.scales(workload) and minimum is not None and max(minimum, 1) <= least:
+        if minimum is not None and max(minimum, 1) <= least:
             who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _LONGEST_NAME)}"
             return f"while {who} is at {scaler.limits[0][-1]} {minimum}"
     replicas = at(workload.object, "spec", "replicas")
@@ -372,12 +373,23 @@ def _selected_workloads(selector: Any, namespace: str, context: Context) -> _Sel
     known, key = context.once(_known_selections), (namespace, json.dumps(selector, sort_keys=True, default=str))
     if key not in known:
         workloads = _not_controlled(selector, namespace, context)
-        replicas = [at(w.object, "spec", "replicas") if group_kind(w.object) in _SCALED else None for w in workloads]
-        total = sum(number for number in replicas if isinstance(number, int))
-        is_known = all(isinstance(number, int) for number in replicas)
+        replicas = [_replicas(workload, context) for workload in workloads]
+        total, is_known = sum(filter(None, replicas)), None not in replicas
         names = [f"{workload.ref.kind} {workload.ref.name}" for workload in workloads]
         known[key] = _Selected(total * is_known, names, workloads[0] if len(workloads) == 1 else None)
     return known[key]
+
+
+def _replicas(workload: ReviewedObject, context: Context) -> int | None:
+    """Return the replicas of a workload, which scalers raise to their minimum; None if unknown."""
+    replicas = at(workload.object, "spec", "replicas") if group_kind(workload.object) in _SCALED else None
+    minimums = (scaler.minimum or 0 for scaler in _scalers_of(workload, context))
+    return max(replicas, *minimums, 0) if isinstance(replicas, int) else None
+
+
+def _scalers_of(workload: ReviewedObject, context: Context) -> Iterator[Scaler]:
+    scalers = context.once(scalers_of_workloads).get((workload.effective_namespace, workload.ref.name), ())
+    return (scaler for scaler in scalers if scaler.scales(workload))
 
 
 def _known_selections(_: Context) -> dict[tuple[str, str], _Selected]:

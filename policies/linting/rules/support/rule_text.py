@@ -88,6 +88,14 @@ def is_variable(text: str) -> bool:
 _VARIABLE: Final = later(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>")
 
 
+_CAPITALS: Final = later(r"[A-Z]{3,}(?:_[A-Z]+)*")
+
+
+def is_capitals(value: object) -> bool:
+    """Report whether a value is a word in capitals, which a program replaces by a value of another type."""
+    return isinstance(value, str) and bool(_CAPITALS.fullmatch(value))
+
+
 def shows_placeholder(text: str) -> bool:
     """Report whether an error of kube-apiserver shows a value that a person or a program replaces."""
     shown = text.replace("\\u003c", "<").replace("\\u003e", ">")  # as Go escapes them in JSON
