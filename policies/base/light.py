@@ -41,8 +41,7 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
         def __repr__(self) -> str:
-            fields = (f"{name}={value!r}" for name, value in self._asdict().items())
-            return f"{type(self).__name__}({', '.join(fields)})"
+            return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
 
         def __getnewargs__(self) -> tuple[Any, ...]:
             return tuple(self)

@@ -580,7 +580,6 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
     directory = real(os.path.dirname(path) or os.curdir)
     namespace = content.get("namespace")
     is_open = content.get("kind") == "Component" or b"allowNameChange" in text
-    is_open = is_open or not _OPEN.isdisjoint(map(str.lower, content))
     return Kustomization(
         directory,
         tuple(_real(directory, p) for p in _paths(content, _RESOURCES, directory)),
@@ -591,9 +590,7 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         frozenset(_changed(content)),
         tuple(_remotes(content, directory)),
         sum(1 for key in _PATCH_LISTS for entry in list_at(content, key)[:_MAX] if _inline(entry)),
-        content.get("kind") == "Component"
-        or not _OPEN.isdisjoint(map(str.lower, content))
-        or b"allowNameChange" in text,
+        is_open or not _OPEN.isdisjoint(map(str.lower, content)),
     )
 
 

@@ -154,15 +154,15 @@ def find_files(
         if path != STDIN and os.path.isdir(path):
             files = _Walk(path, suffixes, omitted, as_git=as_git, deployed=deployed).files()
         for file, is_link in files:
-            real = file.path if file.path == STDIN else _real(file.path, directories, is_link=is_link)
+            real = file.path if file.path == STDIN else real_path(file.path, directories, is_link=is_link)
             if real not in seen:
                 seen.add(real)
                 yield file
 
 
-def _real(path: str, directories: dict[str, str], *, is_link: bool) -> str:
-    """The real path of a file. Caches the real paths of directories, because resolving them is slow."""
-    if is_link:
+def real_path(path: str, directories: dict[str, str], *, is_link: bool | None = None) -> str:
+    """Return the real path of a file. Caches the real paths of directories, because resolving them is slow."""
+    if os.path.islink(path) if is_link is None else is_link:
         return os.path.realpath(path)
     parent, name = os.path.split(path)
     return os.path.join(real_directory(parent, directories), name)
@@ -320,10 +320,11 @@ class _Walk:
 
 def _version_of(name: str) -> tuple[int, ...]:
     """The numbers of a directory's name that is a version, such as `1.2.0`; empty for other names."""
-    match = _VERSION.fullmatch(name)
+    match = _VERSION.fullmatch(name) if name[:1] in _BEGINS_VERSION else None
     return tuple(map(int, match[1].split("."))) if match else ()
 
 
+_BEGINS_VERSION: Final = "v0123456789"
 _VERSION: Final = later(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})")
 _CHARTS: Final = ("Chart.yaml", os.path.join("src", "Chart.yaml"))
 """Charts of a directory, which repositories of published charts also keep beside a report."""

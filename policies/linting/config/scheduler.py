@@ -61,11 +61,11 @@ class SchedulerSource:
             raise ConfigError("\n".join(self._messages(error.faults))) from None
 
     def _messages(self, faults: Sequence[FieldError]) -> list[str]:
+        shown, entry = faults[:_SHOWN], self.entry
         more = [f"and {len(faults) - _SHOWN} more faults"] if len(faults) > _SHOWN else []
-        return [self._located(fault) for fault in faults[:_SHOWN]] + more
-
-    def _located(self, fault: FieldError) -> str:
-        return f"{self.name}: {fault}" if self.entry is None else str(_at(self.entry, fault.path).fault(fault.text))
+        if entry is None:
+            return [*(f"{self.name}: {fault}" for fault in shown), *more]
+        return [*(str(_at(entry, fault.path).fault(fault.text)) for fault in shown), *more]
 
 
 def scheduler_source(source: str) -> SchedulerSource:

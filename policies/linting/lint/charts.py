@@ -18,7 +18,6 @@ from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
-from forewarn.policies.linting.rules.support.rule_text import is_fixture
 
 if TYPE_CHECKING:
     from forewarn.policies.linting.lint.input import Input
@@ -31,6 +30,7 @@ _NAMELESS: Final = "name or generateName is required"
 """A program completes such a manifest."""
 _FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?|golden|tests?/(?:generated|snapshots?))/")
 """Directories whose files may have rejected values on purpose, or as the output of a test."""
+_TESTS: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
 _ARCHIVES: Final = later(r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|unused))/")
 _TEMPLATES: Final = f"{os.sep}templates{os.sep}"
 _SHOWN: Final = 63
@@ -47,10 +47,11 @@ def lowered(findings: Iterable[Finding]) -> list[Finding]:
 def _lowered(finding: Finding, says_deprecated: Callable[[str], bool]) -> Finding:
     if finding.severity is Severity.NOTE or not finding.line:
         return finding
-    path = _path_in_work_tree(finding.file)
-    is_old = _ARCHIVES.search(path) or (finding.rule in _OF_TESTS and is_fixture(path))
+    top = next(work_trees(os.path.dirname(finding.file)), None)
+    path = os.path.relpath(os.path.realpath(finding.file), top) if top else finding.file
+    is_old = (finding.rule in _OF_TESTS or _NAMELESS in finding.message) and _TESTS.search(path)
     is_meant = finding.rule in _WRONG_ON_PURPOSE and _FIXTURES.search(finding.file)
-    if is_old or is_meant or (_NAMELESS in finding.message and is_fixture(path)):
+    if is_old or is_meant or _ARCHIVES.search(path):
         return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
     if not any(map(says_deprecated, upwards(os.path.dirname(finding.file)))):
         return finding
@@ -83,12 +84,6 @@ def _charts_of(file: str) -> Iterator[str]:
         path = os.path.join(directory, CHART)
         if os.path.isfile(path):
             yield text_at(first_value(readable(File(path, directory)), path), "name")
-
-
-def _path_in_work_tree(file: str) -> str:
-    """Return the path of a file in its git work tree; its path outside of one."""
-    top = next(work_trees(os.path.dirname(file)), "")
-    return os.path.relpath(os.path.realpath(file), top) if top else file
 
 
 def _says_deprecated(directory: str) -> bool:

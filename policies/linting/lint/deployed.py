@@ -56,8 +56,8 @@ def deployed_files(files: Input, request: LintRequest) -> Iterator[File]:
             continue
         if not read:
             failed = (fault.file for fault in files.unreadable if isinstance(fault, SourceError))
-            read = set(map(os.path.realpath, (*failed, *(file.path for file in files.sources.values()))))
-        if (real := os.path.realpath(path)) in read:
+            read = set(map(files.real_path, (*failed, *(file.path for file in files.sources.values()))))
+        if (real := files.real_path(path)) in read:
             continue
         read.add(real)
         root = next((root for root in roots if _is_below(real, root.real)), None)

@@ -36,6 +36,7 @@ from forewarn.policies.inputs.sources.files import (
     read_file,
     readable,
     real_directory,
+    real_path,
 )
 from forewarn.policies.kubernetes.kinds.class_paths import CRD, PRESETS, ClassPath, class_paths_of
 from forewarn.policies.kubernetes.kinds.registry import (
@@ -116,6 +117,7 @@ class Input:
         self.kustomizations: list[Kustomization] = []
         self.directories: dict[str, str] = {}
         """The real paths of directories."""
+        self.real_path: Callable[[str], str] = partial(real_path, directories=self.directories)
         self.diagnostics: list[FileDiagnostic] = []
         self.texts: dict[str, bytes] = {}
         self.sources: dict[str, File] = {}

@@ -29,9 +29,13 @@ _SHOWN: Final = 40
 def unmatched(files: Input) -> Iterator[FileDiagnostic]:
     """Yield the patches without a target, of kustomizations all of whose objects are read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
-    by_path = _by_path(files)
-    names = _identities(files)
-    for directory, kustomization in by_directory.items():
+    patching = [
+        kustomization for kustomization in files.kustomizations if kustomization.patches or kustomization.inline
+    ]
+    by_path = {files.real_path(file.path): file for file in files.sources.values() if patching and not file.is_stream}
+    names = _identities(files) if patching else {}
+    for kustomization in patching:
+        directory = kustomization.directory
         used = [kustomization]
         used += (by_directory[path] for path in reached(directory, by_directory) if path in by_directory)
         paths = {path for each in used for path in each.resources if path not in by_directory}
@@ -42,17 +46,12 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
             yield from _unmatched_in(file, objects, used)
 
 
-def _by_path(files: Input) -> Mapping[str, File]:
-    """Return the files by their real paths."""
-    return {os.path.realpath(file.path): file for file in files.sources.values() if not file.is_stream}
-
-
 def _identities(files: Input) -> Mapping[str, Collection[tuple[str, str]]]:
     """Return the kind and the name of the objects of each file by its real path; patches have the name ""."""
     identities: dict[str, set[tuple[str, str]]] = {}
     for member in files.members:
         identity = member.subject.ref.kind, "" if member.subject.is_partial else member.subject.ref.name
-        identities.setdefault(os.path.realpath(member.file), set()).add(identity)
+        identities.setdefault(files.real_path(member.file), set()).add(identity)
     return identities
 
 

@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.strict import (
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, json_type, list_at
 from forewarn.policies.kubernetes.releases.minors import NEWEST
-from forewarn.policies.linting.rules.support.context import Context, Target, rule
+from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt
 from forewarn.policies.linting.rules.support.rule_text import (
     LONGEST_PATH,
@@ -180,18 +180,10 @@ _FIELDS: Final = (
 )
 
 
-@rule(
-    Target.FILE,
-    Target.PRIORITY_CLASS,
-    Target.POD,
-    Target.UPDATED_POD,
-    Target.STATIC_POD,
-    Target.TEMPLATE,
-    Target.PART,
-    severity=Severity.ERROR,
-    reads_parts=True,
-    objects=dict.fromkeys(Target, "files"),
-)
+_WITH_PODS: Final = (Target.PRIORITY_CLASS, *POD_SPECS, Target.UPDATED_POD, Target.STATIC_POD)
+
+
+@rule(Target.FILE, *_WITH_PODS, severity=Severity.ERROR, reads_parts=True, objects=dict.fromkeys(Target, "files"))
 def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot read a file or an object in it.
 
@@ -351,12 +343,7 @@ _FEW: Final = 2
 @rule(
     Target.POD_GROUP,
     Target.OTHER,
-    Target.PRIORITY_CLASS,
-    Target.POD,
-    Target.UPDATED_POD,
-    Target.STATIC_POD,
-    Target.TEMPLATE,
-    Target.PART,
+    *_WITH_PODS,
     Target.NAMESPACE,
     Target.RESOURCE_QUOTA,
     severity=Severity.ERROR,

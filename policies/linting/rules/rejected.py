@@ -79,9 +79,7 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     from forewarn.policies.kubernetes.kube_apiserver.validation.fields import fix_of  # pods start without it
 
     reported = set[str]()
-    for fault in _faults(obj, context):
-        if subject.is_partial and not any(part in str(fault) for part in _CERTAIN):
-            continue
+    for fault in _faults(subject, context):
         text = fault.text.partition(_EXAMPLES)[0]
         message = cut(f"{shown_path(fault.path)}: {text}", MAX_CHARACTERS)
         if message not in reported and not _is_variable(subject, fault.path, text, context):
@@ -89,11 +87,13 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
             yield Problem(message, fault.path, fix_of(fault), detail={"rejection": str(fault)})
 
 
-def _faults(obj: ApiObject, context: Context) -> list[FieldError]:
+def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     """Return the errors of an object; without a known release, those in all releases."""
     from forewarn.policies.kubernetes.kube_apiserver.validation.fields import validate
 
-    faults = validate(obj, context.semantics)
+    obj, faults = subject.object, validate(subject.object, context.semantics)
+    if subject.is_partial:
+        faults = [fault for fault in faults if any(part in str(fault) for part in _CERTAIN)]
     for semantics in context.possible_semantics[1:] if faults else ():
         others = {fault.path for fault in validate(obj, semantics)}  # the texts can differ, as in minimum values
         faults = [fault for fault in faults if fault.path in others]

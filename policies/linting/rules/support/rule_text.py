@@ -113,12 +113,6 @@ _TESTS: Final = later(
 
 NAMING: Final = {Target.PART: "custom resources, PodGroups, Workloads"}
 """Parts of objects that rules about names of classes check."""
-_FIXTURES: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
-
-
-def is_fixture(path: str) -> bool:
-    """Report whether a file is in a directory for tests, whose files may be wrong or old on purpose."""
-    return bool(_FIXTURES.search(path))
 
 
 def is_test_file(path: str) -> bool:
