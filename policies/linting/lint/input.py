@@ -264,7 +264,7 @@ def read_input(request: LintRequest) -> Input:
     for file in find_files(request.definitions):
         if file.name not in given.sources:
             _read(file, given, reported=False)
-    if given.kustomizations:
+    if any(kustomization.patches or kustomization.inline for kustomization in given.kustomizations):
         from forewarn.policies.linting.lint.patch_targets import unmatched
 
         given.diagnostics = [*_without_patches(given), *unmatched(given)]

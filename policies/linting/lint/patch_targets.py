@@ -29,13 +29,8 @@ _SHOWN: Final = 40
 def unmatched(files: Input) -> Iterator[FileDiagnostic]:
     """Yield the patches without a target, of kustomizations all of whose objects are read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
-    patching = [
-        kustomization for kustomization in files.kustomizations if kustomization.patches or kustomization.inline
-    ]
-    by_path = {files.real_path(file.path): file for file in files.sources.values() if patching and not file.is_stream}
-    names = _identities(files) if patching else {}
-    for kustomization in patching:
-        directory = kustomization.directory
+    by_path, names = _by_path(files), _identities(files)
+    for directory, kustomization in by_directory.items():
         used = [kustomization]
         used += (by_directory[path] for path in reached(directory, by_directory) if path in by_directory)
         paths = {path for each in used for path in each.resources if path not in by_directory}
@@ -44,6 +39,11 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
         if file is not None and is_complete and sum(any(each.affixes) for each in used) <= 1:
             objects = {identity for path in paths for identity in names.get(path, ())}
             yield from _unmatched_in(file, objects, used)
+
+
+def _by_path(files: Input) -> Mapping[str, File]:
+    """Return the files by their real paths."""
+    return {files.real_path(file.path): file for file in files.sources.values() if not file.is_stream}
 
 
 def _identities(files: Input) -> Mapping[str, Collection[tuple[str, str]]]:

@@ -327,7 +327,7 @@ def test_the_summary_counts_parse_errors_that_are_not_reported(tree: Tree) -> No
 
 @pytest.mark.parametrize(
     ("top", "directory", "severity"),
-    [(".", "tests/old", "note"), ("tests", "tests/old", "error"), ("", "old", "error"), ("", "tests", "error")],
+    [(".", "tests/first", "note"), ("tests", "tests/first", "error"), ("", "old", "error"), ("", "tests", "error")],
 )
 def test_directories_for_tests_are_those_of_the_work_tree(
     top: str, directory: str, severity: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
