@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections import _tuplegetter
 from contextlib import contextmanager
 from functools import cache
 from types import FunctionType
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import NamedTuple as NamedTuple
 else:
+    from collections import _tuplegetter
 
     class _Tuple(tuple):
         """The methods of a NamedTuple."""
