@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Shard, in_json, inlined_in_json, json_of
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Table, Why
-from forewarn.policies.base.findings import cut, described, listed, one_line, plural
+from forewarn.policies.base.findings import cut, listed, one_line, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import sentence
 from forewarn.policies.kubernetes.durations import seconds
@@ -467,9 +467,6 @@ class Expectations(Result):
     expectations: Sequence[Tested]
     shard: Shard | None = None
 
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
-
     @inlined_in_json
     def document(self) -> AnswerDocument:
         return _document_of(self.expectations)
@@ -531,15 +528,12 @@ def _tables(results: Sequence[Tested]) -> Iterator[Table]:
     for result in results:
         rows += [["failed", result.name, result.case, text] for text in result.failures]
         rows += [["not evaluated", result.name, "", text] for text in result.not_evaluated]
-    if rows:
-        yield Table(("RESULT", "EXPECTATION", "CASE", "VIOLATION"), rows, detail=1)
+    yield Table(("RESULT", "EXPECTATION", "CASE", "VIOLATION"), rows, detail=1)
     for result in results:
-        if result.timeline:
-            title = f"COUNTEREXAMPLE OF {result.name}: {result.case}"
-            yield Table(("EVENT",), [[line.strip()] for line in result.timeline], detail=1, title=title)
+        title = f"COUNTEREXAMPLE OF {result.name}: {result.case}"
+        yield Table(("EVENT",), [[line.strip()] for line in result.timeline or ()], detail=1, title=title)
     met: list[list[str | int]] = [[result.name, result.cases] for result in results if result.met]
-    if met:
-        yield Table(("MET", "CASES"), met, detail=1)
+    yield Table(("MET", "CASES"), met, detail=1)
 
 
 def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:

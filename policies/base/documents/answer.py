@@ -129,7 +129,7 @@ class Counter(NamedTuple):
     """A counter as it is shown: `lost 1,592 of 7,610`, `Pending 273 → 25`, `preempted 79 (58 by new Pods)`.
 
     `of`: the total; None without one. `after`: with the nodes of autoscalers; None if these change nothing. `more`:
-    text after the number. `range`: of several runs, if chance decides.
+    text after the number. `range`: of several runs, if chance decides. `optional`: left out if it is 0.
     """
 
     name: str
@@ -138,6 +138,7 @@ class Counter(NamedTuple):
     after: int | None = None
     more: str = ""
     range: Range | None = None
+    optional: bool = False
 
 
 class Cause(NamedTuple):
@@ -162,9 +163,10 @@ class Why(NamedTuple):
 class Table(NamedTuple):
     """A table, the worst row first. A column with a number in any row is aligned to the right.
 
-    `total`: the last row, or empty. `detail`: 0 if every output has it, 1 with -v, 2 with -vv. `title`: a line above
-    it, or "". `zeros`: a 0 is shown as such, and not like an empty cell; columns stay also if they are empty.
-    `subheads`: number of first columns that stand in text once above the rows that have them in common.
+    `total`: the last row, shown below several rows. `detail`: 0 if every output has it, 1 with -v, 2 with -vv.
+    `title`: a line above it, or "". `zeros`: a 0 is shown as such, and not like an empty cell; columns stay also if
+    they are empty. `subheads`: number of first columns that stand in text once above the rows that have them in
+    common.
     """
 
     columns: Sequence[str]
@@ -196,7 +198,7 @@ class AnswerDocument:
     nothing changes. `counters_with_new_nodes`: those after autoscalers have added and removed nodes; absent if they do
     not. `counts`: other numbers that stand with the counters; absent if there are none. `warnings`: what makes the
     answer doubtful, and what was wrong before. `why`: the reasons of one counter. `fix`: edits and commands with their
-    computed effect. `rows`: the rows of the first table.
+    computed effect. `rows`: the rows of the first table. Tables without rows are left out.
     """
 
     status: AnswerStatus
@@ -212,6 +214,11 @@ class AnswerDocument:
     more: Hidden[str] = ""
     priority: Hidden[int | None] = None
     """The highest priority of the lost replicas."""
+
+    def __post_init__(self) -> None:
+        tables = [each if each.rows[1:] else each._replace(total=()) for each in self.tables if each.rows]
+        object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "shown", [each for each in self.shown if each.value or not each.optional])
 
     @in_json
     def rows(self) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ from forewarn.policies.kubernetes.scheduling.cache import LazySnapshot, PodsByNo
 from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
+    from forewarn.policies.base.documents.answer import AnswerDocument
     from forewarn.policies.kubernetes.objects.namespace import Namespace
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import LimitRange, ResourceQuota
@@ -560,8 +561,13 @@ class Result(Document):
 
     head: AnswerHead
 
+    if TYPE_CHECKING:
+
+        @property
+        def document(self) -> AnswerDocument: ...
+
     def __repr__(self) -> str:
-        return described(self, f"of {self.head.origin.cluster}")
+        return described(self, self.document.headline)
 
 
 def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead:

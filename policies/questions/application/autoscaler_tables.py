@@ -77,8 +77,7 @@ def _new_nodes(reaction: Autoscalers) -> Iterator[Table]:
     for launch in launches.launches if launches else ():
         pods = sum(each.pods for each in launch.workloads)
         rows.append([launch.node_pool, launch.nodes, pods, launch.instance_type])
-    if rows:
-        yield Table(("NEW NODES OF", "NODES", "PODS", "CHOICE"), rows)
+    yield Table(("NEW NODES OF", "NODES", "PODS", "CHOICE"), rows)
 
 
 def _key(scale_up: ScaleUp) -> tuple[str, int, int, str]:
@@ -111,8 +110,7 @@ def _not_helped(reaction: Autoscalers) -> Iterator[Table]:
         pods.update({why: number for why, number in considered.ignored.items() if number})
         pods.update({"fits on a node": plan.fit_existing_nodes} if plan and plan.fit_existing_nodes else {})
     rows: Rows = [[why, number, listed(first.get(why, []), 1)] for why, number in pods.most_common()]
-    if rows:
-        yield Table(("NO NEW NODE BECAUSE", "PODS", "SUCH AS"), rows, detail=1)
+    yield Table(("NO NEW NODE BECAUSE", "PODS", "SUCH AS"), rows, detail=1)
 
 
 def _reasons(unscaled: NoScaleUp) -> str:
@@ -128,9 +126,8 @@ def _with_new_nodes(arrived: WithNewNodes) -> Iterator[Table]:
             continue
         back = in_short(row.message) or ("" if row.at is None else f"after {duration(row.at)}")
         rows.append([row.workload, row.before, row.worst, row.without_new_nodes, row.after, row.pending, back])
-    if rows:
-        heads = ("WITH NEW NODES", "BEFORE", "AT WORST", "WITHOUT THEM", "AT THE END", "PENDING", "COMPLETE")
-        yield Table(heads, rows, detail=1)
+    heads = ("WITH NEW NODES", "BEFORE", "AT WORST", "WITHOUT THEM", "AT THE END", "PENDING", "COMPLETE")
+    yield Table(heads, rows, detail=1)
 
 
 def _removed(down: ScaleDowns) -> Iterator[Table]:
@@ -139,9 +136,7 @@ def _removed(down: ScaleDowns) -> Iterator[Table]:
         [group, len(nodes), sum(node.evicted for node in nodes), f"from {duration(nodes[0].at)} on"]
         for group, nodes in by_group.items()
     ]
-    if rows:
-        yield Table(("REMOVED NODES OF", "NODES", "PODS EVICTED", "WHEN"), rows, detail=1)
+    yield Table(("REMOVED NODES OF", "NODES", "PODS EVICTED", "WHEN"), rows, detail=1)
     kept: Rows = [[why, number] for why, number in sorted(down.kept.items(), key=lambda item: (-item[1], item[0]))]
     kept += [[f"{node}: {why}", 1] for node, why in down.failed.items()]
-    if kept:
-        yield Table(("NODES NOT REMOVED BECAUSE", "NODES"), kept, detail=1)
+    yield Table(("NODES NOT REMOVED BECAUSE", "NODES"), kept, detail=1)

@@ -17,6 +17,7 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in, rejectin
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.prediction.simulation.summary import unsettled
 from forewarn.policies.questions.application.quota_tables import quota_tables
+from forewarn.policies.questions.application.whatif_answer import new_priorities, violated_pdbs
 from forewarn.policies.questions.whatif.answer import pairs
 from forewarn.policies.questions.whatif.effects import consequences, effects_of, joined
 
@@ -142,24 +143,16 @@ def _tables(plan: Plan) -> Iterator[Table]:
         ]
         for number, step in enumerate(plan.steps, 1)
     ]
-    if rows:
-        yield Table(("STEP", "PREEMPTED", "PENDING", "NEW PODS", "TAKES", "CHANGE"), rows)
-    if changed := [each for each in plan.affected if each.differs]:
-        priorities: list[list[str | int]] = []
-        for each in changed:
-            before, after = (str(pods.priority) if pods else "rejected" for pods in (each.before, each.after))
-            priorities.append([each.workload, before, after, sum(each.running.values())])
-        yield Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "RUNNING PODS"), priorities, detail=1)
+    yield Table(("STEP", "PREEMPTED", "PENDING", "NEW PODS", "TAKES", "CHANGE"), rows)
+    yield new_priorities([each for each in plan.affected if each.differs])
     yield from quota_tables(plan.answer.after.simulation)
     preempted: list[list[str | int]] = [
         [number, by, by_value, victim, value, len(found)]
         for number, step in enumerate(plan.steps, 1)
         for (by, by_value, victim, value), found in pairs(step.preemptions)
     ]
-    if preempted:
-        yield Table(("STEP", "PREEMPTOR", "VALUE", "VICTIM", "VICTIM VALUE", "PODS"), preempted, detail=1)
-    if violated := plan.answer.after.summary.violated_pdbs:
-        yield Table(("PDB VIOLATED", "DISRUPTIONS TOO MANY"), [[*each] for each in sorted(violated.items())], detail=1)
+    yield Table(("STEP", "PREEMPTOR", "VALUE", "VICTIM", "VICTIM VALUE", "PODS"), preempted, detail=1)
+    yield violated_pdbs(plan.answer)
 
 
 def _text_of(step: Step) -> str:

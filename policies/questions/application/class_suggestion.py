@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Fix, Table
-from forewarn.policies.base.findings import described, grouped, listed, plural
+from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
@@ -103,9 +103,6 @@ class Suggestion(Result):
     manifest: Hidden[Sequence[ApiObject]]
     notes: Sequence[str]
 
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
-
     @inlined_in_json
     def document(self) -> AnswerDocument:
         given = [each for each in self.classes if each.workloads]
@@ -117,7 +114,6 @@ class Suggestion(Result):
             [each.class_, each.value, "new" if each.new else "exists", len(each.workloads), each.pods, each.rule]
             for each in given
         ]
-        losses: list[list[str | int]] = [[*each] for each in self.zones]
         heads = ("ZONE LOST", "PREEMPTED NOW", "WITH THE CLASSES", "PENDING NOW", "PENDING WITH THEM")
         names: list[list[str | int]] = [[each.class_, name] for each in given for name in each.workloads]
         return AnswerDocument(
@@ -127,13 +123,13 @@ class Suggestion(Result):
             shown=[
                 Counter("workloads without a class", workloads),
                 Counter("their Pods", sum(each.pods for each in given)),
-                *([Counter("other Pods without a class", self.without)] if self.without else []),
+                Counter("other Pods without a class", self.without, optional=True),
             ],
             warnings=[*self._worse(), *self.notes],
             tables=[
-                *([Table(("CLASS", "VALUE", "STATE", "WORKLOADS", "PODS", "RULE"), rows)] if rows else []),
-                *([Table(heads, losses, zeros=True)] if losses else []),
-                *([Table(("CLASS", "WORKLOAD"), names, detail=1)] if names else []),
+                Table(("CLASS", "VALUE", "STATE", "WORKLOADS", "PODS", "RULE"), rows),
+                Table(heads, self.zones, zeros=True),
+                Table(("CLASS", "WORKLOAD"), names, detail=1),
             ],
             fix=[*self._fixes()],
             more="-o yaml=classes.yaml | forewarn classes plan -f classes.yaml | -v workloads" if given else "",

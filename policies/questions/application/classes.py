@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forewarn.policies.base.documents import Inlined, inlined_in_json
-from forewarn.policies.base.findings import described
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import group_kind
@@ -46,9 +45,6 @@ class ClassPlan(Result):
     """The steps of a change of PriorityClasses, each simulated after the previous one."""
 
     plan: Inlined[Plan]
-
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
 
     @inlined_in_json
     def document(self) -> AnswerDocument:

@@ -235,10 +235,8 @@ def _of_live_state(cluster: OnCluster) -> Iterator[Table]:
     """Yield what changes in the cluster beside the effects of the simulation."""
     if messages := [(*of.partition(": ")[::2],) for of in (*cluster.faults, *cluster.unpredicted)]:
         yield Table(("NOT SIMULATED", "MESSAGE"), messages, detail=1)
-    if cluster.resets:
-        yield Table(("RESET IN THE CLUSTER", "FIELD", "NOW", "APPLIED", "BECAUSE OF", "LATER"), cluster.resets)
-    if cluster.passed:
-        yield Table(("RUNNING PODS OF CLASS", "NEW PODS OUTRANK", "NEW PODS RANK BELOW"), cluster.passed)
+    yield Table(("RESET IN THE CLUSTER", "FIELD", "NOW", "APPLIED", "BECAUSE OF", "LATER"), cluster.resets)
+    yield Table(("RUNNING PODS OF CLASS", "NEW PODS OUTRANK", "NEW PODS RANK BELOW"), cluster.passed)
 
 
 # The change
@@ -272,8 +270,7 @@ def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose
         (str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], _change(each))
         for each, places in objects.items()
     ]
-    if rows:
-        yield Table(("CHANGED OBJECT", "DIRECTORY", "PREEMPTS", "CHANGE"), rows, detail=int(len(diff.clusters) > 1))
+    yield Table(("CHANGED OBJECT", "DIRECTORY", "PREEMPTS", "CHANGE"), rows, detail=int(len(diff.clusters) > 1))
     if diff.not_compared:
         others = [(name, place) for place, _, name in (each.partition(": ") for each in diff.not_compared)]
         yield Table(("NOT COMPARED", "FILE"), others, detail=int(bool(diff.objects)))
@@ -301,5 +298,4 @@ def _namespaces(diff: Diff, disclose: Disclose) -> Iterator[Table]:
     rows.sort(key=lambda row: ([-int(cell) for cell in row[3:]], row[0]))
     heads = ("LOST", "PREEMPTED", "PENDING", "REJECTED", "REMOVED", "PLACEHOLDERS", "NEW PRIORITY")
     is_detail = disclose is Disclose.NAMES and not any(row[1] for row in rows)
-    if rows:
-        yield Table(("NAMESPACE", "OWNER", "CLUSTERS", *heads), rows, detail=int(is_detail))
+    yield Table(("NAMESPACE", "OWNER", "CLUSTERS", *heads), rows, detail=int(is_detail))

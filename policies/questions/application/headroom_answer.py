@@ -56,9 +56,6 @@ class HeadroomResult(Result):
     preempting: Hidden[bool] = False
     """Whether those that fit with preemption count for `at_least`."""
 
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
-
     def least(self, *, preempting: bool = False) -> Headroom:
         """The headroom of the object of which the fewest replicas fit. `preempting`: with preemption."""
         return self._least(preempting).headroom
@@ -166,7 +163,7 @@ def _counters(room: Headroom, reserve: Placeholders | None) -> Iterator[Counter]
     if room.preempted is not None:
         violations = room.preempted.pdb_violations
         yield Counter("Pods preempted for them", room.preempted.pods)
-        yield from [Counter("PDB violations", violations)] if violations else []
+        yield Counter("PDB violations", violations, optional=True)
     if (best := _best_group(room)) is not None:
         of = f" (group {best.group})" if best.group else " (all groups)"
         yield Counter("fit on new nodes", best.more.admitted.pods, more=of)
@@ -269,9 +266,8 @@ def _row(room: Headroom) -> Iterator[str | int]:
 
 def _of_object(result: ObjectHeadroom) -> Iterator[Table]:
     room, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
-    if room.by_class:
-        heads = ("CLASS", "VALUE", "FIT WITH PREEMPTION", "NODES ADMIT", "QUOTA ADMITS", "PREEMPTS")
-        yield Table(heads, [_of_class(*row) for row in room.by_class])
+    heads = ("CLASS", "VALUE", "FIT WITH PREEMPTION", "NODES ADMIT", "QUOTA ADMITS", "PREEMPTS")
+    yield Table(heads, [_of_class(*row) for row in room.by_class])
     if room.node_groups:
         groups = [_of_group(group, group.group) for group in room.node_groups]
         together = room.all_node_groups
@@ -337,11 +333,9 @@ def _where(room: Headroom) -> Iterator[Table]:
             size = "" if "memory" in scarce else gibibytes(each.memory)
             rows.append([" and ".join(each.insufficient).replace("pods", "Pod slots"), each.nodes, cpu, size])
         yield Table(heads, rows)
-    if room.by_zone:
-        yield Table(("ZONE", "FIT"), [[*each] for each in room.by_zone.items()], detail=1)
+    yield Table(("ZONE", "FIT"), [[*each] for each in room.by_zone.items()], detail=1)
     by_node = sorted((room.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
-    if by_node:
-        yield Table(("NODE", "FIT"), [[*each] for each in by_node if each[1]], detail=1)
+    yield Table(("NODE", "FIT"), [each for each in by_node if each[1]], detail=1)
     if (group := room.pod_group) is not None:
         of_group = ("PODGROUP", "PODS", "MIN COUNT", "FIT", "WITH PREEMPTION")
         yield Table(of_group, [[*group]])
@@ -430,9 +424,6 @@ class Capacity(Result):
     pending: int
     quotas: Sequence[QuotaUse] = ()
 
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
-
     @inlined_in_json
     def document(self) -> AnswerDocument:
         cpu, size, _ = self.total.percents
@@ -445,13 +436,13 @@ class Capacity(Result):
             clause=f"{cpu} % of cpu and {size} % of memory requested{over}",
             shown=[
                 Counter("Pods", self.total.pods),
-                *([Counter("placeholder Pods", self.total.placeholders)] if self.total.placeholders else []),
+                Counter("placeholder Pods", self.total.placeholders, optional=True),
                 Counter("Pods Pending now", self.pending),
-                *([Counter("cordoned", self.total.cordoned)] if self.total.cordoned else []),
-                *([Counter("quotas exceeded", len(exceeded))] if exceeded else []),
-                *([Counter("quotas nearly full", len(short))] if short else []),
+                Counter("cordoned", self.total.cordoned, optional=True),
+                Counter("quotas exceeded", len(exceeded), optional=True),
+                Counter("quotas nearly full", len(short), optional=True),
             ],
-            tables=[*_tables_of_capacity(self)],
+            tables=[_of_pools(self), _of_extended_resources(self.pools), _of_quotas(self.quotas)],
             more="forewarn headroom KIND/NAME | forewarn headroom -f FILE",
         )
 
@@ -463,17 +454,13 @@ def full_quotas(quotas: Sequence[QuotaUse]) -> tuple[set[tuple[str, str]], set[t
     return exceeded, short - exceeded
 
 
-def _tables_of_capacity(capacity: Capacity) -> Iterator[Table]:
-    yield _of_pools(capacity)
-    extended: list[list[str | int]] = [
-        [pool.pool or _NO_POOL, *each, percent(each.requested, each.allocatable)]
-        for pool in capacity.pools
+def _of_extended_resources(pools: Sequence[PoolCapacity]) -> Table:
+    rows = [
+        (pool.pool or _NO_POOL, *each, percent(each.requested, each.allocatable))
+        for pool in pools
         for each in pool.extended
     ]
-    if extended:
-        yield Table(("POOL", "RESOURCE", "REQUESTED", "ALLOCATABLE", "%"), extended, zeros=True)
-    if capacity.quotas:
-        yield _of_quotas(capacity.quotas)
+    return Table(("POOL", "RESOURCE", "REQUESTED", "ALLOCATABLE", "%"), rows, zeros=True)
 
 
 def _of_quotas(quotas: Sequence[QuotaUse]) -> Table:
@@ -492,4 +479,4 @@ def _of_pools(capacity: Capacity) -> Table:
         return [name, pool.nodes, *pool.percents, *free, pool.placeholders]
 
     rows = [row(pool, pool.pool or _NO_POOL) for pool in capacity.pools]
-    return Table(heads, rows, row(capacity.total, "total") if len(rows) > 1 else ())
+    return Table(heads, rows, row(capacity.total, "total"))

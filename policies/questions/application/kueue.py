@@ -323,10 +323,9 @@ def warnings_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[str]:
 
 def counters_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[Counter]:
     """Yield the numbers of Workloads that stand with the counters."""
-    if preempted := {each.workload for job in jobs for each in job.preempted}:
-        yield Counter("Workloads preempted", len(preempted))
-    if waiting := sum(job.outcome == "waits" for job in jobs):
-        yield Counter("Jobs waiting", waiting)
+    preempted = {each.workload for job in jobs for each in job.preempted}
+    yield Counter("Workloads preempted", len(preempted), optional=True)
+    yield Counter("Jobs waiting", sum(job.outcome == "waits" for job in jobs), optional=True)
 
 
 def tables_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[Table]:

@@ -96,7 +96,6 @@ def _of_order(order: Order) -> AnswerDocument:
         ]
         for number, place in enumerate(places, 1)
     ]
-    never = Table(("NEVER EVICTED, BECAUSE CRITICAL OR STATIC",), [[key] for key in order.never], detail=1)
     return AnswerDocument(
         status=AnswerStatus.WARN if places else AnswerStatus.OK,
         question=f"{order.what} pressure",
@@ -104,12 +103,12 @@ def _of_order(order: Order) -> AnswerDocument:
         shown=[
             Counter("Pods that may be evicted", len(places)),
             *([Counter("above their request", sum(counts))] if counts else []),
-            *([Counter("never evicted", len(order.never))] if order.never else []),
+            Counter("never evicted", len(order.never), optional=True),
         ],
         warnings=[*_of_unknown_usage(order)],
         tables=[
-            *([Table(("ORDER", "POD", "VALUE", "REASON"), rows)] if rows else []),
-            *([never] if order.never else []),
+            Table(("ORDER", "POD", "VALUE", "REASON"), rows),
+            Table(("NEVER EVICTED, BECAUSE CRITICAL OR STATIC",), [[key] for key in order.never], detail=1),
         ],
     )
 
@@ -157,7 +156,7 @@ def _of_admission(admission: Admission) -> AnswerDocument:
         shown=[Counter("Pods preempted", len(preempted))],
         warnings=[*([lacks] if lacks else []), *([instead] if admission.equal else [])],
         why=why,
-        tables=[Table(("POD PREEMPTED BY THE KUBELET", "VALUE", "QOS CLASS"), rows)] if rows else (),
+        tables=[Table(("POD PREEMPTED BY THE KUBELET", "VALUE", "QOS CLASS"), rows)],
     )
 
 
@@ -184,7 +183,7 @@ def _of_shutdown(groups: Sequence[Group]) -> AnswerDocument:
         warnings=[_too_short(short)] if short else (),
         tables=[
             Table(("MINIMUM PRIORITY", "SECONDS", "PODS", "NAMES"), rows),
-            *([Table(("POD", "VALUE", "GROUP", "SECONDS", "GRACE PERIOD"), members, detail=1)] if members else []),
+            Table(("POD", "VALUE", "GROUP", "SECONDS", "GRACE PERIOD"), members, detail=1),
         ],
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import NO_EFFECT, AnswerDocument, AnswerStatus, Counter, Table
 from forewarn.policies.base.documents.findings import ReportChange
-from forewarn.policies.base.findings import cut, described, listed, one_line, plural
+from forewarn.policies.base.findings import cut, listed, one_line, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
@@ -79,9 +79,6 @@ class Overview(Result):
     pods: Hidden[int]
     missing: Sequence[str]
     changes: Sequence[ReportChange] | None = None
-
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
 
     @property
     def conditions(self) -> frozenset[str]:

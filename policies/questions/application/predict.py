@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, Sparse, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerDocument, Fix
-from forewarn.policies.base.findings import described, listed, plural
+from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, check_numbers
 from forewarn.policies.kubernetes.objects.pod_loss import Consequences
@@ -116,9 +116,6 @@ class PredictResult(Result):
     new_classes: Sequence[str] = ()
     every_pod: Hidden[bool] = False
     fixes: Hidden[Sequence[Fix]] = ()
-
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
 
     @cached_property
     def document(self) -> AnswerDocument:

@@ -212,8 +212,7 @@ def _counters(result: PredictResult, effects: Effects, grown: Effects | None) ->
     )
     yield from shown
     for name, label in _OUTCOMES.items():
-        if number := outcomes[name]:
-            yield Counter(label, number)
+        yield Counter(label, outcomes[name], optional=True)
     victims = result.predicted.victims
     if victims and not any(pod.terminating for pod in result.stored(victims)):
         yield Counter("waits up to", wait_seconds(victims), more=" s")
@@ -437,15 +436,14 @@ def _tables(result: PredictResult) -> Iterator[Table]:
         yield _objects(result)
     yield from _victims(result)
     yield from _nodes(result)
-    if violated := sorted({pdb for each in result.predicted.alone for pdb in each.violated_pdbs}):
-        yield Table(("PDB VIOLATED",), [[name] for name in violated], detail=int(len(violated) > _MAX_SHOWN))
+    violated = sorted({pdb for each in result.predicted.alone for pdb in each.violated_pdbs})
+    yield Table(("PDB VIOLATED",), [[name] for name in violated], detail=int(len(violated) > _MAX_SHOWN))
     rejected: Rows = [
         [each.name, each.without_prediction.get("rejected", 0), in_short(each.rejection)]
         for each in result.placements
         if each.rejection
     ]
-    if rejected:
-        yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
+    yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
     if result.autoscalers:
         yield from autoscaler_tables.tables_of(result.autoscalers)
     yield from _nodes_of_new_pods(result)
@@ -492,7 +490,7 @@ def _victims(result: PredictResult) -> Iterator[Table]:
     ]  # fmt: skip
     heads = ("VICTIM", "CLASS", "VALUE", "NODE", "PREEMPTOR", "EFFECT")
     if len(victims) <= _FEW_VICTIMS:
-        yield from [Table(heads, pods)] if pods else []
+        yield Table(heads, pods)
         return
     by_workload = grouped((workload_of(pod), pod) for pod in victims)
     rows: Rows = []
@@ -514,8 +512,7 @@ def _by_class(result: PredictResult, victims: Sequence[Pod]) -> Table:
         workloads = Tally(map(result.cluster.top_workload_of, pods)).most_common()
         shown = listed([f"{workload} {count}" for workload, count in workloads], _MAX_SHOWN)
         rows.append([name, priority, len(pods), shown])
-    total: list[str | int] = ["total", "", len(victims), ""] if len(rows) > 1 else []
-    return Table(("VICTIMS BY CLASS", "VALUE", "PODS", "WORKLOADS"), rows, total)
+    return Table(("VICTIMS BY CLASS", "VALUE", "PODS", "WORKLOADS"), rows, ["total", "", len(victims), ""])
 
 
 def _nodes(result: PredictResult) -> Iterator[Table]:
@@ -532,8 +529,7 @@ def nodes_why_not(prediction: Prediction, detail: int = 0) -> Iterator[Table]:
         best = f"; {prediction.nominated_node} costs least" if candidates > 1 and prediction.nominated_node else ""
         rows.append([candidates, f"fit after preemption{best}"])
     rows.sort(key=lambda row: -int(row[0]))
-    if rows:
-        yield Table(("NODES", "WHY NOT"), rows, detail=detail)
+    yield Table(("NODES", "WHY NOT"), rows, detail=detail)
 
 
 def _nodes_of_new_pods(result: PredictResult) -> Iterator[Table]:
@@ -558,8 +554,7 @@ def _pods(result: PredictResult) -> Iterator[Table]:
     for group in result.groups:
         rows += [[pod.key, pod.effective_priority, group.outcome, group.places.get(pod.identity, ""), ""]
                  for pod in group.pods]  # fmt: skip
-    if rows:
-        yield Table(("POD", "VALUE", "OUTCOME", "NODE", "VICTIMS"), rows, detail=1 if len(rows) <= MAX_ROWS else 2)
+    yield Table(("POD", "VALUE", "OUTCOME", "NODE", "VICTIMS"), rows, detail=1 if len(rows) <= MAX_ROWS else 2)
 
 
 def _more(result: PredictResult) -> str:

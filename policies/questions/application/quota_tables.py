@@ -30,5 +30,4 @@ def quota_tables(simulation: Simulation, detail: int = 0) -> Iterator[Table]:
                 rows.append((share, [f"{after.namespace}/{after.name}", resource, *used, shown]))
                 detail = detail if limits[0] == limits[1] else 0
     rows.sort(key=lambda row: -row[0])
-    if rows:
-        yield Table(("QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"), [cells for _, cells in rows], detail=detail)
+    yield Table(("QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"), [cells for _, cells in rows], detail=detail)

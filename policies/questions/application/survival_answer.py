@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import INCOMPLETE, AnswerDocument, AnswerStatus, Counter, Fix, Table
-from forewarn.policies.base.findings import described, grouped, listed, plural
+from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 
 if TYPE_CHECKING:
@@ -63,9 +63,6 @@ class Survival(Result):
     is_incomplete: Hidden[bool] = field(default=False, kw_only=True)
     is_found: Hidden[bool] = field(default=True, kw_only=True)
     """Whether no new node helps beyond `add`; otherwise the search ends without an answer."""
-
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
 
     @property
     def nodes(self) -> int:
@@ -131,8 +128,7 @@ class Survival(Result):
             yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH"), rows)
         harmful = [each for each in self.losses if any(each[1:])]
         heads = ("LOSS", "PREEMPTED NOW", "PENDING NOW", "PREEMPTED WITH THEM", "PENDING WITH THEM")
-        if harmful:
-            yield Table(heads, harmful, zeros=True)
+        yield Table(heads, harmful, zeros=True)
         if len(self.trials) > 1:
             yield Table(("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING"), self.trials, detail=1, zeros=True)
 

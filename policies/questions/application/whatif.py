@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, optional_in_json, to_dict
-from forewarn.policies.base.findings import described, listed, quote
+from forewarn.policies.base.findings import listed, quote
 from forewarn.policies.inputs.sources.cluster import objects_of
 from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
@@ -111,9 +111,6 @@ class WhatIf(Result):
     class_change: ClassChange | None = None
     outcomes: Sequence[Ending] = ()
     timeline: Sequence[Event] | None = None
-
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
 
     @property
     def counters(self) -> Effects:

@@ -253,17 +253,15 @@ def _own_counters(answer: Answer) -> Iterator[Counter]:
         yield Counter("upgraded", len(upgrade.done), len(upgrade.steps))
     elif answer.after.drained:
         yield Counter("drained", len(answer.after.drained) - len(answer.after.not_drained), len(answer.after.drained))
-    if evictions := answer.after.simulation.api.evictions:
-        yield Counter("Pods evicted", evictions)
-    if pdbs := _blocking(answer):
-        yield Counter("PDBs blocking", len(pdbs))
+    yield Counter("Pods evicted", answer.after.simulation.api.evictions, optional=True)
+    yield Counter("PDBs blocking", len(_blocking(answer)), optional=True)
     if scaled := _scaled(answer):
         objects = {ref_of(arrival.object, "") for arrival in answer.after.simulation.world.arrivals}
         yield Counter("fully scaled", sum(each.after >= wanted for each, wanted in scaled), len(objects))
     if answer.after.new_nodes is not None:
         yield Counter("run only with new nodes", helped_by_added_nodes(answer))
-    elif started := sum(each.started for each in own_workloads(answer)):
-        yield Counter("Pending Pods that now run", started)
+    else:
+        yield Counter("Pending Pods that now run", sum(each.started for each in own_workloads(answer)), optional=True)
 
 
 def _nodes_blocked_by_pdbs(answer: Answer) -> set[str]:
@@ -523,9 +521,8 @@ def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
     is_moved = result.class_change is not None or bool(_ranked(result))
     yield from quota_tables(answer.after.simulation, detail=0 if is_limited or is_moved else 1)
     yield from _details(answer)
-    if answer.after.preempted:
-        yield _pairs(answer.after.preempted)
-        yield _pods(answer.after.preempted)
+    yield _pairs(answer.after.preempted)
+    yield _pods(answer.after.preempted)
 
 
 def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
@@ -537,7 +534,7 @@ def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
         for pool, own in grouped((pool_of(node), node) for node in chosen).items():
             rows.append([pool, len(own), listed([each.name for each in own], 3), *_size_of(own)])
         total: list[Cell] = ["total", len(chosen), "", *_size_of(chosen)]
-        yield Table(("POOL", "NODES THAT CAN GO", "NAMES", "CPU", "MEMORY"), rows, total if rows[1:] else ())
+        yield Table(("POOL", "NODES THAT CAN GO", "NAMES", "CPU", "MEMORY"), rows, total)
     if chosen:
         rows = [[node.name, pool_of(node), zone_of(node), *_size_of([node])] for node in chosen]
         yield Table(("NODE THAT CAN GO", "POOL", "ZONE", "CPU", "MEMORY"), rows, detail=int(is_long))
@@ -611,10 +608,8 @@ def _scaled_tables(answer: Answer) -> Iterator[Table]:
         row: list[str | int] = [each.workload, each.priority_class or NO_CLASS, each.priority]
         row += [each.before, each.after, wanted]
         (others if each.after < wanted else reached).append(row)
-    if others:
-        yield Table(heads, others, title="SCALED ONLY IN PART", zeros=True)
-    if reached:
-        yield Table(heads, reached, title="SCALED", detail=1)
+    yield Table(heads, others, title="SCALED ONLY IN PART", zeros=True)
+    yield Table(heads, reached, title="SCALED", detail=1)
 
 
 def _not_drained(answer: Answer) -> Table:
@@ -630,8 +625,7 @@ def _not_drained(answer: Answer) -> Table:
 
 def _details(answer: Answer) -> Iterator[Table]:
     """Yield the effects of lost Pods; with -v also outages, PDBs, rejected Pods and new nodes."""
-    if answer.after.pod_losses:
-        yield Table(("LOST POD", "EFFECT"), [[each.pod, each.sentence] for each in answer.after.pod_losses])
+    yield Table(("LOST POD", "EFFECT"), [[each.pod, each.sentence] for each in answer.after.pod_losses])
     outages: list[list[str | int]] = [
         [
             each.workload,
@@ -645,20 +639,16 @@ def _details(answer: Answer) -> Iterator[Table]:
         ]
         for each in answer.outages
     ]
-    if outages:
-        heads = ("DOWN", "REPLICAS", "DOWN FOR LONG", "AFTER", "FOR", "TIMES", "AT WORST", "LONGEST")
-        yield Table(heads, outages, detail=1)
-    if answer.after.pdbs:
-        pdbs: list[list[str | int]] = [[name, *counts] for name, counts in sorted(answer.after.pdbs.items())]
-        yield Table(("PDB SHORT", "HEALTHY", "DESIRED"), pdbs, detail=1)
-    if violated := answer.after.summary.violated_pdbs:
-        yield Table(("PDB VIOLATED", "DISRUPTIONS TOO MANY"), [[*each] for each in sorted(violated.items())], detail=1)
+    heads = ("DOWN", "REPLICAS", "DOWN FOR LONG", "AFTER", "FOR", "TIMES", "AT WORST", "LONGEST")
+    yield Table(heads, outages, detail=1)
+    pdbs = [(name, *counts) for name, counts in sorted(answer.after.pdbs.items())]
+    yield Table(("PDB SHORT", "HEALTHY", "DESIRED"), pdbs, detail=1)
+    yield violated_pdbs(answer)
     rejected: list[list[str | int]] = [
         [row.group, row.pods, in_short(row.message)] for row in answer.after.summary.missing
     ]
     rejected += [[name, each.pods, in_short(each.message)] for name, each in answer.after.blocks.recreation.items()]
-    if rejected:
-        yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
+    yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
     if answer.after.new_nodes is not None or answer.after.pending_daemon_sets:
         yield from _on_new_nodes(answer)
     yield from autoscaler_tables.tables_of(answer.autoscalers, answer.with_new_nodes)
@@ -672,8 +662,7 @@ def _on_new_nodes(answer: Answer) -> Iterator[Table]:
         [each.workload, each.priority, each.pods, "no Pod on a node has a lower priority" if each.ranks_too_low else ""]
         for each in starved
     ]
-    if cells:
-        yield Table(("PENDING DAEMONSET PODS", "VALUE", "PODS", "REASON"), cells)
+    yield Table(("PENDING DAEMONSET PODS", "VALUE", "PODS", "REASON"), cells)
     if added is not None and added.scheduled:
         rows: list[list[str | int]] = [
             [each.workload, each.priority, each.pods, duration(each.last)] for each in added.scheduled
@@ -702,9 +691,9 @@ def of_workloads(answer: Answer) -> Iterator[Table]:
     only_preempted = [name for name in preempted if name not in own]
     table = _workload_table(rows, only_preempted, preempted, classes, answer)
     if len(table.rows) <= MAX_ROWS:
-        yield from [table] if table.rows else []
+        yield table
         return
-    yield from [_class_table(rows, preempted, classes)] if rows or only_preempted else []
+    yield _class_table(rows, preempted, classes)
     yield table._replace(detail=1)
 
 
@@ -780,8 +769,14 @@ def _class_table(
     return Table(
         ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST"),
         cells,
-        ["total", "", *totals, ""] if cells[1:] else (),
+        ["total", "", *totals, ""],
     )
+
+
+def violated_pdbs(answer: Answer) -> Table:
+    """Return the PDBs with more disruptions than allowed."""
+    rows = sorted(answer.after.summary.violated_pdbs.items())
+    return Table(("PDB VIOLATED", "DISRUPTIONS TOO MANY"), rows, detail=1)
 
 
 def _pairs(preemptions: Sequence[Preemption]) -> Table:
@@ -812,7 +807,7 @@ def _of_upgrade(answer: Answer) -> Iterator[Table]:
     takes = duration(upgrade.seconds) if upgrade.complete else ""
     total: list[str | int] = ["total", *(sum(int(row[column]) for row in cells) for column in (1, 2, 3)), "", takes]
     heads = ("POOL", "NODES", "UPGRADED", "PDBS BLOCK", "PDBS WITH THEIR NODES", "TAKES")
-    yield Table(heads, cells, total if cells[1:] else ())
+    yield Table(heads, cells, total)
     if blockers := answer.after.blocks.drains:
         rows: list[list[str | int]] = []
         for each in blockers:
@@ -836,14 +831,17 @@ def _priorities(ranked: Sequence[Ranked]) -> Iterator[Table]:
     yield Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "WORKLOADS", "RUNNING PODS"), cells, zeros=True)
     if len(ranked) == len(groups):
         return
-    workloads = [
-        (each.workload, _value(each, after=False), _value(each, after=True), _running(each)) for each in ranked
-    ]
-    namespaces = grouped((name.partition("/")[0], pods) for name, _, _, pods in workloads)
+    namespaces = grouped((each.workload.partition("/")[0], _running(each)) for each in ranked)
     in_order = sorted(namespaces.items(), key=lambda item: (-sum(item[1]), item[0]))
     rows: list[list[str | int]] = [[name, len(pods), sum(pods)] for name, pods in in_order]
     yield Table(("NAMESPACE", "WORKLOADS", "RUNNING PODS"), rows, detail=int(len(ranked) <= MAX_ROWS), zeros=True)
-    yield Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "RUNNING PODS"), workloads, detail=1, zeros=True)
+    yield new_priorities(ranked)
+
+
+def new_priorities(ranked: Sequence[Ranked]) -> Table:
+    """Return a row for each workload whose new Pods change priority."""
+    rows = [(each.workload, _value(each, after=False), _value(each, after=True), _running(each)) for each in ranked]
+    return Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "RUNNING PODS"), rows, detail=1, zeros=True)
 
 
 def _running(ranked: Ranked) -> int:

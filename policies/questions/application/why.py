@@ -11,7 +11,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
-from forewarn.policies.base.findings import cut, described, one_line, plural
+from forewarn.policies.base.findings import cut, one_line, plural
 from forewarn.policies.inputs.sources.audit_log import scheduler_events
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import SourceError, WrongFile
@@ -133,9 +133,6 @@ class PodWhy(Result):
     autoscalers: Autoscalers | None = None
     age: Hidden[float] = 0.0
 
-    def __repr__(self) -> str:
-        return described(self, f"{self.key}: {', '.join(sorted(self.conditions))}")
-
     @cached_property
     def document(self) -> AnswerDocument:
         """The answer in the form of all answers."""
@@ -189,9 +186,6 @@ class WorkloadWhy(Result):
     creation_failure: str = ""
     inactive: str | None = None
     kueue: QueuedJob | None = None
-
-    def __repr__(self) -> str:
-        return described(self, f"{self.kind} {self.key}: {', '.join(sorted(self.conditions))}")
 
     @cached_property
     def document(self) -> AnswerDocument:
@@ -257,9 +251,6 @@ class ClusterWhy(Result):
     oldest: Hidden[float] = 0.0
     """The time of the oldest Event, if nothing else is missing, and earlier preemptions are unknown."""
     fixes: Hidden[Sequence[Fix]] = ()
-
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
 
     @cached_property
     def document(self) -> AnswerDocument:

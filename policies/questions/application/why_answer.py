@@ -89,10 +89,8 @@ def of_pod(result: PodWhy) -> AnswerDocument:
     tables = [*_of_prediction(prediction)] if prediction is not None else []
     if result.autoscalers is not None:
         tables += autoscaler_tables.tables_of(result.autoscalers)
-    if result.reported:
-        is_needed = not diagnosis.troubles or not _OTHERS_KNOW.isdisjoint(result.conditions)
-        rows = [[reason, message] for reason, message in result.reported.items()]
-        tables.append(Table(("REPORTED", "MESSAGE"), rows, detail=int(not is_needed)))
+    is_needed = not diagnosis.troubles or not _OTHERS_KNOW.isdisjoint(result.conditions)
+    tables.append(Table(("REPORTED", "MESSAGE"), [*result.reported.items()], detail=int(not is_needed)))
     return AnswerDocument(
         status=_status(diagnosis),
         question=_question(result),
@@ -102,7 +100,9 @@ def of_pod(result: PodWhy) -> AnswerDocument:
         warnings=[*result.missing, *(autoscaler_tables.warnings_of(result.autoscalers) if result.autoscalers else ())],
         why=_causes(diagnosis, effects),
         tables=tables,
-        more="-v victims, messages of conditions and Events" if any(table.detail for table in tables) else "",
+        more="-v victims, messages of conditions and Events"
+        if any(table.detail and table.rows for table in tables)
+        else "",
     )
 
 
@@ -157,15 +157,10 @@ def _counters(prediction: Prediction, effects: Effects) -> Iterator[Counter]:
     yield Counter("fits on", fits, nodes, more=" node" if nodes == 1 else " nodes")
     yield Counter("after preemption on", len(prediction.candidates))
     yield Counter("victims", effects.victims)
-    if effects.placeholders:
-        yield Counter("placeholders", effects.placeholders)
-    if effects.pdbs_violated:
-        yield Counter("pdbs_violated", effects.pdbs_violated)
-    if effects.new_nodes:
-        yield Counter("new_nodes", effects.new_nodes)
+    for name in ("placeholders", "pdbs_violated", "new_nodes"):
+        yield Counter(name, getattr(effects, name), optional=True)
     ending = ending_on_nominated_node(prediction) if prediction.pod.nominated_node_name else []
-    if waited := wait_seconds([*prediction.victims, *ending]):
-        yield Counter("waits up to", waited, more=" s")
+    yield Counter("waits up to", wait_seconds([*prediction.victims, *ending]), more=" s", optional=True)
 
 
 def _causes(diagnosis: Diagnosis, effects: Effects | None) -> Why | None:
@@ -201,8 +196,7 @@ def _of_prediction(prediction: Prediction) -> Iterator[Table]:
         [victim.key, victim.priority_class_name or NO_CLASS, victim.effective_priority, victim.node_name]
         for victim in prediction.victims
     ]
-    if victims:
-        yield Table(("VICTIM", "CLASS", "VALUE", "NODE"), victims, detail=int(len(victims) > _FEW_VICTIMS))
+    yield Table(("VICTIM", "CLASS", "VALUE", "NODE"), victims, detail=int(len(victims) > _FEW_VICTIMS))
 
 
 # A workload
@@ -274,10 +268,8 @@ def _counts(result: WorkloadWhy) -> Iterator[Counter]:
     states = result.timeline.states
     yield Counter("running", states["running"], result.replicas if result.kind != "CronJob" else None)
     for state in ("pending", "preempted", "terminating", "not-ready", "ended", "gone"):
-        if number := states[state]:
-            yield Counter(shown_state(state), number)
-    if result.not_created:
-        yield Counter("not created", result.not_created)
+        yield Counter(shown_state(state), states[state], optional=True)
+    yield Counter("not created", result.not_created, optional=True)
 
 
 def _of_endings(result: WorkloadWhy) -> Iterator[Cause]:
@@ -311,12 +303,13 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         [workload, "" if own[0].priority is None else own[0].priority, len(own), own[0].by, own[0].node, own[0].time]
         for workload, own in sorted(by_workload.items(), key=lambda item: -len(item[1]))
     ]
-    total: list[str | int] = ["total", "", pods, "", ""] if len(rows) > 1 else []
-    tables = [Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, total)] if rows else []
     heads = (f"PREEMPTED IN {_period(result).upper()}", "VALUE", "PODS", "LAST BY", "NODE", "LAST AT")
-    tables += [Table(heads, preempted)] if preempted else []
-    pods_of: Rows = [[pod.pod, pod.by, pod.node, pod.time, pod.source] for pod in result.preempted]
-    tables += [Table(("PREEMPTED POD", "BY", "NODE", "AT", "SOURCE"), pods_of, detail=1)] if pods_of else []
+    pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in result.preempted]
+    tables = [
+        Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, ["total", "", pods, "", ""]),
+        Table(heads, preempted),
+        Table(("PREEMPTED POD", "BY", "NODE", "AT", "SOURCE"), pods_of, detail=1),
+    ]
     clause = plural(pods, "is Pending", "are Pending") if pods else "none is Pending"
     if preempted:
         clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in {_period(result)}"
@@ -338,8 +331,8 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
 def _in_events(result: ClusterWhy) -> Iterator[Counter]:
     if result.preempted or not result.missing:
         yield Counter(f"preempted in {_period(result)}", len(result.preempted))
-    if unknown := sum(pod.by == "unknown" or "no longer exists" in pod.by for pod in result.preempted):
-        yield Counter("by an unknown Pod", unknown)
+    unknown = sum(pod.by == "unknown" or "no longer exists" in pod.by for pod in result.preempted)
+    yield Counter("by an unknown Pod", unknown, optional=True)
 
 
 def _period(result: ClusterWhy) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import inlined_in_json
 from forewarn.policies.base.documents.answer import NO_CLASS, AnswerDocument, AnswerStatus, Counter, Table
-from forewarn.policies.base.findings import described, plural
+from forewarn.policies.base.findings import plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.kube_apiserver.priority import default_priority_class
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
@@ -74,9 +74,6 @@ class Classes(Result):
     classes: Sequence[PriorityLevel]
     pending_of_other_schedulers: int = 0
 
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
-
     @property
     def percent_of_cpu(self) -> int:
         """The requested share of cpu."""
@@ -134,8 +131,8 @@ def _shown(levels: Classes, counts: Mapping[str, int]) -> Iterator[Counter]:
     yield Counter("memory requested", levels.percent_of_memory, more=" %")
     new_ones = next((f" (new ones get {level.class_})" for level in levels.classes if level.global_default), "")
     for name, count in counts.items():
-        if count or name == "running Pods":
-            yield Counter(name, count, more=new_ones if name == _WITHOUT else "")
+        more = new_ones if name == _WITHOUT else ""
+        yield Counter(name, count, more=more, optional=name != "running Pods")
 
 
 def table_of(levels: Classes) -> Table:
@@ -162,15 +159,13 @@ def _matrix(levels: Classes) -> Iterator[Table]:
         for level in levels.classes
         if (each := level.could_displace).pods
     ]
-    if theirs:
-        yield Table(("CLASS", "VALUE", "MAY PREEMPT", "THEIR CPU", "THEIR MEMORY"), theirs, detail=1)
+    yield Table(("CLASS", "VALUE", "MAY PREEMPT", "THEIR CPU", "THEIR MEMORY"), theirs, detail=1)
     rows: list[list[str | int]] = [
         [level.class_ or NO_CLASS, level.value, lower.class_ or NO_CLASS, lower.value, lower.pods]
         for level in levels.classes
         for lower in level.may_preempt
     ]
-    if rows:
-        yield Table(("CLASS", "VALUE", "MAY PREEMPT CLASS", "OF VALUE", "PODS"), rows, detail=1)
+    yield Table(("CLASS", "VALUE", "MAY PREEMPT CLASS", "OF VALUE", "PODS"), rows, detail=1)
 
 
 def priority_levels(cluster: ClusterSnapshot) -> Classes:

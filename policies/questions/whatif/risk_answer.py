@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import MAX_ROWS, NO_CLASS, AnswerDocument, AnswerStatus, Counter, Table
-from forewarn.policies.base.findings import described, duration, grouped, listed, plural
+from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 from forewarn.policies.prediction.simulation.summary import unsettled
 
@@ -164,9 +164,6 @@ class Risks(Result):
     is_incomplete: Hidden[bool] = field(default=False, kw_only=True)
     """Whether a limit of the simulations may have changed a result."""
 
-    def __repr__(self) -> str:
-        return described(self, self.document.headline)
-
     @property
     def own(self) -> list[WorkloadRisk]:
         """The workloads whose Pods do not only reserve capacity."""
@@ -244,15 +241,11 @@ def _counters(risks: Risks) -> Iterator[Counter]:
         yield Counter("lose with new nodes too", lasting, more=within)
     yield Counter("may be preempted next", sum(_next_preemptor(risk) is not None for risk in risks.own))
     alone = Tally((risk.only_in or "").partition(" ")[0] for risk in risks.alone)
-    if alone.total():
-        on_a_node = f" ({alone['node']:,} on one node)" if alone["node"] else ""
-        yield Counter("all replicas in one zone", alone.total(), more=on_a_node)
-    if failing := sum(map(_fails, risks.own)):
-        yield Counter("fail with one Pod", failing)
-    if placeholders := len(risks.workloads) - len(risks.own):
-        yield Counter("placeholder workloads", placeholders)
-    if risks.pending:
-        yield Counter("Pods Pending now", risks.pending)
+    on_a_node = f" ({alone['node']:,} on one node)" if alone["node"] else ""
+    yield Counter("all replicas in one zone", alone.total(), more=on_a_node, optional=True)
+    yield Counter("fail with one Pod", sum(map(_fails, risks.own)), optional=True)
+    yield Counter("placeholder workloads", len(risks.workloads) - len(risks.own), optional=True)
+    yield Counter("Pods Pending now", risks.pending, optional=True)
     if risks.changes is not None:
         yield changes_counter(risks.changes)
 
@@ -318,21 +311,17 @@ def _tables(risks: Risks) -> Iterator[Table]:
 
 def _details(risks: Risks) -> Iterator[Table]:
     """Yield the tables of -v and -vv."""
-    if risks.alone:
-        heads = ("ALL REPLICAS IN ONE ZONE", "CLASS", "VALUE", "PODS", "ON")
-        yield Table(heads, [_alone(risk) for risk in risks.alone], detail=1)
+    heads = ("ALL REPLICAS IN ONE ZONE", "CLASS", "VALUE", "PODS", "ON")
+    yield Table(heads, [_alone(risk) for risk in risks.alone], detail=1)
     preemptors = [(risk, preemptor) for risk in risks.workloads if (preemptor := _next_preemptor(risk))]
-    if preemptors:
-        of_preemptors = ("PREEMPTED NEXT", "BY CLASS", "VALUE", "HIGHER CLASSES", "A POD THAT REQUESTS")
-        yield Table(of_preemptors, [_preempted(*each) for each in preemptors], detail=1)
-    if losses := [loss for risk in risks.workloads for loss in risk.pod_losses]:
-        yield Table(("IF THIS POD IS LOST", "EFFECT"), [[loss.pod, loss.sentence] for loss in losses], detail=1)
-    if groups := {group.pod_group: group for risk in risks.workloads for group in risk.pod_groups}:
-        of_groups = ("PODGROUP PREEMPTED AS A WHOLE", "VALUE", "PODS", "NODES")
-        yield Table(of_groups, [[*group] for group in groups.values()], detail=1)
-    if cells := [row for risk in risks.workloads for row in _loss_rows(risk)]:
-        of_losses = ("WORKLOAD", "LOSS", "LOST", "REJECTED BY QUOTA", "WITH NEW NODES", "OR INSTEAD")
-        yield Table(of_losses, cells, detail=2)
+    of_preemptors = ("PREEMPTED NEXT", "BY CLASS", "VALUE", "HIGHER CLASSES", "A POD THAT REQUESTS")
+    yield Table(of_preemptors, [_preempted(*each) for each in preemptors], detail=1)
+    losses = [(loss.pod, loss.sentence) for risk in risks.workloads for loss in risk.pod_losses]
+    yield Table(("IF THIS POD IS LOST", "EFFECT"), losses, detail=1)
+    groups = {group.pod_group: group for risk in risks.workloads for group in risk.pod_groups}
+    yield Table(("PODGROUP PREEMPTED AS A WHOLE", "VALUE", "PODS", "NODES"), [*groups.values()], detail=1)
+    of_losses = ("WORKLOAD", "LOSS", "LOST", "REJECTED BY QUOTA", "WITH NEW NODES", "OR INSTEAD")
+    yield Table(of_losses, [row for risk in risks.workloads for row in _loss_rows(risk)], detail=2)
 
 
 _HEADS: Final = (

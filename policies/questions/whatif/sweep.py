@@ -19,7 +19,7 @@ from forewarn.policies.base.documents.answer import (
     Table,
     counters_of,
 )
-from forewarn.policies.base.findings import cut, described, listed, plural
+from forewarn.policies.base.findings import cut, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Result
 from forewarn.policies.questions.whatif import EVERY
 from forewarn.policies.questions.whatif.answer import rank_of_loss
@@ -113,10 +113,6 @@ class Sweep(Result):
     without_change: Row | None = None
     notes: Sequence[str] = ()
     shard: Shard | None = None
-
-    def __repr__(self) -> str:
-        cases = plural(len(self.cases), self.sweep)
-        return described(self, f"{cases}; worst: {self.cases[0].case}" if self.cases else cases)
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
