@@ -217,6 +217,11 @@ def gibibytes(size: int) -> str:
     return f"{size / _GIB:.4g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
 
 
+def percent(part: int, whole: int) -> int:
+    """Return a part in percent; 0 of nothing."""
+    return round(100 * part / whole) if whole > 0 else 0
+
+
 def in_units(quantity: Quantity) -> str:
     """Return a quantity in units with separators for thousands, such as `1,422.5`; with a binary suffix as it is."""
     if quantity.format is not Format.DECIMAL_SI or quantity.nano % MILLI:

@@ -486,7 +486,7 @@ def _document_of(results: Sequence[Tested]) -> AnswerDocument:
         warnings=[*_warnings(results)],
         why=_why(results),
         tables=[*_tables(results)],
-        more="-v violations, counterexamples and met expectations",
+        more=["-v violations, counterexamples and met expectations"],
     )
 
 

@@ -43,7 +43,7 @@ ZONE = AnswerDocument(
         Table(("POD", "NODE"), [("a", "n1")], detail=2),
     ],
     fix=[Fix("quota a/b: pods 900 → 1,700", "432 rejected")],
-    more="-v workloads",
+    more=["-v workloads"],
 )
 
 

@@ -6,12 +6,13 @@ No renderer computes a number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Always, Hidden, in_json, key_of, optional_in_json
+from forewarn.policies.base.findings import plural
 
 Cell = str | int
 
@@ -160,6 +161,12 @@ class Why(NamedTuple):
     causes: Sequence[Cause]
 
 
+def why_of(counter: str, number: int, one: str, many: str, causes: Iterable[Cause]) -> Why:
+    """Return the reasons of a counter, most first. `one`, `many`: the heading without the number: `POD IS REJECTED`."""
+    ordered = sorted(causes, key=lambda cause: (-cause.number, cause.reason))
+    return Why(counter, number, plural(number, one, many), ordered)
+
+
 class Table(NamedTuple):
     """A table, the worst row first. A column with a number in any row is aligned to the right.
 
@@ -198,7 +205,8 @@ class AnswerDocument:
     nothing changes. `counters_with_new_nodes`: those after autoscalers have added and removed nodes; absent if they do
     not. `counts`: other numbers that stand with the counters; absent if there are none. `warnings`: what makes the
     answer doubtful, and what was wrong before. `why`: the reasons of one counter. `fix`: edits and commands with their
-    computed effect. `rows`: the rows of the first table. Tables without rows are left out.
+    computed effect. `rows`: the rows of the first table. Tables without rows are left out. `more`: flags and commands
+    that lead on.
     """
 
     status: AnswerStatus
@@ -211,7 +219,7 @@ class AnswerDocument:
     why: Why | None = None
     tables: Hidden[Sequence[Table]] = ()
     fix: Always[Sequence[Fix]] = ()
-    more: Hidden[str] = ""
+    more: Hidden[Sequence[str]] = ()
     priority: Hidden[int | None] = None
     """The highest priority of the lost replicas."""
 

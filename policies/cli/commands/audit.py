@@ -159,7 +159,7 @@ def _printed(output: Output, result: Audit) -> Printed:
 
         items = [cluster_report(result.findings, line_of(result.head))]
         return Printed([as_list(items)], lambda: {"items": items})
-    return document_in(output, result, result.document)
+    return document_in(output, result)
 
 
 def argument_parser() -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.cli.commands import cluster_command
-from forewarn.policies.cli.commands.parser import Parser, document_in
+from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.questions.application.classes import classes
 
         levels = classes(settle(cluster_command.loaded(run), release).snapshot())
-        cluster_command.print_answer(document_in(run.output, levels, levels.document), ())
-        return 0
+        return cluster_command.print_result(run.output, levels)
 
     return cluster_command.answered("classes", run.output, answer)
 
@@ -40,6 +39,5 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     cluster_command.add_cluster_option(add)
     add_release_options(add)
-    cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
+    cluster_command.add_answer_options(add)
     return parser

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.autoscaling import reject_node_templates
-from forewarn.policies.cli.commands.parser import Parser, add_config_option, add_files_option, document_in
+from forewarn.policies.cli.commands.parser import Parser, add_config_option, add_files_option
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import STEPS, loaded_for
 from forewarn.policies.cli.terminal import counting
-from forewarn.policies.inputs.sources.files import FAILED
 
 if TYPE_CHECKING:
     import argparse
@@ -27,19 +26,18 @@ def main(arguments: Sequence[str]) -> int:
 
     def answer() -> int:
         from forewarn.policies.questions.application.classes import ClassPlanRequest, plan_classes
-        from forewarn.policies.questions.application.cluster import Cluster, require_nodes
+        from forewarn.policies.questions.application.cluster import require_nodes
 
-        cache = loaded_for(run, options.config, release)
-        require_nodes(cache.snapshot())
+        cluster = loaded_for(run, options.config, release)
+        require_nodes(cluster.snapshot)
         request = ClassPlanRequest(options.filename, options.delete, options.namespace)
         with counting("simulating", run.errors, STEPS) as show:
-            result = plan_classes(Cluster(cache), request, progress=show)
+            result = plan_classes(cluster, request, progress=show)
         plan = result.plan
-        document_in(run.output, result, result.document).print()
         more_pending = any(step.pending > plan.pending_before for step in plan.steps)
         met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.complete}
-        status = cluster_command.status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
-        return FAILED if plan.answer.incomplete else status
+        failures = cluster_command.failures_of([what for what, is_met in met.items() if is_met], options.fail_on)
+        return cluster_command.print_result(run.output, result, failures)
 
     return cluster_command.answered("classes plan", run.output, answer)
 
@@ -63,6 +61,5 @@ def _parser() -> argparse.ArgumentParser:
     cluster_command.add_namespace_option(add)
     help_text = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
     add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=help_text)
-    cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
+    cluster_command.add_answer_options(add)
     return parser

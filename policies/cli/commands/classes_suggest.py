@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.cli.commands import autoscaling, cluster_command
-from forewarn.policies.cli.commands.parser import Parser, document_in
+from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import counting
@@ -28,17 +28,15 @@ def main(arguments: Sequence[str]) -> int:
         import yaml
 
         from forewarn.policies.questions.application.class_suggestion import suggest_classes
-        from forewarn.policies.questions.application.cluster import Cluster, require_nodes
+        from forewarn.policies.questions.application.cluster import require_nodes
 
-        cache = loaded_for(run, options.config, release)
-        require_nodes(cache.snapshot())
-        cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
+        cluster = loaded_for(run, options.config, release)
+        require_nodes(cluster.snapshot)
         with counting("simulating lost zones", run.errors, lambda *_: "") as show:
-            result = suggest_classes(cluster, autoscaling=settings_of(cache, run.cluster), progress=show)
-        if run.output.form == "yaml":
-            sys.stdout.write(yaml.safe_dump_all(result.manifest, sort_keys=False))
-        else:
-            document_in(run.output, result, result.document).print()
+            result = suggest_classes(cluster, autoscaling=settings_of(cluster.cache, run.cluster), progress=show)
+        if run.output.form != "yaml":
+            return cluster_command.print_result(run.output, result)
+        sys.stdout.write(yaml.safe_dump_all(result.manifest, sort_keys=False))
         return 0
 
     return cluster_command.answered("classes suggest", run.output, answer)
@@ -58,6 +56,5 @@ def _parser() -> argparse.ArgumentParser:
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_arrival_options(add)
     add_release_options(add)
-    cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, FORMATS)
+    cluster_command.add_answer_options(add, FORMATS, repeatable=False)
     return parser

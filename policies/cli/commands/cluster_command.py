@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import LONGEST_PATH, cut, one_line, plural
 from forewarn.policies.base.forks import cores
 from forewarn.policies.base.light import NamedTuple
@@ -14,13 +15,23 @@ from forewarn.policies.cli.commands.impersonation import add_impersonation_optio
 from forewarn.policies.cli.commands.parser import (
     SUFFIXES,
     Output,
+    document_in,
     duration_between,
     existing,
     integer_between,
     print_lines,
 )
 from forewarn.policies.cli.terminal import COLOR_CHOICES, complain, counting, print_faults, print_notice
-from forewarn.policies.inputs.sources.files import STDIN, USAGE, File, MissingFile, SourceError, no_such_file, status_of
+from forewarn.policies.inputs.sources.files import (
+    FAILED,
+    STDIN,
+    USAGE,
+    File,
+    MissingFile,
+    SourceError,
+    no_such_file,
+    status_of,
+)
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.linting.config.model import ConfigError
 from forewarn.policies.questions.application import NO_ANSWER
@@ -29,7 +40,8 @@ from forewarn.policies.questions.application.places import Places, Rejected, doc
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from forewarn.policies.cli.commands.parser import Printed
+    from forewarn.policies.cli.commands.parser import Answered, Printed
+    from forewarn.policies.cli.render.html.elements import Page
     from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 
 LIVE: Final = "live"
@@ -320,11 +332,10 @@ def add_output_option(
     )
 
 
-def add_printing_options(
-    add: Callable[..., object], formats: Sequence[str] = ("text", "json"), *, repeatable: bool = False
-) -> None:
-    """Add `-o` and `--color` by a parser's `add_argument`."""
+def add_answer_options(add: Callable[..., object], formats: Sequence[str] = PAGES, *, repeatable: bool = True) -> None:
+    """Add the options that print an answer, `-o`, `-v` and `--color`, by a parser's `add_argument`."""
     add_output_option(add, formats, repeatable=repeatable)
+    add_verbose_option(add)
     add_color_option(add)
 
 
@@ -377,6 +388,17 @@ def print_answer(printed: Printed, notices: Iterable[str]) -> None:
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     for line in notices:
         print_notice(line)
+
+
+def print_result(
+    output: Output, result: Answered, failures: Sequence[str] = (), page: Callable[[], Page] | None = None
+) -> int:
+    """Print a result, then lines on standard error; return 3 without an answer, 1 if there are such lines, otherwise 0.
+
+    `page`: the HTML page, if it has more than the answer.
+    """
+    print_answer(document_in(output, result, page), failures)
+    return FAILED if result.document.status is AnswerStatus.NO_ANSWER else int(bool(failures))
 
 
 def answered(command: str, output: Output, answer: Callable[[], int], places: Places | None = None) -> int:

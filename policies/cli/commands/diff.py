@@ -208,7 +208,5 @@ def _parser() -> Parser:
     cluster_command.add_namespace_option(add)
     help_text = "exit with 1 if this counter is not 0, or with `change` if an object changes (repeatable)"
     add("--fail-on", action="append", choices=_CONDITIONS, default=[], metavar="COUNTER", help=help_text)
-    cluster_command.add_output_option(add, FORMATS, repeatable=True)
-    cluster_command.add_verbose_option(add)
-    cluster_command.add_color_option(add)
+    cluster_command.add_answer_options(add, FORMATS)
     return parser

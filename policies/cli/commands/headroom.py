@@ -43,21 +43,15 @@ def main(arguments: Sequence[str]) -> int:
     release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
 
     def survival() -> int:
-        from forewarn.policies.base.documents.answer import AnswerStatus
-        from forewarn.policies.questions.application.cluster import Cluster
         from forewarn.policies.questions.application.survival import SurvivalRequest, survive
 
-        cache = loaded_for(run, options.config, release)
-        cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
+        cluster = loaded_for(run, options.config, release)
         scope, *selector = options.survive
-        settings = settings_of(cache, run.cluster)
+        settings = settings_of(cluster.cache, run.cluster)
         request = SurvivalRequest(scope, "".join(selector), options.protect or (), options.like, settings)
         with counting("simulated losses", run.errors) as show:
             result = survive(cluster, request, progress=show)
-        document_in(run.output, result, result.document).print()
-        if result.document.status is AnswerStatus.NO_ANSWER:
-            return FAILED
-        return OK if result.survives else FOUND
+        return cluster_command.print_result(run.output, result) or int(not result.survives)
 
     if options.survive:
         return cluster_command.answered("headroom", run.output, survival)
@@ -76,9 +70,7 @@ def main(arguments: Sequence[str]) -> int:
             require_nodes(cluster)
         rules = autoscaling.configuration(options.config).options
         if not options.workload and not options.filename:
-            every = capacity(cluster, rules)
-            cluster_command.print_answer(document_in(run.output, every, every.document), ())
-            return OK
+            return cluster_command.print_result(run.output, capacity(cluster, rules))
         request = HeadroomRequest(
             options.filename,
             options.namespace,
@@ -118,7 +110,7 @@ def _check_survival(options: argparse.Namespace, parser: argparse.ArgumentParser
 def _printed(result: HeadroomResult, output: Output) -> Printed:
     from forewarn.policies.cli.render.html.pages import headroom_page
 
-    return document_in(output, result, result.document, lambda: headroom_page(result, result.head))
+    return document_in(output, result, lambda: headroom_page(result, result.head))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,6 +145,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--like", default="", metavar="NAME", help=help_text)
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
-    cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
+    cluster_command.add_answer_options(add)
     return parser

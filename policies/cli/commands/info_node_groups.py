@@ -127,5 +127,6 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     cluster_command.add_cluster_option(add)
     reject_node_templates(add, "this command shows the groups of the cluster; whatif, risk and predict use your FILE")
-    cluster_command.add_printing_options(add, ("text", "json"))
+    cluster_command.add_output_option(add)
+    cluster_command.add_color_option(add)
     return parser

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.cli.commands import autoscaling, cluster_command
 from forewarn.policies.cli.commands.known_findings import read_since
-from forewarn.policies.cli.commands.parser import Parser, document_in, integer_between
+from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import counting
-from forewarn.policies.inputs.sources.files import FAILED
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 
 if TYPE_CHECKING:
@@ -30,15 +29,12 @@ def main(arguments: Sequence[str]) -> int:
     previous = read_since(options, parser)
 
     def answer() -> int:
-        from forewarn.policies.base.documents.answer import AnswerStatus
-        from forewarn.policies.questions.application.cluster import Cluster
         from forewarn.policies.questions.application.overview import changes_since, overview
         from forewarn.policies.questions.why.evidence import PreemptionEvents
 
         events = PreemptionEvents()
-        cache = loaded_for(run, options.config, release, collect=events.collect)
-        cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
-        settings = settings_of(cache, run.cluster)
+        cluster = loaded_for(run, options.config, release, collect=events.collect)
+        settings = settings_of(cluster.cache, run.cluster)
         with counting("losses", run.errors) as show:
             result = overview(cluster, events, nodes=options.most, autoscaling=settings, progress=show)
         if previous is not None:
@@ -46,8 +42,7 @@ def main(arguments: Sequence[str]) -> int:
                 result = replace(result, changes=changes_since(result.lines, previous))
             except ValueError as fault:
                 raise InvalidInput(f"{options.since}: {fault}") from None
-        document_in(run.output, result, result.document).print()
-        return FAILED if result.document.status is AnswerStatus.NO_ANSWER else 0
+        return cluster_command.print_result(run.output, result)
 
     return cluster_command.answered("overview", run.output, answer)
 
@@ -76,6 +71,5 @@ def argument_parser() -> argparse.ArgumentParser:
     help_text = "number of nodes whose loss is simulated, those with most Pods (default: 10)"
     add("--most", type=integer_between(0, _MAX_NODES), default=10, metavar="N", help=help_text)
     cluster_command.add_since_option(add)
-    cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
+    cluster_command.add_answer_options(add)
     return parser

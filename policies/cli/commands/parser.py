@@ -114,27 +114,22 @@ class Answered(Protocol):
 
     @property
     def head(self) -> AnswerHead: ...
+    @property
+    def document(self) -> AnswerDocument: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 
 def document_in(
-    output: Output,
-    result: Answered,
-    document: AnswerDocument,
-    page: Callable[[], Page] | None = None,
-    more: Lines | None = None,
+    output: Output, result: Answered, page: Callable[[], Page] | None = None, more: Lines | None = None
 ) -> Printed:
-    """An answer in the form of all answers. `result`: its JSON document. `page`: with more than the answer. `more`:
-    lines of text after it.
-    """
-    return in_every_format(output, lambda each: _document_in(each, result, document, page, more))
+    """An answer in the form of all answers. `page`: with more than the answer. `more`: lines of text after it."""
+    return in_every_format(output, lambda each: _document_in(each, result, page, more))
 
 
-def _document_in(
-    output: Output, result: Answered, document: AnswerDocument, page: Callable[[], Page] | None, more: Lines | None
-) -> Printed:
+def _document_in(output: Output, result: Answered, page: Callable[[], Page] | None, more: Lines | None) -> Printed:
     from forewarn.policies.cli.render import answer
 
+    document = result.document
     if output.form == "json":
         data = result.to_dict()
         return Printed([as_json(data)], lambda: [data], lambda: document.headline)

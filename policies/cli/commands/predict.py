@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
             result = replace(predict(cluster, request), every_pod=run.output.level > 1)
         print_faults("predict", [*map(result.places.located, result.faults)], run.errors)
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
-            printed = document_in(run.output, result, result.document, lambda: _page(result))
+            printed = document_in(run.output, result, lambda: _page(result))
         failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
         cluster_command.print_answer(printed, failures)
         return len(failures) or _status(result)
@@ -85,10 +85,8 @@ def argument_parser() -> argparse.ArgumentParser:
     help_text = "use N instead of the number of Pods in the manifest"
     add("--replicas", type=integer_between(0, _MAX_REPLICAS), metavar="N", help=help_text)
     cluster_command.add_namespace_option(add)
-    cluster_command.add_output_option(add, cluster_command.PAGES, repeatable=True)
-    cluster_command.add_verbose_option(add)
+    cluster_command.add_answer_options(add)
     add_fail_on(add)
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
-    cluster_command.add_color_option(add)
     return parser

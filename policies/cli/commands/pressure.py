@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.cli.commands import cluster_command
-from forewarn.policies.cli.commands.parser import Parser, converted, document_in, existing
+from forewarn.policies.cli.commands.parser import Parser, converted, existing
 from forewarn.policies.cli.commands.release import settle
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
 IMAGES: Final = ("shared", "own", "split")
 
@@ -45,8 +44,7 @@ def main(arguments: Sequence[str]) -> int:
             options.namespace,
         )
         result = node_pressure(cache, pods, request)
-        document_in(run.output, result, result.document).print()
-        return OK
+        return cluster_command.print_result(run.output, result)
 
     return cluster_command.answered("whatif pressure", run.output, answer)
 
@@ -83,6 +81,5 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "the kubelet's shutdownGracePeriodByPodPriority"
     add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help=help_text)
     cluster_command.add_namespace_option(add)
-    cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
+    cluster_command.add_answer_options(add)
     return parser

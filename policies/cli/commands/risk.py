@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cli.commands import autoscaling, cluster_command
 from forewarn.policies.cli.commands.known_findings import read_since
-from forewarn.policies.cli.commands.parser import Parser, document_in, integer_between
+from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.cli.terminal import counting
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.whatif import Workloads
     from forewarn.policies.questions.whatif.risk_answer import Risks
 
-OK, FOUND, USAGE, FAILED = range(4)
 MAX: Final = 100_000
 
 
@@ -32,13 +31,12 @@ def main(arguments: Sequence[str]) -> int:
     previous = read_since(options, parser)
 
     def answer() -> int:
-        from forewarn.policies.questions.application.cluster import Cluster
         from forewarn.policies.questions.application.whatif import Workloads, risk
 
         since = options.since or ""
-        cache = loaded_for(run, options.config, release)
-        cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
-        settings = settings_of(cache, run.cluster)
+        cluster = loaded_for(run, options.config, release)
+        workloads = Workloads(options.namespace, options.priority_class)
+        settings = settings_of(cluster.cache, run.cluster)
         with counting("losses", run.errors) as show:
             risks = risk(
                 cluster, workloads, limit=options.most, until=options.until, autoscaling=settings, progress=show
@@ -46,9 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         if not risks.workloads and str(workloads):
             raise InvalidObject(f"no running workload{workloads}")
         risks = risks if previous is None else _with_changes(since, risks, previous, workloads)
-        failures = _failures(risks, options.fail_on)
-        cluster_command.print_answer(document_in(run.output, risks, risks.document), failures)
-        return FAILED if risks.is_incomplete else FOUND if failures else OK
+        return cluster_command.print_result(run.output, risks, _failures(risks, options.fail_on))
 
     return cluster_command.answered("risk", run.output, answer)
 
@@ -102,6 +98,5 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add("--fail-on", choices=("loss", "lasting-loss"), help=help_text)
     cluster_command.add_since_option(add)
-    cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, cluster_command.PAGES, repeatable=True)
+    cluster_command.add_answer_options(add)
     return parser

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.releases.release import Release
-    from forewarn.policies.prediction.simulation.scenario import DumpCache
+    from forewarn.policies.questions.application.cluster import Cluster
 
 MAX_RUNS: Final = 1000
 STEPS: Final = "{:.0f} s simulated, {:,} steps".format
@@ -30,16 +30,17 @@ def loaded_for(
     *,
     digested: bool = False,
     collect: Callable[[ApiObject], bool | None] | None = None,
-) -> DumpCache:
-    """Load the cluster for simulations. `config`: the value of `--config`. `digested`: a DigestedCache. `collect`: see
-    `Cache`. Raises SourceError and ConfigError.
+) -> Cluster:
+    """Load the cluster for simulations. `config`: the value of `--config`. `digested`: into a DigestedCache. `collect`:
+    see `Cache`. Raises SourceError and ConfigError.
     """
     from forewarn.policies.prediction.simulation.scenario import DigestedCache, DumpCache
+    from forewarn.policies.questions.application.cluster import Cluster
 
-    cache = DigestedCache() if digested else DumpCache(collect)
-    cache.recreated = frozenset(configuration(config).options.recreates_pods)
+    cache, configured = DigestedCache() if digested else DumpCache(collect), configuration(config)
+    cache.recreated = frozenset(configured.options.recreates_pods)
     settle(loaded(run, cache), release)
-    return cache
+    return Cluster(cache, configured, run.cluster)
 
 
 def simulated_until(text: str) -> float:

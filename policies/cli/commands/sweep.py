@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.base.documents.answer import CONDITIONS
-from forewarn.policies.cli.commands.autoscaling import configuration
 from forewarn.policies.cli.commands.cluster_command import Run, status_of_conditions
 from forewarn.policies.cli.commands.many_clusters import Evaluated
 from forewarn.policies.cli.commands.parser import Output, Printed, document_in
@@ -39,13 +38,11 @@ def evaluate_sweep(
     `shard`: simulate only this part of the cases; None for all.
     """
     from forewarn.policies.prediction.simulation.scenario import DigestedCache
-    from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.application.whatif import names_of, whatif_each
 
     scope = options.each
-    cache = loaded_for(run, options.config, release, digested=bool(shard))
-    cluster = Cluster(cache, configuration(options.config), run.cluster)
-    autoscaling = settings_of(cache, run.cluster)
+    cluster = loaded_for(run, options.config, release, digested=bool(shard))
+    cache, autoscaling = cluster.cache, settings_of(cluster.cache, run.cluster)
     with counting("cases", run.errors) as show:
         settings: dict[str, Any] = {"until": options.until, "autoscaling": autoscaling, "progress": show}
         settings |= {"part": shard.part_of} if shard else {}
@@ -74,7 +71,7 @@ def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict
 
 
 def printed_sweep(sweep: Sweep, output: Output) -> Printed:
-    return document_in(output, sweep, sweep.document)
+    return document_in(output, sweep)
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:

@@ -54,12 +54,12 @@ def main(arguments: Sequence[str]) -> int:
 
     def answer() -> int:
         from forewarn.policies.prediction.simulation.scenario import DigestedCache
-        from forewarn.policies.questions.application.cluster import Cluster
         from forewarn.policies.questions.application.expectations import test
 
-        cache = loaded_for(run, options.config, release, digested=bool(shard))
+        cluster = loaded_for(run, options.config, release, digested=bool(shard))
+        cache = cluster.cache
         with counting("expectations", sys.stderr) as show:
-            result = test(Cluster(cache), request, part=shard.part_of if shard else tuple, progress=show)
+            result = test(cluster, request, part=shard.part_of if shard else tuple, progress=show)
         if isinstance(cache, DigestedCache) and shard is not None:
             identity = run_options("test", release, options.until, cache, options.config) | _identity(request)
             sys.stdout.write(as_json(marked(result.to_dict(), shard, len(given), cache.digest, identity)))
@@ -95,7 +95,7 @@ def write_results(result: Expectations, output: Output) -> None:
     def printed(output: Output) -> Printed:
         if output.form == "junit":
             return Printed([junit(result.expectations, "forewarn test") + "\n"])
-        return document_in(output, result, result.document)
+        return document_in(output, result)
 
     in_every_format(output, printed).print()
 
@@ -119,6 +119,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--allow-empty", action="store_true", help="accept expectations that select no Pod (default: exit with 3)")
     cluster_command.add_namespace_option(add)
     add_shard_option(add)
-    cluster_command.add_verbose_option(add)
-    cluster_command.add_printing_options(add, FORMATS, repeatable=True)
+    cluster_command.add_answer_options(add, FORMATS)
     return parser

@@ -58,12 +58,10 @@ def main(arguments: Sequence[str]) -> int:
     from forewarn.policies.questions.application.several_clusters import rank_of, row_of
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
-        from forewarn.policies.questions.application.cluster import Cluster
         from forewarn.policies.questions.application.whatif import whatif
 
-        cache = simulated.loaded_for(run, options.config, release)
-        cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
-        settings = settings_of(cache, run.cluster)
+        cluster = simulated.loaded_for(run, options.config, release)
+        settings = settings_of(cluster.cache, run.cluster)
         drawn = "html" in run.output.forms
         with counting("simulating", run.errors, simulated.STEPS) as show:
             result = whatif(
@@ -104,7 +102,7 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
         yield from timeline_lines(answer.after.simulation, paint)
 
     shown = replace(result, timeline=answer.after.simulation.timeline.events) if timeline else result
-    return document_in(output, shown, result.document, lambda: whatif_page(result), events if timeline else None)
+    return document_in(output, shown, lambda: whatif_page(result), events if timeline else None)
 
 
 FORMATS: Final = ("text", "json", "markdown", "html")
@@ -119,13 +117,11 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add_release_options(add)
     simulated.add_until_option(add)
     cluster_command.add_namespace_option(add)
-    cluster_command.add_output_option(add, FORMATS, repeatable=True)
-    cluster_command.add_verbose_option(add)
+    cluster_command.add_answer_options(add, FORMATS)
     add("--timeline", action="store_true", help="also show all events in order")
     add_fail_on(add)
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_arrival_options(add)
-    cluster_command.add_color_option(add)
 
 
 def argument_parser() -> argparse.ArgumentParser:

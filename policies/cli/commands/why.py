@@ -30,7 +30,6 @@ def main(arguments: Sequence[str]) -> int:
     release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
 
     def answer() -> int:
-        from forewarn.policies.cli.render.html.answer import page
         from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.questions.application.why import WhyRequest, explain
         from forewarn.policies.questions.why.evidence import PreemptionEvents
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
         with counting("explaining", sys.stderr):
             result = explain(cluster, request, evidence, run.cluster, lambda: settings_of(cache, run.cluster))
-            printed = document_in(run.output, result, result.document, lambda: page(result.document, result.head))
+            printed = document_in(run.output, result)
         printed.print()
         return cluster_command.status_of_conditions(result.conditions, options.fail_on)
 

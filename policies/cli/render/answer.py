@@ -71,7 +71,7 @@ def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = pla
     before = [*_status_lines(document, paint), *_counter_lines(document), *_warning_lines(document, paint, level)]
     why, fixes = [*_why_lines(document, paint, level)], [*_fix_lines(document, paint)]
     after = [*_input_lines(head, level)] if head is not None else []
-    after += [f"MORE   {document.more}"] if document.more and not level else []
+    after += [f"MORE   {' | '.join(document.more)}"] if document.more and not level else []
     used = sum(map(len, (before, why, fixes, after))) + bool(why) + bool(document.tables)
     yield from before
     if why:

@@ -56,7 +56,7 @@ def document_of(audited: Audited) -> AnswerDocument:
         shown=[*_counters(audited)],
         warnings=[*_warnings(audited)],
         tables=[*_tables(audited, groups, evaluated)],
-        more="-v findings | forewarn explain RULE | --ignore RULE" if groups else "",
+        more=("-v findings", "forewarn explain RULE", "--ignore RULE") if groups else (),
     )
 
 

@@ -44,12 +44,12 @@ def document_of(plan: Plan) -> AnswerDocument:
         counters=effects,
         shown=[
             *counters_of(effects, victims=None, placeholders=None),
-            *([Counter("new Pods", new)] if (new := sum(step.new_pods for step in plan.steps)) else []),
-            *([Counter("Pending before", plan.pending_before)] if plan.pending_before else []),
+            Counter("new Pods", sum(step.new_pods for step in plan.steps), optional=True),
+            Counter("Pending before", plan.pending_before, optional=True),
         ],
         warnings=[*_warnings(plan)],
         tables=[*_tables(plan)],
-        more="-v preempted Pods and workloads" if plan.steps else "",
+        more=["-v preempted Pods and workloads"] if plan.steps else (),
     )
 
 

@@ -31,7 +31,7 @@ from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
 from forewarn.policies.questions.application.whatif import sweep_of
 from forewarn.policies.questions.whatif.class_change import ranked, with_class
-from forewarn.policies.questions.whatif.questions import each_zone_lost, largest_losses, simulated_losses, target_of
+from forewarn.policies.questions.whatif.questions import each_lost, largest_losses, simulated_losses, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ class Suggestion(Result):
                 Table(("CLASS", "WORKLOAD"), names, detail=1),
             ],
             fix=[*self._fixes()],
-            more="-o yaml=classes.yaml | forewarn classes plan -f classes.yaml | -v workloads" if given else "",
+            more=("-o yaml=classes.yaml", "forewarn classes plan -f classes.yaml", "-v workloads") if given else (),
         )
 
     def _worse(self) -> Iterator[str]:
@@ -193,7 +193,7 @@ def _losses(
     progress: Progress | None,
 ) -> tuple[list[ZoneLoss], list[str]]:
     """Return what the loss of each zone does now and with the classes, and what the simulations leave out."""
-    every = each_zone_lost(cluster.snapshot)
+    every = each_lost(cluster.snapshot, "zone")
     if not changed or not every:
         return [], []
     losses = largest_losses(cluster.snapshot, every, _MAX_LOST_PODS)

@@ -138,10 +138,10 @@ def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: st
         status=AnswerStatus.WARN if is_notable and document.status is AnswerStatus.OK else document.status,
         question=question,
         clause=clause,
-        shown=[*document.shown, *([Counter("Pods removed", cluster.removed)] if cluster.removed else [])],
+        shown=[*document.shown, Counter("Pods removed", cluster.removed, optional=True)],
         warnings=[*gaps, *_notes(cluster), *document.warnings],
         tables=[*document.tables, *(_of_live_state(cluster) if disclose is Disclose.NAMES else ())],
-        more="-v workloads, namespaces and objects" + " | -vv each preemption" * bool(document.effects.preempted),
+        more=("-v workloads, namespaces and objects", "-vv each preemption")[: 1 + bool(document.effects.preempted)],
     )
 
 

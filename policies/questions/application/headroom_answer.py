@@ -9,7 +9,7 @@ from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_i
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Fix, Table, Why
 from forewarn.policies.base.findings import cut, described, first_of, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
-from forewarn.policies.kubernetes.quantity import Quantity, cores, gibibytes, in_units
+from forewarn.policies.kubernetes.quantity import Quantity, cores, gibibytes, in_units, percent
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.questions.application.places import refs_of, rejections_of
 
@@ -95,8 +95,10 @@ def _document_of(result: HeadroomResult, least: ObjectHeadroom) -> AnswerDocumen
         why=_why(room),
         tables=[*_tables(result, least)],
         fix=[*_fixes(reserve)] if reserve else (),
-        more="-v zones, nodes and node groups | -o html nodes as a picture | "
-        + ("-o json a CapacityBuffer instead" if has_buffer else "forewarn predict -f FILE --replicas N"),
+        more=(
+            *("-v zones, nodes and node groups", "-o html nodes as a picture"),
+            "-o json a CapacityBuffer instead" if has_buffer else "forewarn predict -f FILE --replicas N",
+        ),
     )
 
 
@@ -384,11 +386,6 @@ class PoolCapacity(NamedTuple):
         )
 
 
-def percent(part: int, whole: int) -> int:
-    """A part in percent; 0 of nothing."""
-    return round(100 * part / whole) if whole > 0 else 0
-
-
 class QuotaUse(NamedTuple):
     """The usage of one resource of a ResourceQuota, as quantities. `percent`: 100 if nothing is allowed."""
 
@@ -443,7 +440,7 @@ class Capacity(Result):
                 Counter("quotas nearly full", len(short), optional=True),
             ],
             tables=[_of_pools(self), _of_extended_resources(self.pools), _of_quotas(self.quotas)],
-            more="forewarn headroom KIND/NAME | forewarn headroom -f FILE",
+            more=("forewarn headroom KIND/NAME", "forewarn headroom -f FILE"),
         )
 
 

@@ -30,8 +30,7 @@ from forewarn.policies.questions.application.why import ClusterWhy, explain_all
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.questions import (
     Question,
-    each_node_lost,
-    each_zone_lost,
+    each_lost,
     largest_losses,
     simulated_losses,
 )
@@ -88,8 +87,7 @@ class Overview(Result):
     @inlined_in_json
     def document(self) -> AnswerDocument:
         wrong = [each for each in self.lines if each.status is not AnswerStatus.OK]
-        rows: list[list[str | int]] = [[each.topic, each.command, each.finding] for each in self.lines]
-        more = "-o json=last.json, next time with --since last.json | forewarn --help: all commands"
+        rows = [(each.topic, each.command, each.finding) for each in self.lines]
         return AnswerDocument(
             status=min((each.status for each in wrong), key=lambda status: status.rank, default=AnswerStatus.OK),
             question="cluster",
@@ -99,11 +97,8 @@ class Overview(Result):
                 *([changes_counter(self.changes)] if self.changes is not None else []),
             ],
             warnings=self.missing,
-            tables=[
-                Table(("ABOUT", "GO ON WITH FOREWARN", "NOW"), rows),
-                *([changes_table(self.changes)] if self.changes else []),
-            ],
-            more=more,
+            tables=[Table(("ABOUT", "GO ON WITH FOREWARN", "NOW"), rows), changes_table(self.changes or ())],
+            more=("-o json=last.json, next time with --since last.json", "forewarn --help: all commands"),
         )
 
 
@@ -124,7 +119,7 @@ def overview(
     cluster.require(NODE, POD, PRIORITY_CLASS)
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, autoscaling)
     require_nodes(snapshot)
-    every_zone, every_node = each_zone_lost(snapshot), each_node_lost(snapshot)
+    every_zone, every_node = each_lost(snapshot, "zone"), each_lost(snapshot, "node")
     zones = largest_losses(snapshot, every_zone, MAX_LOST_PODS)
     sample = largest_losses(snapshot, every_node, len(snapshot.pods))[:nodes]
     losses = ("zone", zones, every_zone), ("node", sample, every_node)

@@ -16,6 +16,7 @@ from forewarn.policies.base.documents.answer import (
     Table,
     Why,
     counters_of,
+    why_of,
 )
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
@@ -95,7 +96,7 @@ def document_of(result: PredictResult) -> AnswerDocument:
         why=_why(result, effects),
         tables=[*tables_of_jobs(jobs), *_tables(result)],
         fix=result.fixes,
-        more=_more(result),
+        more=[*_more(result)],
     )
 
 
@@ -340,8 +341,7 @@ def _why(result: PredictResult, effects: Effects) -> Why | None:
             pods = Tally[tuple[str, str]]()
             for pods_of_cause, kind, reason in causes_of(result):
                 pods[kind, reason] += pods_of_cause
-            causes = [Cause(count, *cause) for cause, count in sorted(pods.items(), key=lambda each: (-each[1], each))]
-            return Why(counter, number, f"{number:,} {one if number == 1 else many}", causes)
+            return why_of(counter, number, one, many, (Cause(count, *cause) for cause, count in pods.items()))
     return None
 
 
@@ -557,10 +557,9 @@ def _pods(result: PredictResult) -> Iterator[Table]:
     yield Table(("POD", "VALUE", "OUTCOME", "NODE", "VICTIMS"), rows, detail=1 if len(rows) <= MAX_ROWS else 2)
 
 
-def _more(result: PredictResult) -> str:
-    options = ["-v workloads", "-vv Pods"]
-    reaction = result.autoscalers
-    options += ["--node-templates FILE"] if reaction and reaction.node_groups is None and not reaction.are_off else []
-    if any(prediction.victims for prediction in result.predictions) or any(group.victims for group in result.groups):
-        options.append("forewarn whatif apply: what follows")
-    return " | ".join(options)
+def _more(result: PredictResult) -> Iterator[str]:
+    yield from ("-v workloads", "-vv Pods")
+    if (reaction := result.autoscalers) and reaction.node_groups is None and not reaction.are_off:
+        yield "--node-templates FILE"
+    if any(each.victims for each in result.predictions) or any(each.victims for each in result.groups):
+        yield "forewarn whatif apply: what follows"

@@ -81,7 +81,7 @@ def document_of(question: str, clusters: Sequence[OnCluster]) -> AnswerDocument:
         clause=clause if others else one_line(first.clause),
         shown=[Counter("clusters", len(clusters)), Counter("affected", affected)],
         tables=_tables(clusters),
-        more="-v the answer about each cluster",
+        more=["-v the answer about each cluster"],
     )
 
 

@@ -26,7 +26,7 @@ from forewarn.policies.questions.application.survival_answer import AddedNodes, 
 from forewarn.policies.questions.whatif.comparison import count_by_workload, placeholder_workloads, prepare
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
-from forewarn.policies.questions.whatif.questions import Loss, Question, each_loss, question_of_loss
+from forewarn.policies.questions.whatif.questions import Loss, Question, each_loss, nothing_to_lose, question_of_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -213,7 +213,10 @@ class _Search:
     def losses(self, choice: Sequence[int]) -> list[Loss]:
         """The losses to survive, also of new nodes. Raises InvalidInput."""
         nodes = [*self._cluster.snapshot.objects.nodes.values(), *self._nodes(choice)]
-        return each_loss(self._cluster.snapshot, self._request.scope, self._request.selector, nodes)
+        losses = each_loss(self._cluster.snapshot, self._request.scope, self._request.selector, nodes)
+        if not losses:
+            raise nothing_to_lose(self._request.scope)
+        return losses
 
     def left_by(self, title: str) -> Sequence[tuple[str, Node]]:
         """Return a new node of each kind that is not lost itself, with the family, the preferred families first."""

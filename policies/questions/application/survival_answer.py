@@ -81,7 +81,7 @@ class Survival(Result):
             warnings=self.notes,
             tables=[*self._tables()],
             fix=[*self._fixes()],
-            more="-v trials | --protect CLASS | --like NODE, pool or node group",
+            more=("-v trials", "--protect CLASS", "--like NODE, pool or node group"),
         )
 
     @property

@@ -53,7 +53,7 @@ from forewarn.policies.questions.application.fixes import tested_fixes
 from forewarn.policies.questions.application.kueue import quota_without_pods
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
-from forewarn.policies.questions.whatif import MAX_UNTIL, class_change, questions
+from forewarn.policies.questions.whatif import EVERY, MAX_UNTIL, class_change, questions
 from forewarn.policies.questions.whatif.answer import Answer, Blocks, Ending, NotRecreated, Preemption, WorkloadCount
 from forewarn.policies.questions.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.questions.whatif.comparison import (
@@ -505,10 +505,9 @@ def names_of(cluster: Cluster, kind: Kind) -> list[str]:
 
 
 def _losses(cluster: Cluster, kind: Kind) -> dict[str, questions.Question]:
-    loss = {"node": questions.each_node_lost, "zone": questions.each_zone_lost}.get(kind)
-    if loss is None:
-        raise InvalidInput(f"{quote(kind)}: not a kind of cases; known: node, zone")
-    return {question.title: question for question in loss(cluster.snapshot)}
+    if kind not in EVERY:
+        raise InvalidInput(f"{quote(kind)}: not a kind of cases; known: {', '.join(EVERY)}")
+    return {question.title: question for question in questions.each_lost(cluster.snapshot, kind)}
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from forewarn.policies.base.documents.answer import (
     Table,
     Why,
     counters_of,
+    why_of,
 )
 from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
@@ -54,7 +55,7 @@ from forewarn.policies.questions.whatif.node_groups import pool_of
 from forewarn.policies.questions.whatif.repetition import by_frequency, count_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount
@@ -104,7 +105,7 @@ def document_of(result: Simulated) -> AnswerDocument:
         why=_why(result, answer, effects),
         tables=[*_tables(result, answer)],
         priority=max((each.priority for each in own_workloads(answer) if each.lost), default=None),
-        more=_more(result),
+        more=[*_more(result)],
     )
 
 
@@ -411,20 +412,15 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
         return _why_blocked(answer) if answer.after.not_drained else None
     if effects.lost and (effects.lost >= effects.pending or not creates_pods(answer)):
         causes = [_cause(*each) for each in reasons_of_loss(answer).items()]
-        return _explained("lost", effects.lost, "REPLICA IS LOST", "REPLICAS ARE LOST", causes)
+        return why_of("lost", effects.lost, "REPLICA IS LOST", "REPLICAS ARE LOST", causes)
     if effects.pending:
         causes = [_cause(*each) for each in reasons_of_pending(answer).items()]
-        return _explained("pending", effects.pending, "POD STAYS PENDING", "PODS STAY PENDING", causes)
+        return why_of("pending", effects.pending, "POD STAYS PENDING", "PODS STAY PENDING", causes)
     if number := answer.over_quota.total():
         return _why_over_quota(answer, number)
     if effects.preempted:
         return _why_preempted(answer, effects.preempted)
     return None
-
-
-def _explained(counter: str, number: int, one: str, many: str, causes: Iterable[Cause]) -> Why:
-    ordered = sorted(causes, key=lambda cause: (-cause.number, cause.reason))
-    return Why(counter, number, f"{number:,} {one if number == 1 else many}", ordered)
 
 
 def _why_blocked(answer: Answer) -> Why:
@@ -435,7 +431,7 @@ def _why_blocked(answer: Answer) -> Why:
         what = f"{'PDBs' if pdbs[1:] else 'PDB'} {listed(pdbs, 6)} allow{'' if pdbs[1:] else 's'} no disruptions"
         nodes[what if pdbs else "the drain has not finished"] += 1
     causes = [Cause(count, "pdb", reason) for reason, count in nodes.items()]
-    return _explained("blocked", len(answer.after.not_drained), "NODE IS NOT DRAINED", "NODES ARE NOT DRAINED", causes)
+    return why_of("blocked", len(answer.after.not_drained), "NODE IS NOT DRAINED", "NODES ARE NOT DRAINED", causes)
 
 
 def _why_preempted(answer: Answer, number: int) -> Why:
@@ -443,7 +439,7 @@ def _why_preempted(answer: Answer, number: int) -> Why:
     by = Tally(each.by_workload for each in answer.after.preempted if each.workload not in answer.placeholders)
     again = "" if answer.after.not_simulated else "; all run again"
     causes = [Cause(count, "preemption", f"by {name}{again}") for name, count in by.items()]
-    return _explained("preempted", number, "POD IS PREEMPTED", "PODS ARE PREEMPTED", causes)
+    return why_of("preempted", number, "POD IS PREEMPTED", "PODS ARE PREEMPTED", causes)
 
 
 def _why_over_quota(answer: Answer, number: int) -> Why:
@@ -451,7 +447,7 @@ def _why_over_quota(answer: Answer, number: int) -> Why:
     for workload, pods in answer.over_quota.items():
         by_quota[quota_of(workload, answer) or "ResourceQuotas"] += pods
     causes = [Cause(pods, Kind.QUOTA, f"by {quota}") for quota, pods in by_quota.items()]
-    return _explained("rejected", number, "POD IS REJECTED", "PODS ARE REJECTED", causes)
+    return why_of("rejected", number, "POD IS REJECTED", "PODS ARE REJECTED", causes)
 
 
 def _cause(reason: Reason, share: Share) -> Cause:
@@ -870,13 +866,16 @@ def _of_class_change(change: ClassChange) -> Iterator[Table]:
         yield Table(("NEW POD OF", "BEFORE", "DURING ROLLOUT", "AFTER", "CHANGE"), cells, title=title, zeros=True)
 
 
-def _more(result: Simulated) -> str:
-    answer = result.answer
-    pdbs_block = answer.after.upgrade is not None and answer.after.blocks.drains
-    options = ["--assume-pdbs maxUnavailable=1", "-v workloads"] if pdbs_block else ["-v workloads"]
-    options += ["-vv each preemption"] if answer.after.preempted else []
-    options += ["forewarn classes plan"] if any(each.after is None for each in _ranked(result)) else []
-    reaction = answer.autoscalers
+def _more(result: Simulated) -> Iterator[str]:
+    answer, reaction = result.answer, result.answer.autoscalers
+    pdbs_block = bool(answer.after.upgrade is not None and answer.after.blocks.drains)
     has_groups = reaction.are_off or reaction.node_groups or reaction.node_pools
-    options += ["--node-templates FILE"] if reaction.cluster_autoscaler.pending and not has_groups else []
-    return " | ".join([*options, *([] if pdbs_block else ["--timeline"])])
+    options = {
+        "--assume-pdbs maxUnavailable=1": pdbs_block,
+        "-v workloads": True,
+        "-vv each preemption": bool(answer.after.preempted),
+        "forewarn classes plan": any(each.after is None for each in _ranked(result)),
+        "--node-templates FILE": reaction.cluster_autoscaler.pending > 0 and not has_groups,
+        "--timeline": not pdbs_block,
+    }
+    yield from (option for option, leads_on in options.items() if leads_on)

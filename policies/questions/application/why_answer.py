@@ -100,9 +100,7 @@ def of_pod(result: PodWhy) -> AnswerDocument:
         warnings=[*result.missing, *(autoscaler_tables.warnings_of(result.autoscalers) if result.autoscalers else ())],
         why=_causes(diagnosis, effects),
         tables=tables,
-        more="-v victims, messages of conditions and Events"
-        if any(table.detail and table.rows for table in tables)
-        else "",
+        more=["-v victims, messages of conditions and Events"] * any(each.detail and each.rows for each in tables),
     )
 
 
@@ -324,7 +322,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         warnings=result.missing,
         tables=tables,
         fix=result.fixes,
-        more=f"forewarn why {result.pending[0].such_as}" if result.pending else "",
+        more=[f"forewarn why {result.pending[0].such_as}"] if result.pending else (),
     )
 
 

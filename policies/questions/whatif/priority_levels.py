@@ -12,7 +12,7 @@ from forewarn.policies.base.findings import plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.kube_apiserver.priority import default_priority_class
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.kubernetes.quantity import cores, gibibytes
+from forewarn.policies.kubernetes.quantity import cores, gibibytes, percent
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 
 if TYPE_CHECKING:
@@ -77,20 +77,16 @@ class Classes(Result):
     @property
     def percent_of_cpu(self) -> int:
         """The requested share of cpu."""
-        return _percent(sum(level.running.milli_cpu for level in self.classes), self.allocatable.milli_cpu)
+        return percent(sum(level.running.milli_cpu for level in self.classes), self.allocatable.milli_cpu)
 
     @property
     def percent_of_memory(self) -> int:
         """The requested share of memory."""
-        return _percent(sum(level.running.memory for level in self.classes), self.allocatable.memory)
+        return percent(sum(level.running.memory for level in self.classes), self.allocatable.memory)
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
         return _document_of(self)
-
-
-def _percent(part: int, whole: int) -> int:
-    return round(100 * part / whole) if whole > 0 else 0
 
 
 # The answer
@@ -122,7 +118,7 @@ def _document_of(levels: Classes) -> AnswerDocument:
         clause=", ".join(doubts) or "all Pods have one",
         shown=[*_shown(levels, counts)],
         tables=[table_of(levels), *_matrix(levels)],
-        more="-v which class may preempt which | forewarn predict -f FILE, for the actual victims",
+        more=("-v which class may preempt which", "forewarn predict -f FILE, for the actual victims"),
     )
 
 

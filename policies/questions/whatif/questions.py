@@ -143,22 +143,20 @@ def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
 
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
     """Return the question of losing all nodes in a zone. Raises InvalidInput if no node is in the zone."""
-    nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
-    heading = f"zone {zone} lost ({_count_text(nodes, cluster)})"
-    return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=((ZONE, zone),))
+    return _all_lost(cluster, f"zone {zone}", ((ZONE, zone),))
 
 
-def each_node_lost(cluster: ClusterSnapshot) -> list[Question]:
-    """Return one question for the loss of each node, by name, with short titles."""
-    names = sorted(node.name for node in cluster.objects.nodes.values())
-    return [Question(f"node {name}", [_of_node("lost", name)]) for name in names]
+def _all_lost(cluster: ClusterSnapshot, what: str, labels: Sequence[tuple[str, str]]) -> Question:
+    nodes = _selected(cluster, labels, what)
+    question = question_of_loss(Loss(what, [node.name for node in nodes], labels))
+    return question._replace(title=f"{what} lost ({_count_text(nodes, cluster)})")
 
 
-def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
-    """Return one question for the loss of each zone, by name. Nodes without a zone label are not included."""
-    nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
-    zones = grouped((node.labels[ZONE], _of_node("lost", node.name)) for node in nodes if ZONE in node.labels)
-    return [Question(f"zone {zone}", zones[zone], lost=((ZONE, zone),)) for zone in sorted(zones)]
+def each_lost(cluster: ClusterSnapshot, scope: str) -> list[Question]:
+    """Return one question for the loss of each `node` or `zone`, by name, with short titles. Nodes without a zone label
+    are in no zone.
+    """
+    return [question_of_loss(loss) for loss in each_loss(cluster, scope, "", cluster.objects.nodes.values())]
 
 
 def largest_losses(cluster: ClusterSnapshot, losses: Sequence[Question], limit: int) -> list[Question]:
@@ -185,45 +183,39 @@ def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
 
     `selector`: `key=value,key=value`. Raises InvalidInput.
     """
-    labels = _labels(selector, cluster)
-    nodes = _selected(cluster, labels, _pool_text(selector))
-    heading = f"{_pool_text(selector)} lost ({_count_text(nodes, cluster)})"
-    return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=labels)
+    return _all_lost(cluster, _pool_text(selector), _labels(selector, cluster))
 
 
 class Loss(NamedTuple):
-    """Nodes that are lost at the same time. `title`: such as `zone a`."""
+    """Nodes that are lost at the same time. `title`: such as `zone a`. `labels`: of the zone or pool."""
 
     title: str
     nodes: Sequence[str]
+    labels: Sequence[tuple[str, str]] = ()
 
 
 def each_loss(cluster: ClusterSnapshot, scope: str, selector: str, nodes: Iterable[Node]) -> list[Loss]:
     """Return the losses of each `zone` or `node`, or of the `pool` with the labels `selector`, among these nodes.
 
-    `cluster`: the cluster before nodes were added. Raises InvalidInput, also for unknown labels, and InvalidObject for
-    a cluster without zones or nodes.
+    `cluster`: the cluster before nodes were added. Raises InvalidInput, also for unknown labels.
     """
     ordered = sorted(nodes, key=lambda node: node.name)
     if scope == "pool":
         _selected(cluster, labels := _labels(selector, cluster), _pool_text(selector))
         lost = [node.name for node in ordered if all(node.labels.get(key) == value for key, value in labels)]
-        return [Loss(_pool_text(selector), lost)]
+        return [Loss(_pool_text(selector), lost, labels)]
     if scope == "zone":
         zones = grouped((node.labels[ZONE], node.name) for node in ordered if ZONE in node.labels)
-        losses = [Loss(f"zone {zone}", zones[zone]) for zone in sorted(zones)]
-    else:
-        losses = [Loss(f"node {node.name}", [node.name]) for node in ordered]
-    if not losses:
-        raise nothing_to_lose(scope)
-    return losses
+        return [Loss(f"zone {zone}", zones[zone], ((ZONE, zone),)) for zone in sorted(zones)]
+    return [Loss(f"node {node.name}", [node.name]) for node in ordered]
 
 
-def question_of_loss(loss: Loss, added: Iterable[Node], delay: float) -> Question:
+def question_of_loss(loss: Loss, added: Iterable[Node] = (), delay: float = 0.0) -> Question:
     """Return the question of adding nodes, and of a loss so many seconds later; at once without added nodes."""
     creations = [_of_node("create", node.name, node) for node in added]
     at = delay if creations else 0.0
-    return Question(loss.title, [*creations, *(_of_node("lost", name)._replace(at=at) for name in loss.nodes)])
+    losses = (_of_node("lost", name)._replace(at=at) for name in loss.nodes)
+    return Question(loss.title, [*creations, *losses], lost=loss.labels)
 
 
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:

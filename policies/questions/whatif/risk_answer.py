@@ -188,7 +188,7 @@ def document_of(risks: Risks) -> AnswerDocument:
         shown=[*_counters(risks)],
         warnings=[*_warnings(risks)],
         tables=[*_tables(risks)],
-        more="-v workloads | -vv losses | forewarn whatif lose zone|node NAME" if risks.workloads else "",
+        more=("-v workloads", "-vv losses", "forewarn whatif lose zone|node NAME") if risks.workloads else (),
     )
 
 
@@ -304,8 +304,7 @@ def _tables(risks: Risks) -> Iterator[Table]:
             yield _by_class(risks)
             every = every._replace(detail=1)
         yield every
-    if risks.changes:
-        yield changes_table(risks.changes)
+    yield changes_table(risks.changes or ())
     yield from _details(risks)
 
 

@@ -210,7 +210,7 @@ def _document_of(sweep: Sweep) -> AnswerDocument:
         warnings=[*_warnings(sweep, worst)],
         tables=[_table(sweep, harmful)] if harmful else [],
         priority=worst.priority if worst else None,
-        more=f"forewarn whatif lose {worst.case} | -v every case that does harm" if worst else "",
+        more=(f"forewarn whatif lose {worst.case}", "-v every case that does harm") if worst else (),
     )
 
 
