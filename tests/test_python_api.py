@@ -198,7 +198,10 @@ def test_a_short_repr() -> None:
     assert repr(forewarn.risk(cluster)) == (
         "<Risks risks of 2 workloads: 1 loses replicas with a lost zone, 1 with a lost node>"
     )
-    assert repr(forewarn.whatif_each(cluster, "zone")) == "<Sweep each of 2 zones lost: PLACEHOLDER>"
+    assert (
+        repr(forewarn.whatif_each(cluster, "zone"))
+        == "<Sweep each of 2 zones lost: 2 do harm; worst zone a: 4 replicas lost>"
+    )
     fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml")
     room = "Deployment shop/cache (gold; 0.5 cpu and 6Gi memory): 4 more Pods fit, 8 with preemption"
     assert repr(fitting) == f"<HeadroomResult {room}>"

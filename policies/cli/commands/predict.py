@@ -85,8 +85,8 @@ def argument_parser() -> argparse.ArgumentParser:
     help_text = "use N instead of the number of Pods in the manifest"
     add("--replicas", type=integer_between(0, _MAX_REPLICAS), metavar="N", help=help_text)
     cluster_command.add_namespace_option(add)
-    cluster_command.add_answer_options(add)
     add_fail_on(add)
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
+    cluster_command.add_answer_options(add)
     return parser

@@ -117,11 +117,11 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add_release_options(add)
     simulated.add_until_option(add)
     cluster_command.add_namespace_option(add)
-    cluster_command.add_answer_options(add, FORMATS)
     add("--timeline", action="store_true", help="also show all events in order")
     add_fail_on(add)
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_arrival_options(add)
+    cluster_command.add_answer_options(add, FORMATS)
 
 
 def argument_parser() -> argparse.ArgumentParser:
