@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from forewarn.policies.cli.commands.completion import arguments_of, changes, first_words, options_of
+from forewarn.policies.cli.commands import completion
 from forewarn.policies.cli.main import COMMANDS, TRACEBACK
 from forewarn.policies.cli.main import main as forewarn
 from forewarn.policies.cli.terminal import as_kubectl_plugin, print_notice
@@ -182,41 +182,16 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
         return [name for name in names if name.startswith(word)], _FILES if before[-1] == "--kubeconfig" else _NO_FILES
     with suppress(WrongUsage):
         before = split(before).rest
-    groups = _groups()
-    if not before:
-        return [_described(name, groups[name]) for name in groups if name.startswith(word)], _NO_FILES
-    seconds = groups.get(before[0])
-    if len(before) == 1 and seconds:
-        return [name for name in seconds if name.startswith(word)], _NO_FILES
-    options = _options(before)
-    if options is None:
-        return [], _FILES
-    every = sorted({*options, "--context", "--kubeconfig"})
-    names = every if word.startswith("-") else list(_values(before, options))
-    return [item for item in names if item.startswith(word)], _NO_FILES if names else _FILES
+    commands = {name: command for name, command in COMMANDS.items() if name != "completion"}
+    names = completion.choices([*before, word], commands)
+    directive = _NO_FILES if names else _FILES
+    if names and before and word.startswith("-"):
+        names = sorted({*names, "--context", "--kubeconfig"})
+    names = [name for name in names if name.startswith(word)]
+    return names if before else [*map(_described, names)], directive
 
 
-def _groups() -> dict[str, list[str]]:
-    """Return the first words of all commands -> their second words."""
-    return first_words(name for name in COMMANDS if name != "completion") | {"whatif": changes(COMMANDS["whatif"])}
-
-
-def _described(name: str, seconds: Sequence[str]) -> str:
+def _described(name: str) -> str:
+    """A first word and what it means."""
+    seconds = (each.partition(" ")[2] for each in COMMANDS if each.startswith(f"{name} "))
     return f"{name}\t{COMMANDS[name].help if name in COMMANDS else ', '.join(seconds)}"
-
-
-def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:
-    """Return option -> possible values of the command that these words begin with; None without a command."""
-    two = " ".join(before[:2])
-    if two in COMMANDS:
-        return options_of(COMMANDS[two])
-    if before[0] not in COMMANDS or before[0] == "completion":
-        return None
-    return options_of(COMMANDS[before[0]], *before[1:2]) if before[0] == "whatif" else options_of(COMMANDS[before[0]])
-
-
-def _values(before: Sequence[str], options: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the possible next words: values of the last option, or arguments of `whatif`."""
-    if len(before) == 2 and before[0] == "whatif" and " ".join(before) not in COMMANDS:
-        return arguments_of(COMMANDS["whatif"], before[1])
-    return options.get(before[-1], ())

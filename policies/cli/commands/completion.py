@@ -1,4 +1,4 @@
-"""`forewarn completion SHELL`: print a script for bash, zsh or fish, generated from the help of the commands."""
+"""`forewarn completion SHELL`: print a script for bash, zsh or fish, which asks forewarn for the possible words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from forewarn.policies.cli.commands.parser import Parser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     class Command(Protocol):
         """An entry of `policies.cli.main.COMMANDS`."""
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
             """Import and return the function that runs the command. Raises ImportError."""
 
     Commands = Mapping[str, Command]
-    Options = Mapping[str, Mapping[str, tuple[str, ...]]]
-    """Command -> option -> the values that it may have, none where any will do."""
 
 _OPTION: Final = re.compile(
     r"^  (?:(-\w), )?(--[a-z][a-z-]*)(?: (?:\{([^}]+)\}|([a-z0-9.]+(?:\|[a-z0-9.]+)+)))?",
@@ -38,8 +36,24 @@ _CHANGE: Final = re.compile(r"^    ([a-z]+)  ", re.MULTILINE)
 """A kind of simulation in the help of `whatif`."""
 
 
+_BASH: Final = """\
+_forewarn() {
+  local words="$(forewarn completion --words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)"
+  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _forewarn forewarn"""
+_SHELLS: Final = {
+    "bash": _BASH,
+    "zsh": f"autoload -U +X bashcompinit && bashcompinit\n{_BASH}",
+    "fish": "complete -c forewarn -a '(forewarn completion --words (commandline -opc)[2..-1] (commandline -ct))'",
+}
+
+
 def main(arguments: Sequence[str], commands: Commands) -> int:
     """Run the command; return the exit status. `commands`: all commands by name."""
+    if arguments[:1] == ["--words"]:  # of the scripts
+        print(*choices(arguments[1:] or [""], commands), sep="\n")  # noqa: T201
+        return 0
     parser = Parser(
         prog="forewarn completion",
         examples=("completion bash", "completion fish"),
@@ -47,26 +61,51 @@ def main(arguments: Sequence[str], commands: Commands) -> int:
         "<(forewarn completion zsh)` after compinit. In fish, run `forewarn completion fish | source`.",
     )
     parser.add_argument("shell", choices=_SHELLS)
-    print(_SHELLS[parser.parse_args(arguments).shell](commands, _options(commands)))  # noqa: T201
+    print(_SHELLS[parser.parse_args(arguments).shell])  # noqa: T201
     return 0
 
 
-def _options(commands: Commands) -> Options:
-    options = {name: options_of(command) for name, command in commands.items() if name not in ("completion", "whatif")}
-    whatif = commands["whatif"]
-    for change in changes(whatif):
-        options.setdefault(f"whatif {change}", options_of(whatif, change))
-    return options
+def choices(words: Sequence[str], commands: Commands) -> list[str]:
+    """Return the words of which the last of these may be a part; empty if any word is possible, such as a file."""
+    *before, word = words
+    groups, is_option = first_words(commands), word.startswith("-")
+    if not before:
+        return [*groups]
+    seconds = changes(commands["whatif"]) if before[0] == "whatif" else groups.get(before[0], [])
+    if len(before) == 1 and seconds and not (is_option and before[0] in commands):
+        return seconds
+    if before == ["completion"]:
+        return [*_SHELLS]
+    if before == ["explain"] and not is_option:
+        return re.findall(r"^[a-z]\S+", _output_of(commands["lint"], "--list-rules"), re.MULTILINE)
+    options = _options(before, commands)
+    return sorted(options) if is_option else [*_values(before, options, commands)]
+
+
+def _options(before: Sequence[str], commands: Commands) -> Mapping[str, Sequence[str]]:
+    """Return option -> possible values of the command that these words begin with; empty without a command."""
+    two = " ".join(before[:2])
+    if two in commands:
+        return options_of(commands[two])
+    words = before[1:2] if before[0] == "whatif" else ()
+    return options_of(commands[before[0]], *words) if before[0] in commands else {}
+
+
+def _values(before: Sequence[str], options: Mapping[str, Sequence[str]], commands: Commands) -> Sequence[str]:
+    """Return the possible next words: values of the last option, or arguments of `whatif`."""
+    if len(before) == 2 and before[0] == "whatif" and " ".join(before) not in commands:
+        return arguments_of(commands["whatif"], before[1])
+    return options.get(before[-1], ())
 
 
 def changes(whatif: Command) -> list[str]:
     """The kinds of simulations of `forewarn whatif`, from its help."""
-    return _CHANGE.findall(_help_of(whatif))
+    return _CHANGE.findall(_output_of(whatif, "--help-all"))
 
 
 def options_of(command: Command, *words: str) -> dict[str, tuple[str, ...]]:
     """The options of a command with their possible values, from its help; empty if a required extra is missing."""
-    help_text, options = _help_of(command, *words), dict[str, tuple[str, ...]]()
+    help_text, options = _output_of(command, *words, "--help-all"), dict[str, tuple[str, ...]]()
     formats = _OUTPUT.search(help_text)
     for short, option, listed, alternatives in _OPTION.findall(help_text):
         options[option] = tuple(listed.split(",")) if listed else tuple(filter(None, alternatives.split("|")))
@@ -79,14 +118,14 @@ def options_of(command: Command, *words: str) -> dict[str, tuple[str, ...]]:
 
 def arguments_of(command: Command, *words: str) -> tuple[str, ...]:
     """The possible words of a command's first positional argument; empty if any word is possible."""
-    match = _ARGUMENT.search(_help_of(command, *words))
+    match = _ARGUMENT.search(_output_of(command, *words, "--help-all"))
     return tuple(match[1].split("|")) if match else ()
 
 
-def _help_of(command: Command, *words: str) -> str:
+def _output_of(command: Command, *words: str) -> str:
     output = io.StringIO()
     with suppress(SystemExit, ImportError), redirect_stdout(output):
-        command.load()([*words, "--help-all"])
+        command.load()(words)
     return output.getvalue()
 
 
@@ -97,69 +136,3 @@ def first_words(names: Iterable[str]) -> dict[str, list[str]]:
         first, _, second = name.partition(" ")
         result.setdefault(first, []).extend([second] if second else [])
     return result
-
-
-def _arguments(commands: Commands) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the kinds of simulations of `whatif` whose first argument has fixed values, with these values."""
-    for change in changes(commands["whatif"]):
-        if f"whatif {change}" not in commands and (arguments := arguments_of(commands["whatif"], change)):
-            yield f"whatif {change}", arguments
-
-
-def _bash(commands: Commands, options: Options) -> str:
-    groups = first_words(dict.fromkeys([*commands, *options]))
-    lines = [
-        "_forewarn() {",
-        '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""',
-        '  local command="${COMP_WORDS[1]}"',
-        '  case "$command" in',
-        f'  {"|".join(name for name, seconds in groups.items() if seconds)}) command="$command ${{COMP_WORDS[2]}}" ;;',
-        "  esac",
-        '  if [ "$COMP_CWORD" -eq 1 ]; then',
-        f'    words="{" ".join(groups)}"',
-        "  else",
-        '    case "$COMP_CWORD ${COMP_WORDS[1]}" in',
-    ]
-    lines += [f'    "2 {name}") words="{" ".join(seconds)}" ;;' for name, seconds in groups.items() if seconds]
-    lines += [
-        '    "2 completion") words="bash zsh fish" ;;',
-        '    "2 explain") words="$(forewarn lint --list-rules 2>/dev/null | cut -d" " -f1)" ;;',
-        '    *) case "$command $before" in',
-    ]
-    for name, choice in options.items():
-        valued = ((option, values) for option, values in choice.items() if values)
-        lines += [f'      "{name} {option}") words="{" ".join(values)}" ;;' for option, values in valued]
-    for name, values in _arguments(commands):
-        either = f'-*) words="{" ".join(options[name])}" ;; *) words="{" ".join(values)}" ;;'
-        lines += [f'      "{name} {name.split()[-1]}") case "$word" in {either} esac ;;']
-    lines += ['      *) case "$word" in', '        -*) case "$command" in']
-    lines += [f'          "{name}") words="{" ".join(found)}" ;;' for name, found in options.items() if found]
-    lines += ["          esac ;;", "        esac ;;", "      esac ;;", "    esac", "  fi"]
-    lines += ['  COMPREPLY=($(compgen -W "$words" -- "$word"))', "}", "complete -o default -F _forewarn forewarn"]
-    return "\n".join(lines)
-
-
-def _fish(commands: Commands, options: Options) -> str:
-    groups = first_words(dict.fromkeys([*commands, *options]))
-    lines = []
-    for name, seconds in groups.items():
-        description = commands[name].help if name in commands else ", ".join(seconds)
-        quoted = description.replace(chr(39), "")
-        lines.append(f"complete -c forewarn -n __fish_use_subcommand -f -a {name} -d '{quoted}'")
-        if seconds:
-            lines.append(f"complete -c forewarn -n '__fish_seen_subcommand_from {name}' -f -a '{' '.join(seconds)}'")
-    lines.append("complete -c forewarn -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'")
-    for name, values in _arguments(commands):
-        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
-        lines.append(f"complete -c forewarn -n '{seen}' -f -a '{' '.join(values)}'")
-    for name, words in options.items():
-        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
-        for option, values in words.items():
-            choices = f" -x -a '{' '.join(values)}'" if values else ""
-            named = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            lines.append(f"complete -c forewarn -n '{seen}' {named}{choices}")
-    return "\n".join(lines)
-
-
-_ZSH: Final = "autoload -U +X bashcompinit && bashcompinit\n"
-_SHELLS: Final = {"bash": _bash, "zsh": lambda *parts: _ZSH + _bash(*parts), "fish": _fish}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from forewarn.policies.cli.commands.completion import choices
 from forewarn.policies.cli.main import COMMANDS, main
 from forewarn.policies.kubernetes.releases.minors import PREDICTED_MINORS
 
@@ -23,11 +25,13 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_bash_completes_commands_options_and_their_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "c").write_text(script("bash", capsys))
+    calls = f'forewarn() {{ "{sys.executable}" -m forewarn "$@"; }}'
+    (tmp_path / "c").write_text(f"{calls}\n{script('bash', capsys)}")
     said = [("forewarn", "s"), ("forewarn", "lint", "--fail"), ("forewarn", "lint", "--fail-on", "w")]
     said += [("forewarn", "webhook", "d"), ("forewarn", "whatif", "lose", "--each", "n")]
     said += [("forewarn", "whatif", "lose", "''"), ("forewarn", "whatif", "lose", "--ea")]
     said += [("forewarn", "why", "-o", "j"), ("forewarn", "why", "--kubernetes-version", "''")]
+    said += [("forewarn", "completion", "z"), ("forewarn", "explain", "default-not"), ("forewarn", "classes", "s")]
     lines = ["source ./c"]
     for words in said:
         lines += [f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _forewarn; echo ${{COMPREPLY[@]}}"]
@@ -35,33 +39,30 @@ def test_bash_completes_commands_options_and_their_values(tmp_path: Path, capsys
     done = subprocess.run(
         [shell, "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=500
     )
-    commands, option, value, second, each, lost, every, form, versions = done.stdout.splitlines()
+    commands, option, value, second, each, lost, every, form, versions, *others = done.stdout.splitlines()
     assert commands.split() == [name for name in COMMANDS if name.startswith("s")]
     assert (option, value, second, each) == ("--fail-on", "warning", "doctor", "node")
     assert (lost, every, form) == ("node zone pool", "--each", "json")
     assert versions.split() == [f"1.{minor}" for minor in PREDICTED_MINORS]
+    assert others == ["zsh", "default-not-retroactive", "suggest"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_scripts_name_every_command(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_scripts_ask_for_words(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = script(shell, capsys)
-    assert all(word in text for name in COMMANDS for word in name.split())
-    assert "fail-on" in text
-    assert "node zone pool" in text
-    assert "-s o " in text if shell == "fish" else '"why -o"' in text
+    assert "forewarn completion --words" in text
     found = shutil.which(shell)
     if found:
         (tmp_path / "c").write_text(text)
         subprocess.run([found, "-n", str(tmp_path / "c")], check=True, timeout=500)
 
 
-def test_a_script_does_not_depend_on_the_width(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_choices_do_not_depend_on_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    narrow = script("bash", capsys)
+    narrow = [choices(words, COMMANDS) for words in (["whatif", "lose", "--"], ["lint", "--fail-on", ""])]
     monkeypatch.setenv("COLUMNS", "120")
-    assert script("bash", capsys) == narrow
+    assert [choices(words, COMMANDS) for words in (["whatif", "lose", "--"], ["lint", "--fail-on", ""])] == narrow
+    assert "--fail-on" in narrow[0]
 
 
 def test_help_takes_a_command(capsys: pytest.CaptureFixture[str]) -> None:
