@@ -292,7 +292,7 @@ def test_the_priorities_omit_workloads_that_move_to_a_class_of_the_same_value() 
     found = planned(cache_of([PriorityClass("top", 50), PriorityClass("mid", 10)], made), new, moved, "top", "mid")
     assert [len(result.step.objects) for result in found.steps] == [0, 1, 1, 0]
     (priorities,) = (table for table in document_of(found).tables if table.columns[0] == "NEW PODS OF")
-    assert [*map(list, priorities.rows)] == [["default/web", "10", "20", 1]]
+    assert [*priorities.rows] == [("default/web", 10, 20, 1)]
 
 
 @pytest.mark.parametrize(

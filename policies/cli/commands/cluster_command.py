@@ -7,7 +7,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import LONGEST_PATH, cut, one_line, plural
 from forewarn.policies.base.forks import cores
 from forewarn.policies.base.light import NamedTuple
@@ -397,6 +396,8 @@ def print_result(
 
     `page`: the HTML page, if it has more than the answer.
     """
+    from forewarn.policies.base.documents.answer import AnswerStatus  # slow to import for the linter
+
     print_answer(document_in(output, result, page), failures)
     return FAILED if result.document.status is AnswerStatus.NO_ANSWER else int(bool(failures))
 

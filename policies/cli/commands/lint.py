@@ -141,9 +141,9 @@ def _rendered(form: str, report: Report) -> Iterable[str]:
         return known_findings.printed(form, report).parts
     if form == "markdown":
         return as_markdown(_markdown(report)), "\n"
-    from forewarn.policies.cli.render import ci
+    from forewarn.policies.cli.render import ci, junit
 
-    return chain({"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report), "\n")
+    return chain({"junit": junit.of_findings, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report), "\n")
 
 
 def _markdown(report: Report) -> str:

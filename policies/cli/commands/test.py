@@ -90,11 +90,11 @@ def status_of(result: Expectations) -> int:
 
 def write_results(result: Expectations, output: Output) -> None:
     """Print the results."""
-    from forewarn.policies.cli.render.junit import junit
+    from forewarn.policies.cli.render.junit import of_expectations
 
     def printed(output: Output) -> Printed:
         if output.form == "junit":
-            return Printed([junit(result.expectations, "forewarn test") + "\n"])
+            return Printed(of_expectations(result.expectations))
         return document_in(output, result)
 
     in_every_format(output, printed).print()

@@ -1,12 +1,11 @@
-"""Findings in formats of CI systems: GitLab's Code Quality, JUnit, reviewdog, GitHub's log."""
+"""Findings in formats of CI systems: GitLab's Code Quality, reviewdog, GitHub's log."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
-from xml.sax.saxutils import escape, quoteattr
 
-from forewarn.policies.base.findings import Finding, Severity, grouped, no_command, no_command_in_markup, one_line
+from forewarn.policies.base.findings import Finding, Severity, no_command, one_line
 from forewarn.policies.cli.render.report import ENTRIES, in_parts
 from forewarn.policies.linting.evaluation.suppressions import path_of
 from forewarn.policies.questions.application.findings import Report, fingerprints, one_line_finding, worst_first
@@ -14,14 +13,12 @@ from forewarn.policies.questions.application.findings import Report, fingerprint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 
 _GITLAB: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
 _RDJSON: Final = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}
 _GITHUB: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 MAX_ANNOTATIONS: Final = 10
 """Maximum annotations of each severity that GitHub shows for a step."""
-_MAX_CLEAN: Final = 10_000
 
 
 def gitlab(report: Report) -> Iterator[str]:
@@ -64,54 +61,6 @@ def _diagnostics(report: Report) -> Iterator[dict[str, Any]]:
 def _bytes(line: str, column: int) -> int:
     """The column in bytes for a column in characters, both from 1."""
     return len(line[: column - 1].encode("utf-8", "replace")) + max(column - 1 - len(line), 0) + 1
-
-
-def junit(report: Report) -> Iterator[str]:
-    """A JUnit suite: a failed case for each error, and passed ones for other findings and files without findings."""
-    by_file = grouped((finding.location.file, finding) for finding in report.findings)
-    clean = [name for name in report.names if name not in by_file][:_MAX_CLEAN]
-    count = len(report.findings) + len(clean)
-    failures = sum(finding.severity is Severity.ERROR for finding in report.findings)
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
-    yield "<testsuites>\n"
-    yield f'  <testsuite name="forewarn lint" tests="{count}" failures="{failures}" errors="0" skipped="0">\n'
-    if report.head is not None:
-        yield f"    <properties>\n{''.join(map(no_command_in_markup, _properties(report.head)))}    </properties>\n"
-    for file, rows in by_file.items():
-        yield from (f"{no_command_in_markup(line)}\n" for line in _cases(file, rows))
-    passed = (f"    <testcase classname={_xml(path_of(name))} name={_xml('lint')}/>\n" for name in clean)
-    yield from map(no_command_in_markup, passed)
-    yield "  </testsuite>\n"
-    yield "</testsuites>"
-
-
-def _properties(head: AnswerHead) -> Iterator[str]:
-    for name, value in head.to_dict().items():
-        text = "; ".join(value) if isinstance(value, list) else str(value)
-        yield f"      <property name={_xml(name)} value={_xml(text)}/>\n"
-
-
-def _cases(file: str, findings: Sequence[Finding]) -> Iterator[str]:
-    """The cases of one file. Names contain no lines, because GitLab identifies cases by their names."""
-    seen: Counter[str] = Counter()
-    for finding in findings:
-        place = finding.location
-        name = " ".join(filter(None, (finding.rule, str(finding.object), finding.path)))
-        seen[name] += 1
-        name += f" ({seen[name]})" if seen[name] > 1 else ""
-        yield f"    <testcase classname={_xml(path_of(file))} name={_xml(name)}>"
-        text = f"{path_of(file)}:{place.line}:{place.column}: {finding.severity}: {one_line_finding(finding)}"
-        text += f"\nFix: {one_line(finding.remediation)}" if finding.remediation else ""
-        if finding.severity is not Severity.ERROR:
-            yield f"      <system-out>{escape(text)}</system-out>"
-        else:
-            yield f"      <failure message={_xml(one_line_finding(finding))} type={_xml(str(finding.severity))}>"
-            yield f"{escape(text)}</failure>"
-        yield "    </testcase>"
-
-
-def _xml(text: str) -> str:
-    return quoteattr(one_line(text))
 
 
 def github(findings: Sequence[Finding]) -> tuple[list[str], list[Finding]]:

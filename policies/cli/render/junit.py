@@ -1,51 +1,97 @@
-"""Results of expectations as JUnit XML."""
+"""JUnit XML for Jenkins and GitLab: findings of the linter, and results of expectations."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from forewarn.policies.base.findings import no_command_in_markup, one_line
-from forewarn.policies.questions.expectations import MAX_TIMELINE, Tested
+from forewarn.policies.base.findings import Finding, Severity, grouped, no_command_in_markup, one_line
+from forewarn.policies.linting.evaluation.suppressions import path_of
+from forewarn.policies.questions.application.findings import Report, one_line_finding
 
-_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+if TYPE_CHECKING:
+    from forewarn.policies.questions.expectations import Tested
 
-
-def _counterexample(result: Tested) -> Iterator[str]:
-    """The case, the violation, and the events before it, as lines."""
-    yield result.case
-    yield from (f"- {sentence}" for sentence in result.failures[:MAX_TIMELINE])
-    if len(result.failures) > MAX_TIMELINE:
-        yield f"- and {len(result.failures) - MAX_TIMELINE} more"
-    yield from (f"  {line}" for line in result.timeline or ())
+_MAX_CLEAN: Final = 10_000
+_MAX_FAILURES: Final = 30
+"""Maximum violations of one expectation."""
 
 
-def junit(results: Sequence[Tested], suite: str) -> str:
-    """The results as JUnit XML for Jenkins and GitLab."""
+_Part = tuple[str, Sequence[str], Mapping[str, str]]
+"""What a case reports: `failure`, `error` or `system-out`, the lines of its text, and attributes."""
+_Case = tuple[str, str, Sequence[_Part]]
+"""A class name, a name by which GitLab identifies the case, and what it reports; it has passed without that."""
+
+
+def of_findings(report: Report) -> Iterator[str]:
+    """Yield a suite: a failed case for each error, and passed ones for other findings and files without findings."""
+    by_file = grouped((finding.location.file, finding) for finding in report.findings)
+    clean = [name for name in report.names if name not in by_file][:_MAX_CLEAN]
+    failures = sum(finding.severity is Severity.ERROR for finding in report.findings)
+    counts = {"tests": len(report.findings) + len(clean), "failures": failures, "errors": 0}
+    cases = (case for file, rows in by_file.items() for case in _cases(path_of(file), rows))
+    passed = ((path_of(name), "lint", ()) for name in clean)
+    head = {} if report.head is None else report.head.to_dict()
+    texts = {name: "; ".join(value) if isinstance(value, list) else str(value) for name, value in head.items()}
+    yield from _suite("forewarn lint", counts, (case for part in (cases, passed) for case in part), texts)
+
+
+def _cases(file: str, findings: Iterable[Finding]) -> Iterator[_Case]:
+    seen: Counter[str] = Counter()
+    for finding in findings:
+        place, message = finding.location, one_line_finding(finding)
+        name = " ".join(filter(None, (finding.rule, str(finding.object), finding.path)))
+        seen[name] += 1
+        name += f" ({seen[name]})" if seen[name] > 1 else ""
+        lines = [f"{file}:{place.line}:{place.column}: {finding.severity}: {message}"]
+        lines += [f"Fix: {finding.remediation}"] if finding.remediation else []
+        is_error = finding.severity is Severity.ERROR
+        about = {"message": message, "type": str(finding.severity)} if is_error else {}
+        yield file, name, [("failure" if is_error else "system-out", lines, about)]
+
+
+def of_expectations(results: Sequence[Tested]) -> Iterator[str]:
+    """Yield a suite with a case for each expectation."""
     broken = sum(bool(result.failures) for result in results)
     unanswered = sum(bool(result.not_evaluated) for result in results)
-    counts = f'tests="{len(results)}" failures="{broken}" errors="{unanswered}"'
-    lines = ['<?xml version="1.0" encoding="utf-8"?>', f"<testsuites {counts}>"]
-    lines.append(f"<testsuite name={_attribute(suite)} {counts}>")
-    for result in results:
-        lines.append(f"<testcase classname={_attribute(suite)} name={_attribute(result.name)}>")
-        if result.failures:
-            text = "\n".join(map(_text, _counterexample(result)))
-            lines.append(f"<failure message={_attribute(result.failures[0])}>{text}</failure>")
-        if result.not_evaluated:
-            text = "; ".join(result.not_evaluated)
-            lines.append(f"<error message={_attribute(text)}>{_text(text)}</error>")
-        if result.notes:
-            lines.append(f"<system-out>{_text('; '.join(result.notes))}</system-out>")
-        lines.append("</testcase>")
-    return no_command_in_markup("\n".join([*lines, "</testsuite>", "</testsuites>"]))
+    counts = {"tests": len(results), "failures": broken, "errors": unanswered}
+    yield from _suite("forewarn test", counts, map(_case_of, results))
+    yield "\n"
 
 
-def _text(text: str) -> str:
-    return escape(_NO_XML.sub("?", one_line(text)))
+def _case_of(result: Tested) -> _Case:
+    parts: list[_Part] = []
+    if failures := result.failures:
+        more = len(failures) - _MAX_FAILURES
+        shown = [*failures[:_MAX_FAILURES], *([f"and {more} more"] if more > 0 else [])]
+        events = (f"  {line}" for line in result.timeline or ())
+        lines = [result.case, *(f"- {sentence}" for sentence in shown), *events]
+        parts.append(("failure", lines, {"message": failures[0]}))
+    if result.not_evaluated:
+        text = "; ".join(result.not_evaluated)
+        parts.append(("error", [text], {"message": text}))
+    parts += [("system-out", ["; ".join(result.notes)], {})] if result.notes else []
+    return "forewarn test", result.name, parts
 
 
-def _attribute(text: str) -> str:
-    return quoteattr(_NO_XML.sub("?", one_line(text)))
+def _suite(
+    name: str, counts: Mapping[str, int], cases: Iterable[_Case], properties: Mapping[str, str] = {}
+) -> Iterator[str]:
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites{_attributes(counts)}>\n'
+    yield f"  <testsuite{_attributes({'name': name, **counts, 'skipped': 0})}>\n"
+    shown = (f"      <property{_attributes({'name': key, 'value': properties[key]})}/>\n" for key in properties)
+    yield no_command_in_markup(f"    <properties>\n{''.join(shown)}    </properties>\n") if properties else ""
+    for classname, case, reported in cases:
+        parts = "".join(
+            f"      <{tag}{_attributes(attributes)}>{escape(chr(10).join(map(one_line, lines)))}</{tag}>\n"
+            for tag, lines, attributes in reported
+        )
+        start = f"    <testcase{_attributes({'classname': classname, 'name': case})}>"
+        yield no_command_in_markup(f"{start}\n{parts}    </testcase>\n")
+    yield "  </testsuite>\n</testsuites>"
+
+
+def _attributes(values: Mapping[str, object]) -> str:
+    return "".join(f" {name}={quoteattr(one_line(str(text)))}" for name, text in values.items())
