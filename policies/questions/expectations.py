@@ -490,7 +490,7 @@ def _document_of(results: Sequence[Tested]) -> AnswerDocument:
     )
 
 
-def _why(results: Sequence[Tested]) -> Why | None:
+def _why(results: Sequence[Tested]) -> Why:
     """The first violation of each failed expectation, and how many follow; if none failed, why expectations are not
     evaluated.
     """
@@ -509,7 +509,7 @@ def _why(results: Sequence[Tested]) -> Why | None:
         for result, texts in failed
     ]
     total = sum(cause.number for cause in causes)
-    return Why(heads[0], total, plural(total, *heads[1:]), causes) if causes else None
+    return Why(heads[0], total, plural(total, *heads[1:]), causes)
 
 
 def _cases_of(results: Sequence[Tested]) -> Counter:

@@ -205,8 +205,8 @@ class AnswerDocument:
     nothing changes. `counters_with_new_nodes`: those after autoscalers have added and removed nodes; absent if they do
     not. `counts`: other numbers that stand with the counters; absent if there are none. `warnings`: what makes the
     answer doubtful, and what was wrong before. `why`: the reasons of one counter. `fix`: edits and commands with their
-    computed effect. `rows`: the rows of the first table. Tables without rows are left out. `more`: flags and commands
-    that lead on.
+    computed effect. `rows`: the rows of the first table. Tables without rows, and reasons without causes, are left out.
+    `more`: flags and commands that lead on.
     """
 
     status: AnswerStatus
@@ -226,6 +226,7 @@ class AnswerDocument:
     def __post_init__(self) -> None:
         tables = [each if each.rows[1:] else each._replace(total=()) for each in self.tables if each.rows]
         object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "why", self.why if self.why and self.why.causes else None)
         object.__setattr__(self, "shown", [each for each in self.shown if each.value or not each.optional])
 
     @in_json

@@ -222,11 +222,9 @@ def _of_placeholders(reserve: Placeholders) -> Iterator[str]:
         yield f"{pending} Pending: no capacity reserved yet{later}"
 
 
-def _why(room: Headroom) -> Why | None:
+def _why(room: Headroom) -> Why:
     """The reasons of the nodes that take no more Pods."""
     nodes = sum(count for _, count in room.reasons)
-    if not nodes:
-        return None
     causes = [Cause(count, "node", in_short(reason)) for reason, count in room.reasons]
     heading = f"{plural(nodes, 'NODE TAKES', 'NODES TAKE')} NO MORE WITHOUT PREEMPTION"
     return Why("nodes", nodes, heading, causes)

@@ -212,8 +212,7 @@ def of_workload(result: WorkloadWhy) -> AnswerDocument:
         [shown_time(end.cause.when) or "unknown", end.pod.rpartition("/")[2], end.words] for end in timeline.endings
     ]
     long: Rows = [[*row, end.cause.message] for row, end in zip(rows, timeline.endings, strict=True)]
-    tables = [Table(("WHEN", "POD", "CAUSE"), rows)] if rows else []
-    tables += [Table(("WHEN", "POD", "CAUSE", "MESSAGE"), long, detail=1)] if rows else []
+    tables = [Table(("WHEN", "POD", "CAUSE"), rows), Table(("WHEN", "POD", "CAUSE", "MESSAGE"), long, detail=1)]
     warnings = [*result.missing]
     if timeline.not_explained:
         warnings.append(f"{plural(timeline.not_explained, 'more Pod')} not explained")
@@ -225,11 +224,9 @@ def of_workload(result: WorkloadWhy) -> AnswerDocument:
         clause=clause_of(jobs, _clause_of(result)),
         shown=[*_counts(result), *counters_of_jobs(jobs)],
         warnings=[*warnings_of_jobs(jobs), *warnings],
-        why=Why("", number, plural(number, "POD ENDED OR DOES NOT RUN", "PODS ENDED OR DO NOT RUN"), causes)
-        if causes
-        else None,
+        why=Why("", number, plural(number, "POD ENDED OR DOES NOT RUN", "PODS ENDED OR DO NOT RUN"), causes),
         tables=[*tables_of_jobs(jobs), *tables],
-        more=" | ".join([*(["-v messages"] if rows else []), *([f"forewarn why {first}"] if first else [])]),
+        more=[*(["-v messages"] if rows else []), *([f"forewarn why {first}"] if first else [])],
     )
 
 
