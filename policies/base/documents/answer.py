@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Always, Hidden, in_json, key_of, optional_in_json
-from forewarn.policies.base.findings import plural
 
 Cell = str | int
 
@@ -164,7 +163,7 @@ class Why(NamedTuple):
 def why_of(counter: str, number: int, one: str, many: str, causes: Iterable[Cause]) -> Why:
     """Return the reasons of a counter, most first. `one`, `many`: the heading without the number: `POD IS REJECTED`."""
     ordered = sorted(causes, key=lambda cause: (-cause.number, cause.reason))
-    return Why(counter, number, plural(number, one, many), ordered)
+    return Why(counter, number, f"{number:,} {one if number == 1 else many}", ordered)
 
 
 class Table(NamedTuple):
