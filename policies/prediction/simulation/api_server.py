@@ -19,7 +19,7 @@ from forewarn.policies.kubernetes.controllers.own_pods import Recreator, again
 from forewarn.policies.kubernetes.controllers.resource_quota import recalculated
 from forewarn.policies.kubernetes.controllers.view import Key, PodCounts, PodState, Tally, WorkloadState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET, JOB
-from forewarn.policies.kubernetes.kube_apiserver.quota import RemainingQuota, RepeatedPods
+from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, RemainingQuota, RepeatedPods
 from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping
 from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.pod_group import PodGroup
+    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.kubernetes.releases.semantics import Semantics
@@ -146,6 +147,10 @@ class Quotas:
         except InvalidObject as error:
             message = str(error)
         return _limited(message)
+
+    def usage(self, pod: Pod, template: ApiObject | None) -> ResourceList:
+        """Return what a new Pod uses. Raises InvalidObject."""
+        return PODS.usage(self._counted_pod(pod, template))
 
     def rejections_if_recreated(self, states: Sequence[PodState]) -> list[str]:
         """Return for each Pod of a namespace upstream's message if a quota rejects it when all are deleted, then

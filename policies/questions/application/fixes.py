@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,11 +14,12 @@ from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, mapping_at
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.kubernetes.quantity import NANO, Quantity, in_units
+from forewarn.policies.kubernetes.quantity import NANO, ZERO, Quantity, in_units
 from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.prediction.simulation.summary import missing
 
 if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.application.cluster import Cluster
@@ -118,26 +120,49 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     if answer.removal is not None:
         yield from _of_exceeded_quotas(cluster, answer.removal)
         return
-    needed: dict[tuple[str, str], dict[str, Quantity]] = {}
+    simulation = answer.after.simulation
+    new: dict[tuple[str, str], Counter[str]] = {}
     admits: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
-    for workload, row in missing(answer.after.simulation, answer.after.summary.names).items():
+    for workload, row in missing(simulation, answer.after.summary.names).items():
         if not isinstance(row.message, ExceededQuota):
             continue
         key = workload[1].partition("/")[0], row.message.quota
         admits.setdefault(key, {})[workload] = row.pods
-        limits = needed.setdefault(key, {})
-        for resource, excess in row.message.amounts.items():
-            more = Quantity(excess.requested.nano * row.pods, excess.requested.format)
-            limits[resource] = limits.get(resource, excess.used) + more
-    for (namespace, name), limits in sorted(needed.items()):
+        usage = new.setdefault(key, Counter())
+        for resource, amount in _usage_of(workload, row.message, simulation).items():
+            usage[resource] += amount.nano * row.pods
+    changed = simulation.api.quotas.changes() if simulation.api.quotas is not None else ()
+    at_the_end = {(each.namespace, each.name): each for _, each in changed}
+    for (namespace, name), usage in sorted(new.items()):
         quota = cluster.snapshot.resource_quotas.get((namespace, name))
-        if quota is None or not limits.keys() <= quota.hard.keys():
+        if quota is None:
             continue
-        if "pods" in quota.hard and "pods" not in limits:  # the first rejection names only what it exceeds
-            new = sum(admits[namespace, name].values()) * NANO
-            pods = Quantity(quota.used["pods"].nano + new, quota.hard["pods"].format)
-            limits |= {"pods": pods} if pods.nano > quota.hard["pods"].nano else {}
+        used, limits = at_the_end.get((namespace, name), quota).used, dict[str, Quantity]()
+        for resource, limit in quota.hard.items():
+            before, after = (each.get(resource, ZERO).nano for each in (quota.used, used))
+            needed = max(before, after + usage[resource])
+            if needed > limit.nano:
+                limits[resource] = Quantity(needed, limit.format)
         yield _raised(quota, limits, "rejected")._replace(admits=admits[namespace, name])
+
+
+def _usage_of(workload: tuple[str, str], message: ExceededQuota, simulation: Simulation) -> Mapping[str, Quantity]:
+    """Return what a new Pod of a workload uses of its quotas; without the workload, what it exceeds."""
+    made, quotas = _new_pod(workload, simulation), simulation.api.quotas
+    if made is None or quotas is None:
+        return {"pods": Quantity(NANO), **{resource: excess.requested for resource, excess in message.amounts.items()}}
+    return quotas.usage(*made)
+
+
+def _new_pod(workload: tuple[str, str], simulation: Simulation) -> tuple[Pod, ApiObject] | None:
+    """Return a new Pod of a workload (`group/Kind`, `namespace/name`) and its template; None if it does not exist."""
+    kind, name = workload
+    namespace, _, own = name.partition("/")
+    state = simulation.api.workloads.get((kind, namespace, own))
+    if state is None:
+        return None
+    template = template_of(state.object)
+    return simulation.world.admission(made_of(namespace, state.object, template)), template
 
 
 def _of_exceeded_quotas(cluster: Cluster, removal: Removal) -> Iterator[Edit]:
@@ -183,12 +208,11 @@ def _have_room(simulation: Simulation, pods: Mapping[tuple[str, str], int]) -> b
     """
     snapshot = simulation.cache.snapshot()
     fit = 0
-    for (kind, name), count in pods.items():
-        namespace, _, own = name.partition("/")
-        state = simulation.api.workloads.get((kind, namespace, own))
-        if state is None or not simulation.steady:
+    for workload, count in pods.items():
+        made = _new_pod(workload, simulation)
+        if made is None or not simulation.steady:
             return True
-        pod = simulation.world.admission(made_of(namespace, state.object, template_of(state.object)))
+        pod, _ = made
         capacity = capacity_for(snapshot, pod, preempting=pod.preemption_policy != PREEMPT_NEVER)
         if capacity is None:
             return True

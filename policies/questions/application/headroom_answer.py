@@ -467,11 +467,23 @@ def _of_quotas(quotas: Sequence[QuotaUse]) -> Table:
 
 
 def _of_pools(capacity: Capacity) -> Table:
-    heads = ("POOL", "NODES", "CPU %", "MEMORY %", "PODS %", "MOST FREE CPU", "MOST FREE MEMORY", "PLACEHOLDERS")
+    heads = (
+        "POOL",
+        "NODES",
+        "CPU %",
+        "MEMORY %",
+        "PODS %",
+        "FREE CPU",
+        "FREE MEMORY",
+        "MOST ON A NODE",
+        "PLACEHOLDERS",
+    )
 
     def row(pool: PoolCapacity, name: str) -> list[str | int]:
-        free = cores(pool.largest_free_milli_cpu), gibibytes(pool.largest_free_memory)
-        return [name, pool.nodes, *pool.percents, *free, pool.placeholders]
+        free_cpu = cores(max(pool.allocatable_milli_cpu - pool.requested_milli_cpu, 0))
+        free_memory = gibibytes(max(pool.allocatable_memory - pool.requested_memory, 0))
+        most = f"{cores(pool.largest_free_milli_cpu)} or {gibibytes(pool.largest_free_memory)}"
+        return [name, pool.nodes, *pool.percents, free_cpu, free_memory, most, pool.placeholders]
 
     rows = [row(pool, pool.pool or _NO_POOL) for pool in capacity.pools]
     return Table(heads, rows, row(capacity.total, "total"))

@@ -93,6 +93,8 @@ class _Search:
         self.exceeded = exceeded_quotas(cluster)
         (self._alone,) = self._costs([()])
         self.kept: list[KeptNode] = []
+        self.blocked = 0
+        """Candidates whose drain a PDB blocks now."""
 
     def _costs(self, choices: Sequence[Sequence[str]]) -> Generator[_Cost]:
         """Yield what it costs to drain all nodes of each choice together."""
@@ -190,7 +192,9 @@ class _Search:
             states = [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
             return any(forbidden_by(api, state) for state in states), any(pod.namespace in exceeded for pod in on[name])
 
-        return sorted(on, key=lambda name: (obstacles(name), share(name), len(on[name]), name))
+        obstacles_of = {name: obstacles(name) for name in on}
+        self.blocked = sum(blocked for blocked, _ in obstacles_of.values())
+        return sorted(on, key=lambda name: (obstacles_of[name], share(name), len(on[name]), name))
 
 
 def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wanted: int, options: Options) -> Removal:
@@ -211,6 +215,9 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
         for name, usage in search.exceeded.items()
         if kept
     ]
+    if kept and search.blocked:
+        blocks = plural(search.blocked, "node has Pods", "nodes have Pods")
+        notes.append(f"{blocks} whose eviction a PDB forbids now")
     if not is_complete:
         notes.append(f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more")
     return Removal(wanted, chosen, kept, notes)

@@ -12,6 +12,7 @@ from math import ceil, comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import listed, plural, quote
+from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.node import ZONE, Node
@@ -533,6 +534,11 @@ def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | 
     unpriced = sorted({kind.family for kind in kinds if kind.price is None})
     if any(kind.price for kind in kinds) and unpriced:
         notes = [*notes, f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"]
+    for name, usage in exceeded_quotas(snapshot).items():
+        notes = [
+            *notes,
+            f"quota {name} is exceeded ({usage}): Pods that it rejects need no nodes until it is raised",
+        ]
     notes = [*notes, *not_simulated(cluster.cache)]
     head = head_with_nodes(snapshot, (), is_loss=True)
     question = request.scope, request.selector, [*request.protect]

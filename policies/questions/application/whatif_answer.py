@@ -120,7 +120,8 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
         return AnswerStatus.BLOCKED
     if effects.harm or rejects_new_pods:
         is_same = answer.is_as_without or effects == result.answer.restart_alone
-        return AnswerStatus.WARN if is_same and not rejects_new_pods else AnswerStatus.HARM
+        in_part = not effects._replace(down=0, down_seconds=0).harm and not any(map(_is_complete, answer.outages))
+        return AnswerStatus.WARN if (is_same or in_part) and not rejects_new_pods else AnswerStatus.HARM
     doubtful = answer.after.not_simulated or answer.after.summary.is_unfinished or any(answer.after.blocks)
     reserve = effects.placeholders or _removed_placeholders(answer)
     return AnswerStatus.WARN if reserve or effects.pdbs_short or doubtful else AnswerStatus.OK
@@ -211,7 +212,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     by_pdbs = _nodes_blocked_by_pdbs(answer) if answer.after.upgrade else ()
     blocked = f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else ""
     by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
-    without_any = sum(each.most >= each.replicas for each in (answer.end if grown else answer).outages)
+    without_any = sum(map(_is_complete, (answer.end if grown else answer).outages))
     some = (
         " in part"
         if not without_any
@@ -222,6 +223,11 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     down = f" workload{'s' * (later.down > 1)}{some}, up to {duration(later.down_seconds)}"
     not_counted = answer.placeholder_pods + answer.after.daemon_pods_of_lost_nodes
     running = answer.after.running_before - not_counted if effects.lost else None
+    arrived = answer.with_new_nodes
+    groups = (
+        [f"{nodes:,} {group}" for group, nodes in Tally(arrived.nodes).most_common()] if arrived is not None else []
+    )
+    by_group = f" ({listed(groups, 2)})" if later.new_nodes else ""
     return counters_of(
         effects,
         answer.typical_of.counters if answer.typical_of is not None and grown is None else {},
@@ -232,7 +238,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         down=Counter("down", effects.down, after=later.down, more=down),
         blocked=Counter("blocked", effects.blocked, after=later.blocked, more=blocked),
         placeholders=_of_placeholders(answer, effects.placeholders)._replace(after=later.placeholders),
-        new_nodes=Counter("new_nodes", later.new_nodes),
+        new_nodes=Counter("new_nodes", later.new_nodes, more=by_group),
         removed_nodes=Counter("removed_nodes", later.removed_nodes),
     )
 
@@ -278,12 +284,12 @@ def _blocking(answer: Answer) -> set[str]:
 def _warnings(result: Simulated) -> Iterator[str]:
     answer = result.answer.of_upgrade
     yield from _of_the_state_before(result, answer)
+    arrived = result.answer.with_new_nodes
+    yield from autoscaler_tables.warnings_of(answer.autoscalers, arrived, answer.placeholders)
     yield from _without_replicas(answer)
     yield from _of_quotas_left(answer) if result.class_change is not None else ()
     yield from _of_the_time_after(answer)
     yield from _doubts(answer)
-    arrived = result.answer.with_new_nodes
-    yield from autoscaler_tables.warnings_of(answer.autoscalers, arrived, answer.placeholders)
     if arrived is not None and arrived.nodes_not_simulated:
         more = plural(arrived.nodes_not_simulated, "more new node does", "more new nodes do")
         yield f"limit of the simulation: {more} not arrive"
@@ -309,12 +315,17 @@ def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
         yield f"the same restart without the change: {joined(harm) or NO_EFFECT}"
 
 
+def _is_complete(outage: Interruption) -> bool:
+    """Report whether no replica runs for a time."""
+    return outage.most >= outage.replicas
+
+
 def _without_replicas(answer: Answer) -> Iterator[str]:
     """Yield which workloads have no replica for a time, or at the end, if too many lose some for a row each."""
     losing = [each for each in own_workloads(answer) if each.lost]
     if len(losing) <= MAX_ROWS:
         return
-    down = [each for each in answer.outages if each.most >= each.replicas]
+    down = [*filter(_is_complete, answer.outages)]
     if down:
         names = [
             each.workload for each in sorted(down, key=lambda each: (-each.priority, -each.longest, each.workload))
@@ -536,7 +547,7 @@ def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
         yield Table(("NODE THAT CAN GO", "POOL", "ZONE", "CPU", "MEMORY"), rows, detail=int(is_long))
     detail = int(not removal.missing)
     if len(removal.kept) > _MAX_KEPT:
-        causes = grouped((each.why if each.cause == "blocked" else each.cause, each) for each in removal.kept)
+        causes = grouped((each.cause, each) for each in removal.kept)
         rows = [[len(alike), alike[0].node, alike[0].why] for alike in causes.values()]
         yield Table(("NODES THAT STAY", "SUCH AS", "ITS REMOVAL COSTS"), rows, detail=detail)
         detail = 1

@@ -198,3 +198,12 @@ def test_a_change_of_class_says_what_may_be_preempted_and_which_quota_ends(tmp_p
     assert document.clause == "no Pod preempted, newly Pending or lost"
     document = forewarn.whatif(cluster, forewarn.ChangeClass("low", value=-5)).document
     assert document.clause == "4 of 4 new Pods run, Pods without a class may preempt 4 more running Pods"
+
+
+def test_all_limits_of_a_quota_that_would_be_exceeded_are_raised(tmp_path: Path) -> None:
+    hard, used = {"pods": "3", "requests.cpu": "1"}, {"pods": "4", "requests.cpu": "2"}
+    both = object_of("v1", "ResourceQuota", "q", spec={"hard": hard}, status={"hard": hard, "used": used})
+    result = forewarn.whatif(cluster_of(tmp_path, both), forewarn.LoseNodes(["n1"]))
+    assert [(fix.action, fix.effect) for fix in result.document.fix] == [
+        ("quota shop/q: pods 3 → 4, requests.cpu 1 → 2", "rejected 2 → 0, lost 2 → 0")
+    ]

@@ -200,7 +200,7 @@ def test_without_an_object_each_pool_is_shown(capsys: pytest.CaptureFixture[str]
     (pool,) = found["pools"]
     assert (found["status"], found["clause"]) == ("OK", "88 % of cpu and 0 % of memory requested")
     assert (pool["pool"], pool["nodes"], pool["pods"]) == ("web", 4, 8)
-    assert found["rows"][0]["mostFreeCpu"] == "0.5"
+    assert (found["rows"][0]["freeCpu"], found["rows"][0]["mostOnANode"]) == ("2", "0.5 or 16Gi")
     assert run(capsys, *SHOWN[2:], "--at-least", "1")[0] == 2
 
 
