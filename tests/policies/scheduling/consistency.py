@@ -89,11 +89,11 @@ def _check_nodes(nodes: NodeTables, node_infos: Sequence[NodeInfo]) -> None:
 
 
 def _check_lower(lower: LowerPriorityPods, matrix: PodMatrix, snapshot: Snapshot) -> None:
-    lower.sync(matrix, snapshot)
+    lower.sync(matrix)
     lower.settle(np.arange(len(matrix.serials)), matrix, snapshot)
     fresh = LowerPriorityPods(lower.priority, matrix)
     fresh._pdbs = snapshot.pdbs
-    fresh.sync(matrix, snapshot)
+    fresh.sync(matrix)
     fresh.settle(np.arange(len(matrix.serials)), matrix, snapshot)
     ranks = min(len(lower.kind), len(fresh.kind))
     for name in ("kind", "violates"):

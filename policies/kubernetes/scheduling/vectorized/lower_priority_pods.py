@@ -380,17 +380,13 @@ class LowerPriorityPods:
         self._left: NDArray[np.intp] | None = None
         """Indices in the tables of the nodes that still exist; None: all."""
 
-    def sync(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
-        """Update the tables to this Snapshot. The Pods of changed nodes are stale: unsorted until `settle`.
+    def sync(self, matrix: PodMatrix) -> None:
+        """Update the tables to these nodes. The Pods of changed nodes are stale: unsorted until `settle`.
 
         Raises CutShort; the next call continues.
         """
         if self._left is not None:
             self._keep_only(self._left)
-        if snapshot.pdbs is not self._pdbs:
-            if len(self.kind):
-                self.stale |= affected(matrix, self.kind, list(changed_pdbs(self._pdbs, snapshot.pdbs)))
-            self._pdbs = snapshot.pdbs
         self._learn_levels(matrix)
         others = np.flatnonzero(self.serials != matrix.serials)
         for start in range(0, len(others), BLOCK):
@@ -433,7 +429,14 @@ class LowerPriorityPods:
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
     def settle(self, nodes: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> None:
-        """Sort the Pods of these nodes if they are stale. Raises CutShort; the next call continues."""
+        """Sort the Pods of these nodes if they are stale, or if other PDBs count for them than when they were sorted.
+
+        Raises CutShort; the next call continues.
+        """
+        if snapshot.pdbs is not self._pdbs:
+            if len(self.kind):
+                self.stale |= affected(matrix, self.kind, list(changed_pdbs(self._pdbs, snapshot.pdbs)))
+            self._pdbs = snapshot.pdbs
         stale = nodes[self.stale[nodes]]
         for start in range(0, len(stale), BLOCK):
             some = stale[start : start + BLOCK]
@@ -597,7 +600,7 @@ def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int)
             del matrix.lower_priority[next(iter(matrix.lower_priority))]
         lower_priority_pods = LowerPriorityPods(priority, matrix)
     matrix.lower_priority[priority] = lower_priority_pods
-    lower_priority_pods.sync(matrix, snapshot)
+    lower_priority_pods.sync(matrix)
     return lower_priority_pods
 
 
