@@ -26,22 +26,14 @@ if TYPE_CHECKING:
 class LazySnapshot:
     """A Snapshot that is built on first use, from an older Snapshot if one exists."""
 
-    __slots__ = ("_base", "_built", "_dirty", "_in_place", "_lock", "is_prepared", "objects")
+    __slots__ = ("_base", "_built", "_dirty", "_lock", "is_prepared", "objects")
 
     def __init__(
-        self,
-        objects: ClusterObjects,
-        base: Snapshot | None = None,
-        dirty: frozenset[str] | None = None,
-        *,
-        in_place: bool = False,
+        self, objects: ClusterObjects, base: Snapshot | None = None, dirty: frozenset[str] | None = None
     ) -> None:
-        """Set the objects of the Snapshot. `dirty`: names of nodes that differ from `base`.
-
-        `in_place`: the new Snapshot takes over the tables of `base`, which must not be used afterwards.
-        """
+        """Set the objects of the Snapshot. `dirty`: names of nodes that differ from `base`."""
         self.objects = objects
-        self._base, self._dirty, self._in_place = base, dirty, in_place
+        self._base, self._dirty = base, dirty
         self._built: Snapshot | None = None
         self._lock = Lock()
         self.is_prepared = False
@@ -66,7 +58,7 @@ class LazySnapshot:
 
             with self._lock, holding_lock():
                 if self._built is None:
-                    self._built = Snapshot.build(self.objects, self._base, self._dirty, in_place=self._in_place)
+                    self._built = Snapshot.build(self.objects, self._base, self._dirty)
                     self._base = None
         return self._built
 
@@ -74,11 +66,10 @@ class LazySnapshot:
 class PodsByNode:
     """The Pods on each node and nominated to each node, and the names of nodes that changed since the last Snapshot."""
 
-    def __init__(self, *, in_place: bool = False) -> None:
-        """`in_place`: each Snapshot takes over the tables of the previous one, which must not be used afterwards."""
-        self._in_place = in_place
-        self._by_node: Table[str, tuple[Pod, ...]] = Table()
-        self._nominated: Table[str, tuple[Pod, ...]] = Table()
+    def __init__(self) -> None:
+        """Start without Pods."""
+        self.by_node: Table[str, tuple[Pod, ...]] = Table()
+        self.nominated: Table[str, tuple[Pod, ...]] = Table()
         self._binding: dict[tuple[str, str], Pod] = {}
         """Nominated Pods with claims. A Pod counts as bound to its node while kube-scheduler binds its volumes."""
         self._bound: dict[tuple[str, str], Pod] = {}
@@ -93,7 +84,7 @@ class PodsByNode:
     def copy(self) -> PodsByNode:
         """Return the same Pods; later changes of one do not affect the other."""
         pods = copy(self)
-        names = ("_by_node", "_nominated", "_binding", "_bound", "_since_base", "since_last")
+        names = ("by_node", "nominated", "_binding", "_bound", "_since_base", "since_last")
         vars(pods).update({name: vars(self)[name].copy() for name in names})
         return pods
 
@@ -104,10 +95,10 @@ class PodsByNode:
         if new is None or new.terminal:
             return
         if new.node_name:
-            _append(self._by_node, new.node_name, new)
+            _append(self.by_node, new.node_name, new)
             self.change_node(new.node_name)
         elif new.nominated_node_name and responsible_for_pod(new, self._schedulers):
-            _append(self._nominated, new.nominated_node_name, new)
+            _append(self.nominated, new.nominated_node_name, new)
             if not new.spec.gated and any(volume.claim_of(new.name) for volume in new.spec.volumes):
                 self._binding[new.namespace, new.name] = new
 
@@ -134,7 +125,12 @@ class PodsByNode:
         for key, pod in self._binding.items():
             if being_bound(pod, claims) != (key in self._bound):
                 self._move(key, pod)
-        return self._by_node.freeze(), self._nominated.freeze()
+        return self.by_node.freeze(), self.nominated.freeze()
+
+    def take_changed(self) -> frozenset[str]:
+        """Return the names of nodes that changed since the last snapshot or call."""
+        changed, self.since_last = frozenset(self.since_last), set()
+        return changed
 
     def next_snapshot(self, objects: ClusterObjects) -> LazySnapshot:
         """Return a Snapshot of `objects`. Nodes that did not change since the last built Snapshot are reused."""
@@ -147,18 +143,18 @@ class PodsByNode:
                 self._base, self._since_base = self._last.built, self.since_last
         self.since_last = set()
         dirty = None if self._base is None else frozenset(self._since_base)
-        self._last = LazySnapshot(objects, self._base, dirty, in_place=self._in_place)
+        self._last = LazySnapshot(objects, self._base, dirty)
         return self._last
 
     def _move(self, key: tuple[str, str], pod: Pod) -> None:
         bound = self._bound.pop(key, None)
         if bound is None:
             bound = self._bound[key] = replace(pod, node_name=pod.nominated_node_name, nominated_node_name="")
-            _remove(self._nominated, pod.nominated_node_name, pod)
-            _append(self._by_node, bound.node_name, bound)
+            _remove(self.nominated, pod.nominated_node_name, pod)
+            _append(self.by_node, bound.node_name, bound)
         else:
-            _remove(self._by_node, bound.node_name, bound)
-            _append(self._nominated, pod.nominated_node_name, pod)
+            _remove(self.by_node, bound.node_name, bound)
+            _append(self.nominated, pod.nominated_node_name, pod)
         self.change_node(bound.node_name)
 
     def _take(self, pod: Pod) -> None:
@@ -168,7 +164,7 @@ class PodsByNode:
         self._binding.pop(key, None)
         if pod.node_name:
             self.change_node(pod.node_name)
-        for table, name in ((self._by_node, pod.node_name), (self._nominated, pod.nominated_node_name)):
+        for table, name in ((self.by_node, pod.node_name), (self.nominated, pod.nominated_node_name)):
             if name:
                 _remove(table, name, pod)
 

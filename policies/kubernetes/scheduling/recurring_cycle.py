@@ -13,11 +13,12 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter, is_not
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from forewarn.policies.base.copies import cached_in
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.kubernetes.scheduling.plugins.node_ports import NodePorts
@@ -42,7 +43,6 @@ from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
     MAX,
     CapacityConstraint,
     nominations_of,
-    with_nominated,
 )
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
     NO_LIMIT,
@@ -135,8 +135,8 @@ class Request:
     """
 
     def __init__(self, demands: Sequence[Demand], priority: int) -> None:
-        self.resources, self._priority = [demand.resource for demand in demands], priority
-        self._rows = [demand.row for demand in demands]
+        self.resources, self._priority = tuple(demand.resource for demand in demands), priority
+        self._rows = np.array([demand.row for demand in demands], np.intp)
         self.limits: NDArray[np.int64] = np.array([demand.limit for demand in demands], np.int64)
         """The largest amounts that other Pods may use so that the Pod fits."""
         self._columns: Columns | None = None
@@ -156,8 +156,8 @@ class Request:
         if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
             return
         present = columns.requested[self._rows]  # a copy, because the next columns may use the array
-        for place, resource in enumerate(self.resources if nominations else ()):
-            present[place] = with_nominated(present[place], nominations, resource, self._priority)
+        if nominations:
+            present += nominations.amounts(self.resources, self._priority)
         insufficient = present > self.limits
         self.version += 1
         if not self.version_of_fit or (insufficient != self.insufficient).any():
@@ -173,15 +173,6 @@ class Request:
         return lacking
 
 
-class Rejection(NamedTuple):
-    """The rejection of a Pod that fits on no node. `reasons`: reason -> number of nodes."""
-
-    plugins: frozenset[str]
-    reasons: Counter[str]
-    results: dict[str, Any]
-    """Why preemption does not help -> the result of the cycle, for the caller to fill."""
-
-
 class FittingNodes:
     """The nodes on which a request fits, among those of a spec, and the numbers of nodes that lack resources."""
 
@@ -191,11 +182,6 @@ class FittingNodes:
         """Number of nodes on which the request fits."""
         self.insufficient_counts: NDArray[np.intp] = np.zeros(0, np.intp)
         """[demand]: number of nodes with an insufficient amount of the resource."""
-        self._rejections: dict[Hashable, Rejection] = {}
-
-    def rejection(self, spec: Spec, counts: NDArray[np.intp]) -> Rejection:
-        """Return the rejection of the spec; cached. Do not modify it. `counts`: as in `insufficient_counts`."""
-        return cached_in(self._rejections, counts.tobytes(), lambda: rejection_of(spec, counts), _CACHED_REJECTIONS)
 
     def sync(self, request: Request, spec: Spec) -> None:
         """Update the counts to the current state of `request`."""
@@ -235,16 +221,6 @@ class Helped:
         self.lacking = request.lacking_without(lower, matrix)
         self._nodes = spec.open & (lower.count > 0) & ~np.logical_or.reduce(self.lacking)
         self.rows, self._seen = np.flatnonzero(self._nodes), request.version
-
-
-def rejection_of(spec: Spec, counts: NDArray[np.intp]) -> Rejection:
-    """Return the rejection of a spec. `counts`: [demand], number of nodes that lack the resource."""
-    reasons, plugins = spec.reasons.copy(), spec.plugins
-    for demand, count in zip(spec.demands, counts.tolist(), strict=True):
-        if count:
-            reasons[reason_of(demand.resource)] += count
-            plugins |= {NodeResourcesFit.name}
-    return Rejection(plugins, reasons, {})
 
 
 class Own:
@@ -383,8 +359,6 @@ _CACHE_SIZE: Final = 4096
 """Maximum number of cached specs."""
 _CACHED_REQUESTS: Final = 256
 """Maximum number of cached requests, each at one priority: about 400 kB each at 5,000 nodes."""
-_CACHED_REJECTIONS: Final = 64
-"""Maximum number of cached rejections of a request."""
 _STATIC_TABLES: Final = "nodes", "csi_nodes", "csi_drivers", "storage_classes", "device_classes", "semantics"
 """The inputs of static results, besides the spec, its claims and their volumes."""
 _static_tables: Final = attrgetter(*_STATIC_TABLES)
@@ -400,6 +374,23 @@ class _Known(NamedTuple):
     tables: Sequence[object]
     volumes: Sequence[object]
     result: Spec | None
+
+
+class Shared(NamedTuple):
+    """The results that the cycles of several Pods share, up to date for a Snapshot."""
+
+    matrix: PodMatrix
+    spec: Spec
+    request: Request
+    nominations: Nominations
+
+
+def _inputs_of(shared: Shared, snapshot: Snapshot, pod: Pod) -> Sequence[object]:
+    """Return what the rejection of a Pod depends on, apart from the nodes on which preemption helps. The state of the
+    node to which the Pod is nominated is included.
+    """
+    node, _, spec, request, _ = pod.nominated_node_name, *shared
+    return spec, request, request.version_of_fit, snapshot.get(node), snapshot.objects.nominated.get(node)
 
 
 class RecurringCycles:
@@ -420,6 +411,26 @@ class RecurringCycles:
         If static filters and resources reject all nodes, no later filter runs: constraints of the Pod, and constraints
         of other Pods against the Pod, do not matter until preemption finds a node with enough resources.
         """
+        shared = self._shared(snapshot, pod)
+        if shared is None:
+            return None
+        cycle = RecurringCycle(snapshot, pod, shared)
+        return None if cycle.nodes and cycle.constrained and not cycle.rejects_for_volumes() else cycle
+
+    def repeats(self, inputs: Sequence[object], snapshot: Snapshot, pod: Pod) -> bool:
+        """Report whether the Pod is certainly rejected again, without preemption, as in the cycle with these
+        `RecurringCycle.inputs`. Hold `snapshot.derived.locked()` meanwhile. Raises NotValid.
+        """
+        shared = self._shared(snapshot, pod)
+        if shared is None or any(map(is_not, inputs, _inputs_of(shared, snapshot, pod))):
+            return False
+        if pod.nominated_node_name or pod.preemption_policy == PREEMPT_NEVER:
+            return True  # the Pod may not preempt
+        cycle = RecurringCycle(snapshot, pod, shared)
+        return not (cycle.nodes and not cycle.rejects_for_volumes()) and not len(cycle.helped_nodes)
+
+    def _shared(self, snapshot: Snapshot, pod: Pod) -> Shared | None:
+        """Return the shared results, up to date; None if this class does not support the Pod."""
         tables = _static_tables(snapshot.objects)
         if any(map(is_not, tables, self._tables)):
             self._tables = tables
@@ -438,8 +449,7 @@ class RecurringCycles:
             request.sync(snapshot.columns, nominations)
         except NotValid:
             return None
-        cycle = RecurringCycle(snapshot, pod, matrix, spec, request, nominations)
-        return None if cycle.nodes and cycle.constrained and not cycle.rejects_for_volumes() else cycle
+        return Shared(matrix, spec, request, nominations)
 
     def _spec(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
         key, tables = (id(pod.spec), pod.namespace), _storage_tables(snapshot.objects)
@@ -476,16 +486,15 @@ class RecurringCycle:
 
     preempts = True
 
-    def __init__(
-        self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, spec: Spec, request: Request, nominations: Nominations
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, pod: Pod, shared: Shared) -> None:
         """Update the shared results for this Snapshot.
 
         The cycle is valid if no node has enough resources (`nodes` is 0), or if no other constraint exists (see
         `constrained`).
         """
         self.snapshot, self.pod = snapshot, pod
-        self._matrix, self._spec, self._request, self._nominations = matrix, spec, request, nominations
+        matrix, spec, request, nominations = self._shared = shared
+        self._matrix, self._spec, self._request, self._nominations = shared
         own = nominations.nomination_of(pod)
         self._own = None if own is None else Own(own, request, matrix)
         """The node that the Pod itself is nominated to, without this nomination; None for a Pod without a nomination.
@@ -562,26 +571,19 @@ class RecurringCycle:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return Scores(framework_in_columns(self.snapshot, self.pod), self.pod, self._matrix).total_scores(rows)
 
-    @cached_property
-    def _rejection(self) -> Rejection:
-        own, counts = self._own, self._fitting.insufficient_counts
-        if own is not None and self._spec.allowed[own.row]:
-            counts = counts + own.insufficient - self._request.insufficient[:, own.row]
-        found = self._fitting.rejection(self._spec, counts)
-        if self._out_of_reach is None or self._spec.of_volumes is None:
-            return found
-        plugins, reasons = set(found.plugins), found.reasons.copy()
-        count_rejections(self._spec.of_volumes.found, self._out_of_reach, plugins, reasons)
-        return Rejection(frozenset(plugins), reasons, {})
-
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
-        """Return (plugins that reject the Pod, reason -> number of nodes). Do not modify the result."""
-        return self._rejection[:2]
-
-    @property
-    def results(self) -> dict[str, Any]:
-        """Why preemption does not help -> the result of the cycle, which other Pods with this rejection share."""
-        return self._rejection.results
+        """Return (plugins that reject the Pod, reason -> number of nodes)."""
+        own, counts, spec = self._own, self._fitting.insufficient_counts, self._spec
+        if own is not None and spec.allowed[own.row]:
+            counts = counts + own.insufficient - self._request.insufficient[:, own.row]
+        plugins, reasons = set(spec.plugins), spec.reasons.copy()
+        for demand, count in zip(spec.demands, counts.tolist(), strict=True):
+            if count:
+                reasons[reason_of(demand.resource)] += count
+                plugins.add(NodeResourcesFit.name)
+        if self._out_of_reach is not None and spec.of_volumes is not None:
+            count_rejections(spec.of_volumes.found, self._out_of_reach, plugins, reasons)
+        return frozenset(plugins), reasons
 
     @property
     def ineligible_reason(self) -> str:
@@ -590,21 +592,37 @@ class RecurringCycle:
         return pod_eligible_to_preempt_others(self.pod, self.snapshot, lambda name: not self._spec.open[rows[name]])
 
     @cached_property
-    def decision(self) -> Decision:
-        """The decision over all nodes, for a Pod that fits on none. Without a candidate, if `candidate_on` finds one.
-        Raises NotValid.
+    def helped_nodes(self) -> NDArray[np.intp]:
+        """Row numbers of the nodes with enough resources if all Pods of lower priority were removed; none if the Pod's
+        volumes can be mounted on none of them. Raises NotValid.
         """
         matrix, snapshot, priority = self._matrix, self.snapshot, self.pod.effective_priority
         if snapshot.may_preempt_groups(priority):  # the priority of a PodGroup may be lower than that of its Pods
             raise NotValid("of Pods that belong to PodGroups")
         if matrix.kinds.lowest_priority >= priority or not self._spec.is_reached:
-            return Decision()
-        lower = lower_priority_pods_of(matrix, snapshot, priority)
-        nodes = self._helped(lower)
-        if not self._spec.reached[nodes].any():
+            return np.zeros(0, np.intp)
+        nodes = self._helped(lower_priority_pods_of(matrix, snapshot, priority))
+        return nodes if self._spec.reached[nodes].any() else nodes[:0]
+
+    @property
+    def inputs(self) -> Sequence[object] | None:
+        """The inputs of a rejection without preemption, see `RecurringCycles.repeats`; None if these are not all."""
+        is_eligible, snapshot = not self.ineligible_reason, self.snapshot
+        if (is_eligible and self.pod.nominated_node_name) or snapshot.preempts_by_group:
+            return None
+        return _inputs_of(self._shared, snapshot, self.pod)
+
+    @cached_property
+    def decision(self) -> Decision:
+        """The decision over all nodes, for a Pod that fits on none. Without a candidate, if `candidate_on` finds one.
+        Raises NotValid.
+        """
+        matrix, snapshot, nodes = self._matrix, self.snapshot, self.helped_nodes
+        if not len(nodes):
             return Decision()
         if self.constrained:
             return self._cycle.decision
+        lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)
         lower.settle(nodes, matrix, snapshot)
         args, potential = self._spec.preemption, int(np.count_nonzero(self._spec.open))
         most = len(nodes) if args is None else args.num_candidates(potential)

@@ -266,11 +266,6 @@ class Cycle:
     Hold the lock `snapshot.derived.locked()` while you use a Cycle, except for `filtered` and `preempt`.
     """
 
-    @property
-    def results(self) -> dict[str, Any]:
-        """See `RecurringCycle.results`."""
-        return {}
-
     def __init__(self, snapshot: Snapshot, pod: Pod, framework: Framework | None = None) -> None:
         """Evaluate the filters on all nodes.
 

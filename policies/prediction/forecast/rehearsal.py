@@ -97,7 +97,8 @@ class CacheOverSnapshot(SchedulerCache):
             self._now = self._now.with_node_infos(replace(self._now.objects, workloads=workloads), {})
             self._has_more = False
         now = self._now.objects
-        changed = {name: table for name, table in self._overlays().items() if table is not getattr(now, name)}
+        overlays: dict[str, Any] = {name: overlay.freeze() for name, overlay in self._overlays.items()}
+        changed = {name: table for name, table in overlays.items() if table is not getattr(now, name)}
         if changed:
             self._now = self._now.with_node_infos(replace(now, **changed), {})
         charged = changed_pdbs(self._now.pdbs, self._health)

@@ -6,7 +6,7 @@ Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from forewarn.policies.base.copies import cached_in
-from forewarn.policies.base.cow_table import FrozenTable, GroupedTable, Overlay, Table
+from forewarn.policies.base.cow_table import GroupedTable, Overlay, Table
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
@@ -166,7 +165,6 @@ _TABLES: Final = (
     "pods_by_node", "nominated", "nodes", "pdbs", "workloads", "claims", "volumes", "resource_claims", "pod_groups",
 )  # fmt: skip
 """The fields of ClusterObjects that change during a simulation."""
-_NO_CLAIMS: Final = FrozenTable[tuple[str, str], "PersistentVolumeClaim"]()
 
 
 class SchedulerCache:
@@ -186,34 +184,31 @@ class SchedulerCache:
         self._workloads: GroupedTable[tuple[str, str, str], Workload] = GroupedTable(place=1)
         self._read: dict[tuple[str, str], tuple[ApiObject, PodDisruptionBudget]] = {}
         """Parsed PDBs. Caches use the identity of a selector, which a change of the status does not replace."""
-        self._pods_by_node = PodsByNode(in_place=True)
+        self._pods_by_node = PodsByNode()
+        self._overlays: Mapping[str, Any] = {
+            "claims": self.claims,
+            "volumes": self.volumes,
+            "resource_claims": self.resource_claims,
+            "pod_groups": self.pod_groups,
+        }
+        by_node, nominated = self._pods_by_node.by_node, self._pods_by_node.nominated
+        tables = by_node, nominated, self._nodes, self._pdbs, self._workloads, *self._overlays.values()
+        self._freezing = [table.freeze for table in tables]
         self.node_tree = NodeTree()
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
-        self._last: tuple[Sequence[Any], Snapshot] | None = None
-        """The last Snapshot, with its `_TABLES`."""
+        self._last: Snapshot | None = None
+        self._frozen: Sequence[Any] = ()
+        """The `_TABLES` of the last Snapshot."""
 
     def snapshot(self) -> Snapshot:
         """Return the Snapshot for the next cycle, the last one without a change. Do not use earlier Snapshots."""
-        tables: tuple[Any, ...] = (
-            *self._pods_by_node.tables(_NO_CLAIMS),
-            self._nodes.freeze(),
-            self._pdbs.freeze(),
-            self._workloads.freeze(),
-            *self._overlays().values(),
-        )
-        if self._last is None or any(map(is_not, tables, self._last[0])):
-            objects = replace(self.base, **dict(zip(_TABLES, tables, strict=True)))
-            self._last = tables, self._pods_by_node.next_snapshot(objects).get()
-        return self._last[1]
-
-    def _overlays(self) -> dict[str, Any]:
-        return {
-            "claims": self.claims.freeze(),
-            "volumes": self.volumes.freeze(),
-            "resource_claims": self.resource_claims.freeze(),
-            "pod_groups": self.pod_groups.freeze(),
-        }
+        frozen = [freeze() for freeze in self._freezing]
+        if self._last is None or any(map(is_not, frozen, self._frozen)):
+            objects = replace(self.base, **dict(zip(_TABLES, frozen, strict=True)))
+            changed = self._pods_by_node.take_changed()
+            self._frozen, self._last = frozen, Snapshot.build(objects, self._last, changed, in_place=True)
+        return self._last
 
     # Pods
 
@@ -345,8 +340,26 @@ class Rejected(NamedTuple):
 
 _MAX_EQUAL: Final = 16
 """Maximum number of recorded candidates that equal a chosen one."""
+_MAX_LAST: Final = 4096
+"""Maximum number of remembered attempts."""
 _MAX_WITH_EQUAL: Final = 64
 """Maximum number of preemptions for which these are recorded: each one costs an evaluation of its victims."""
+
+
+def _is_like_others(pod: Pod) -> bool:
+    """Report whether equal Pods have the same result in the same Snapshot."""
+    return not (pod.nominated_node_name or any(volume.ephemeral for volume in pod.spec.volumes))
+
+
+class _Last(NamedTuple):
+    """The last attempt of equal Pods, of which `pod` is one. `turn`: number of its Snapshot. `inputs`: None if only the
+    same Snapshot certainly leads to the same result.
+    """
+
+    pod: Pod
+    result: Rejected
+    turn: int
+    inputs: Sequence[object] | None
 
 
 class SchedulingAlgorithm:
@@ -362,8 +375,14 @@ class SchedulingAlgorithm:
         self._nodes, self._choose, self.tie = nodes, choose, tie
         self._next_start = 0
         """The position in the order of nodes at which the next cycle starts (upstream `nextStartNodeIndex`)."""
-        self._known: tuple[Snapshot | None, dict[Any, Rejected]] = None, {}
-        """(Snapshot, equal Pods -> their result), for unschedulable Pods that preemption does not help."""
+        self._last: dict[Hashable, _Last] = {}
+        """Equal Pods -> their last attempt, for unschedulable Pods that preemption does not help."""
+        self._snapshot: Snapshot | None = None
+        """The Snapshot of the last cycle."""
+        self._turn = 0
+        """Number of different Snapshots until now."""
+        self._inputs: Sequence[object] | None = None
+        """What the result of this cycle depends on, see `_Last`."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
         self.equal: list[list[Candidate]] | None = None
@@ -375,30 +394,35 @@ class SchedulingAlgorithm:
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """Return the result of a cycle for one Pod. Raises NotPredicted."""
+        if self._snapshot is not snapshot:
+            self._snapshot, self._turn = snapshot, self._turn + 1
+        nominated = (pod.uid, pod.nominated_node_name) if pod.nominated_node_name else None
+        identity = pod.effective_priority, pod.preemption_policy, pod.namespace, pod.owner, pod.device_claims
+        alike = id(pod.spec), id(pod.labels), *identity, nominated
+        last = self._last.get(alike)
+        if last is not None and last.turn == self._turn:
+            return last.result
         why = pod.spec.too_large or unmodelled(pod, snapshot)
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
         _check_plugins(snapshot, pod)
-        result = self._schedule_pod(snapshot, pod)
+        if last is not None and self._repeats(last, snapshot, pod):
+            self._last[alike] = last._replace(turn=self._turn)
+            return last.result
+        result = self._decide(snapshot, pod)
         if isinstance(result, Fits):
             _check_plugins(snapshot, pod, fits=True)
+        elif result.candidate is None and (self._inputs is not None or _is_like_others(pod)):
+            if len(self._last) >= _MAX_LAST:
+                self._last.clear()
+            self._last[alike] = _Last(pod, result, self._turn, self._inputs)
         return result
 
-    def _schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
-        if not snapshot.node_infos:
-            return Rejected(NO_NODES, nominated="")
-        if pod.nominated_node_name or any(volume.ephemeral for volume in pod.spec.volumes):
-            return self._decide(snapshot, pod)
-        if self._known[0] is not snapshot:
-            self._known = snapshot, {}
-        identity = pod.effective_priority, pod.preemption_policy, pod.namespace, pod.owner, pod.device_claims
-        alike = id(pod.spec), id(pod.labels), *identity
-        if alike not in self._known[1]:
-            result = self._decide(snapshot, pod)
-            if isinstance(result, Fits) or result.candidate is not None:
-                return result
-            self._known[1][alike] = result
-        return self._known[1][alike]
+    def _repeats(self, last: _Last, snapshot: Snapshot, pod: Pod) -> bool:
+        """Report whether a Pod is certainly rejected as at the last attempt of an equal one."""
+        with snapshot.derived.locked(), suppress(NotValid):
+            return last.inputs is not None and self.recurring.repeats(last.inputs, snapshot, pod)
+        return False
 
     def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:
         """Find a node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
@@ -416,6 +440,9 @@ class SchedulingAlgorithm:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}") from why
 
     def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
+        self._inputs = None
+        if not snapshot.node_infos:
+            return Rejected(NO_NODES, nominated="")
         result = self._at_once(snapshot, pod)
         if result is not None:
             return result
@@ -476,23 +503,26 @@ class SchedulingAlgorithm:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
         snapshot, ineligible = cycle.snapshot, cycle.ineligible_reason
         best = [] if ineligible else [*cycle.decision.best_nodes]
-        if not best:
-            why: str = ineligible or self._unhelped(cycle)
-            results: dict[str, Rejected] = cycle.results
-            return cached_in(results, why, lambda: self._unschedulable(cycle, why, None if ineligible else ""))
         plugins, reasons = cycle.rejection()
         message = fit_error(len(snapshot.node_infos), reasons)
+        if not best:
+            self._inputs = self._inputs_of(cycle, ineligible)
+            text = _with_preemption(snapshot, message, ineligible or self._unhelped(cycle))
+            return Rejected(text, plugins, None if ineligible else "")
         node, decision = self._choose(best), cycle.decision
         candidate = cycle.candidate_on(node)
         self._record_equal(snapshot, candidate, best, cycle.candidate_on)
         message = _with_candidate(snapshot, message, candidate)
         return Rejected(message, plugins, node, candidate, False, best, decision.is_sampled, decision.may_miss_best)
 
-    def _unschedulable(self, cycle: Cycle | RecurringCycle, why: str, nominated: str | None) -> Rejected:
-        """Return the result for a Pod that preemption does not help. `why`: the reason. `nominated`: see Rejected."""
-        plugins, reasons = cycle.rejection()
-        message = fit_error(len(cycle.snapshot.node_infos), reasons)
-        return Rejected(_with_preemption(cycle.snapshot, message, why), plugins, nominated)
+    def _inputs_of(self, cycle: Cycle | RecurringCycle, ineligible: str) -> Sequence[object] | None:
+        """Return what a rejection depends on; None if it moves the start of the next cycle, or if its text depends on
+        the Pods of each node.
+        """
+        nodes, snapshot = len(cycle.snapshot.node_infos), cycle.snapshot
+        if not isinstance(cycle, RecurringCycle) or num_nodes_after_pre_filter(snapshot, cycle.pod) != nodes:
+            return None
+        return cycle.inputs if ineligible or nodes > MIN_FEASIBLE_NODES else None
 
     def _unhelped(self, cycle: Cycle | RecurringCycle) -> FitError:
         nodes = len(cycle.snapshot.node_infos)

@@ -49,13 +49,13 @@ class Nominations:
         """Node name -> (Pod identity, its nomination, the index in `_columns`)."""
         self._by_pod: dict[str, Nominated] = {}
         """Pod identity -> its nomination. A Pod is nominated once."""
-        self._sums: dict[tuple[int, str], NDArray[np.int64]] = {}
+        self._sums: dict[tuple[int, Sequence[str]], NDArray[np.int64]] = {}
         self._columns: NDArray[np.int64] = np.zeros((3, 0), np.int64)
         """[row, kind or priority; index]: the nominations; the priority is _FREE at an index without one."""
         self._free: list[int] = []
         """The indices without a nomination."""
-        self._largest: dict[str, tuple[int, int]] = {}
-        """Resource -> (number of equivalence classes at that time, the largest amount of any)."""
+        self._largest: dict[Sequence[str], tuple[int, int]] = {}
+        """Resources -> (number of equivalence classes at that time, the largest amount of any)."""
         self.version = 0
         """Increases with each change."""
 
@@ -97,8 +97,9 @@ class Nominations:
         for name, _ in come:
             for pod in snapshot.nominated_pods(name) if name in snapshot.rows else ():
                 self._kinds.number(pod)
-        for _, resource in self._sums:
-            self._kinds.amounts(resource)
+        for _, resources in self._sums:
+            for resource in resources:
+                self._kinds.amounts(resource)
         for name in [name for name in old if name not in new]:
             self._take(name)
         for name, _ in come:
@@ -136,34 +137,42 @@ class Nominations:
             self._by_node[name] = here
 
     def _add(self, nominated: Nominated, sign: int) -> None:
-        amounts = dict[str, int]()
+        amounts: dict[Sequence[str], NDArray[np.int64]] = {}
         self.version += 1
-        for (priority, resource), total in self._sums.items():
+        for (priority, resources), totals in self._sums.items():
             if nominated.priority >= priority:
-                if resource not in amounts:
-                    amounts[resource] = sign * int(self._kinds.amounts(resource)[nominated.kind])
-                total[nominated.row] += amounts[resource]
+                if resources not in amounts:
+                    own = [self._kinds.amounts(resource)[nominated.kind] for resource in resources]
+                    amounts[resources] = sign * np.array(own, np.int64)
+                totals[:, nominated.row] += amounts[resources]
 
     def nomination_of(self, pod: Pod) -> Nominated | None:
         """Return the nomination of this Pod; None without one, or if its priority is lower than the Pod's."""
         nomination = self._by_pod.get(pod.identity)
         return nomination if nomination is not None and nomination.priority >= pod.effective_priority else None
 
-    def amounts(self, resource: str, priority: int) -> NDArray[np.int64]:
-        """Return [node]: the amount of a resource for the nominated Pods with at least this priority. Do not modify."""
-        totals = self._sums.get((priority, resource))
+    def amounts(self, resources: Sequence[str], priority: int) -> NDArray[np.int64]:
+        """Return [resource, node]: the amounts for the nominated Pods with at least this priority. Do not modify.
+
+        `resources`: a tuple. Raises NotValid for very large amounts.
+        """
+        totals = self._sums.get((priority, resources))
         if totals is None:
             if len(self._sums) >= _NOMINATIONS_CACHE_SIZE:
                 self._sums.clear()
-            totals = self._sums[priority, resource] = self.total(self._kinds.amounts(resource), priority)
+            totals = self._sums[priority, resources] = np.zeros((len(resources), self._count), np.int64)
+            for place, resource in enumerate(resources):
+                totals[place] = self.total(self._kinds.amounts(resource), priority)
+        if self._may_reach(MAX, resources) and totals.max(initial=0) >= MAX:
+            raise NotValid
         return totals
 
-    def may_reach(self, resource: str, amount: int) -> bool:
+    def _may_reach(self, amount: int, resources: Sequence[str]) -> bool:
         """Report whether the nominated Pods on one node may use at least `amount` of a resource; by an upper bound."""
-        cached = self._largest.get(resource)
+        cached = self._largest.get(resources)
         if cached is None or cached[0] != len(self._kinds):
-            amounts = self._kinds.amounts(resource)
-            cached = self._largest[resource] = len(self._kinds), int(amounts.max(initial=0))
+            largest = max((int(self._kinds.amounts(each).max(initial=0)) for each in resources), default=0)
+            cached = self._largest[resources] = len(self._kinds), largest
         return len(self._by_pod) * cached[1] >= amount
 
     def columns(self, priority: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -301,22 +310,6 @@ class CapacityConstraint(NamedTuple):
         return self.present - removed <= self.limit
 
 
-def with_nominated(
-    present: NDArray[np.int64], nominations: Nominations, resource: str, priority: int
-) -> NDArray[np.int64]:
-    """Return [node]: `present` plus the amount of a resource for the nominated Pods of at least this priority; without
-    nominated Pods, `present` itself.
-
-    Raises NotValid for very large amounts. Source: `addGENominatedPods`.
-    """
-    if not nominations:
-        return present
-    added = nominations.amounts(resource, priority)
-    if nominations.may_reach(resource, MAX) and added.max(initial=0) >= MAX:
-        raise NotValid
-    return present + added
-
-
 class NodeFit:
     """The constraints of one Pod on one Snapshot, to which the plugins of its profile add theirs.
 
@@ -388,8 +381,14 @@ class NodeFit:
         return full
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
-        """Return `with_nominated` for the Pod, without its own nomination. Raises NotValid for very large amounts."""
-        total = with_nominated(present, self._nominations, resource, self.pod.effective_priority)
+        """Return [node]: `present` plus the amount of a resource for the other nominated Pods of at least the Pod's
+        priority; without nominated Pods, `present` itself.
+
+        Raises NotValid for very large amounts. Source: `addGENominatedPods`.
+        """
+        if not self._nominations:
+            return present
+        total: NDArray[np.int64] = present + self._nominations.amounts((resource,), self.pod.effective_priority)[0]
         if (own := self._nominations.nomination_of(self.pod)) is not None:
             total[own.row] -= self.matrix.kinds.amounts(resource)[own.kind]
         return total
