@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.disclosure import Disclose
 from forewarn.policies.base.documents.answer import CONDITIONS, AnswerStatus
-from forewarn.policies.base.findings import LONGEST_PATH, cut, duration
+from forewarn.policies.base.findings import LONGEST_PATH, cut, duration, listed
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.comment import NoComment, post
 from forewarn.policies.cli.commands.many_clusters import clusters_of, name_of
@@ -112,6 +112,9 @@ def _print(result: Diff, output: Output, disclose: Disclose, fail_on: Sequence[s
     if any(cluster.reason or (cluster.answer and cluster.answer.answer.incomplete) for cluster in result.clusters):
         return FAILED
     status = cluster_command.status_of_conditions(conditions(result), fail_on)
+    is_gate = status == OK and any(condition != "change" for condition in fail_on)
+    if is_gate and result.not_simulated:
+        return complain("diff", f"{listed(sorted(result.not_simulated), 3)} not simulated", FAILED)
     return FOUND if document.status is AnswerStatus.REJECTED else status
 
 

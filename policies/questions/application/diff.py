@@ -204,6 +204,12 @@ class Diff(Document):
     prunes: bool = False
     with_clusters: Hidden[bool] = False
 
+    @property
+    def not_simulated(self) -> set[str]:
+        """The changed workloads that some clusters lack, and that no cluster has."""
+        simulated = {str(changed) for cluster in self.clusters for changed in cluster.simulated}
+        return {name for cluster in self.clusters for name in cluster.absent} - simulated
+
     @inlined_in_json
     def document(self) -> AnswerDocument:
         """The answer in the form of all answers."""
@@ -271,7 +277,22 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
     ]
     objects, notes = [difference.changed for difference in differing], [*_notes({base.name: notes, head.name: more})]
     answers, has_clusters = results if differing else [], bool(clusters)
-    return Diff(base.name, head.name, objects, answers, notes, others, request.prune, has_clusters)
+    result = Diff(base.name, head.name, objects, answers, notes, others, request.prune, has_clusters)
+    lacking = result.not_simulated
+    return replace(result, clusters=[_without_empty_answer(cluster, lacking) for cluster in answers])
+
+
+def _without_empty_answer(cluster: OnCluster, lacking: Container[str]) -> OnCluster:
+    """Return the effect on a cluster; without an answer if this has no effects and simulates no changed workload.
+
+    `lacking`: changed workloads that no cluster has.
+    """
+    absent = sum(name in lacking for name in cluster.absent)
+    is_empty = cluster.answer is None or not (cluster.answer.conditions or cluster.answer.answer.new_pods)
+    is_simulated = any(changed.kind in _ORDER[_ORDER.index("DaemonSet") :] for changed in cluster.simulated)
+    if not absent or not is_empty or is_simulated or cluster.faults or cluster.reason:
+        return cluster
+    return cluster._replace(answer=None, reason=f"{plural(absent, 'changed workload')} not simulated")
 
 
 def _notes(of_versions: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -130,7 +130,9 @@ def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: st
     gaps, document = [*_gaps(cluster)], _simulated(cluster)
     if disclose is not Disclose.NAMES:
         document = _restricted(document, {changed.namespace for changed in diff.objects}, disclose)
-    clause = _clause_on(diff, cluster, document.clause)
+    clause, lacking = _clause_on(diff, cluster, document.clause), diff.not_simulated.intersection(cluster.absent)
+    if lacking and cluster.answer is not None and not cluster.answer.conditions:
+        clause = f"{plural(len(lacking), 'changed workload')} not simulated; {clause}"
     has_new_priorities = cluster.answer is not None and bool(cluster.answer.answer.new_pods)
     is_notable = gaps or cluster.pruned or has_new_priorities or any(each.removed for each in cluster.resets)
     return replace(

@@ -682,9 +682,31 @@ def test_changed_workloads_that_the_cluster_lacks_are_not_simulated(
     write(sides[1] / "a.yaml", image, deployment("bad", priorityClassName="none"))
     rejected = asked(*sides, "--cluster", tmp_path / "c.yaml")
     assert (rejected["status"], rejected["warnings"][0].startswith(lacks)) == ("REJECTED", True)
-    write(sides[1] / "a.yaml", image)
-    alone = asked(*sides, "--cluster", tmp_path / "c.yaml")
-    assert (alone["status"], alone["clause"].partition(",")[0]) == ("WARN", "nothing is simulated")
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop"}}
+    budget |= {"spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "old"}}}}
+    for others in ([], [budget]):
+        write(sides[1] / "a.yaml", image, *others)
+        done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "json", "--fail-on", "preempted")
+        alone = json.loads(done.stdout)
+        assert (done.returncode, alone["status"], "counters" in alone) == (3, "NO ANSWER", False)
+        assert alone["clause"] == "1 changed workload not simulated"
+        assert "answer" not in alone["clusters"][0]
+
+
+def test_fail_on_does_not_pass_if_a_changed_workload_is_simulated_in_no_cluster(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "a.yaml", 8)
+    old, web, config = deployment("old"), deployment("web"), ("--fail-on", "preempted")
+    sides = versions({"x.yaml": [old]}, {"x.yaml": [{**old, "spec": {**old["spec"], "replicas": 3}}, web]})
+    partly = forewarn("diff", *sides, "--cluster", tmp_path / "a.yaml", *config)
+    assert partly.returncode == 3
+    assert ": 1 changed workload not simulated; 1 of 1 new Pod runs\n" in partly.stdout
+    assert partly.stderr == "forewarn diff: Deployment shop/old not simulated\n"
+    text = (tmp_path / "a.yaml").read_text()
+    (tmp_path / "b.yaml").write_text(f"{text}---\n{json.dumps(old)}\n")
+    both = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", *config)
+    assert (both.returncode, both.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(("new", "is_rejected"), [([], True), ([CLASSES[0] | {"metadata": {"name": "hihg"}}], False)])
@@ -695,7 +717,8 @@ def test_a_missing_class_of_a_workload_that_the_cluster_lacks_is_reported(
     wrong = deployment("old", priorityClassName="hihg")
     sides = versions({"a.yaml": [deployment("old")]}, {"a.yaml": [wrong, *new]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert (done.returncode, "Pods of Deployment shop/old (" in done.stdout) == (int(is_rejected), is_rejected)
+    status = 1 if is_rejected else 3  # nothing else is simulated
+    assert (done.returncode, "Pods of Deployment shop/old (" in done.stdout) == (status, is_rejected)
     assert done.stdout.startswith("REJECTED  ") is is_rejected
 
 
@@ -727,7 +750,7 @@ def test_only_what_differs_and_concerns_somebody_is_told(
         (side / "broken.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     found = asked(one, two, "--cluster", tmp_path / "c.yaml")
-    assert (found["status"], counters_of(found)) == ("WARN", {})  # the PDB protects no Pod
+    assert (found["status"], "counters" in found) == ("NO ANSWER", False)  # the PDB protects no Pod
     starts = (
         f"not compared: {two}: new.yaml:",
         "deletion not simulated: Deployment shop/old. Fix: pass --prune ",
@@ -1146,7 +1169,7 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     (sides[0] / "web.yaml").write_text(yaml.safe_dump(web))
     assert asked(*sides)["objects"] == []
     snapshot(tmp_path / "c.yaml", 4, ("batch", 4, "low"))
-    assert asked(*given)["clause"].startswith("nothing is simulated")
+    assert asked(*given)["clause"].startswith("1 changed workload not simulated")
 
 
 @pytest.mark.parametrize("place", ["manifests", "cluster"])
