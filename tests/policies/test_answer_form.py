@@ -74,6 +74,15 @@ def test_an_answer_as_text() -> None:
     ]
 
 
+def test_a_row_says_how_many_changed_fields_it_lacks() -> None:
+    """The first field alone would look like the whole change."""
+    fields = [f"requests.{name * 9} 1 → 2" for name in "abcde"]
+    table = Table(("CHANGED OBJECT", "CHANGE"), [("Deployment shop/web", "; ".join(fields))])
+    document = AnswerDocument(AnswerStatus.WARN, "1 object changed", "", tables=[table])
+    assert [*text(document, None)][-1].endswith(f"  {'; '.join(fields[:3])}; 2 more: -v")
+    assert "more: -v" not in "".join(text(document, None, level=1))
+
+
 def test_more_detail_lists_all_reasons_and_tables() -> None:
     assert "POD  NODE" not in lines(ZONE, level=1)
     assert {"    1,587  reason 5", "POD  NODE"} <= {*lines(ZONE, level=2)}

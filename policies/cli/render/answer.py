@@ -162,7 +162,7 @@ def table_lines(table: Table, paint: Painter, limit: int = 0) -> Iterator[str]:
     total = [[_cell_text(table.total[at]) if table.total[at] != "" else "" for at in used]] if table.total else []
     head = [table.columns[at].upper() for at in used]
     is_number = [any(isinstance(row[at], int) for row in table.rows) for at in used]
-    lines = _aligned([head, *rows, *total], is_number, is_brief=bool(limit))
+    lines = _aligned([head, *rows, *total], is_number, is_brief=bool(limit), is_counted=head[-1] == "CHANGE")
     yield from (paint(line, "bold") for line in filter(None, _wrapped(table.title, "")))
     yield from (paint(line, "dim") for line in lines[0])
     yield from chain(*lines[1 : len(rows) + 1])
@@ -180,9 +180,11 @@ def _under_subheads(table: Table, paint: Painter) -> Iterator[str]:
         yield from table_lines(Table(table.columns[count:], [row[count:] for row in rows], title=title), paint, 0)
 
 
-def _aligned(rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: bool) -> list[list[str]]:
-    """The lines of each row, with numbers to the right. `is_brief`: one line, cut to the width of a page; otherwise the
-    last column is wrapped.
+def _aligned(
+    rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: bool, is_counted: bool
+) -> list[list[str]]:
+    """The lines of each row, with numbers to the right. `is_brief`: one line, cut to the width of a page, with the
+    number of missing clauses if `is_counted`; otherwise the last column is wrapped.
     """
     rows = _narrowed(rows) if is_brief else rows
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -193,7 +195,7 @@ def _aligned(rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: 
         first = [cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells]
         if is_number[-1]:
             return ["  ".join([*first, row[-1].rjust(widths[-1])])]
-        texts = [_first_clauses(row[-1], room)] if is_brief else _in_lines(row[-1], max(room, _MIN_ROOM))
+        texts = [_first_clauses(row[-1], room, is_counted)] if is_brief else _in_lines(row[-1], max(room, _MIN_ROOM))
         others = [[" " * sum(widths[:-1], 2 * len(first) - 2)] if first else []] * len(texts[1:])
         return ["  ".join([*start, text]).rstrip() for start, text in zip((first, *others), texts, strict=True)]
 
@@ -216,12 +218,13 @@ def _narrowed(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return cut_rows
 
 
-def _first_clauses(text: str, limit: int) -> str:
-    """As many of the clauses of a text as have room; at least the first."""
+def _first_clauses(text: str, limit: int, is_counted: bool) -> str:
+    """As many of the clauses of a text as have room; at least the first. `is_counted`: and the number of the others."""
     first, *others = text.split("; ")
-    for clause in others:
-        if len(first) + len(clause) + 2 > limit:
-            break
+    for place, clause in enumerate(others):
+        more, rest = (f"; {len(others) - count} more: -v" if is_counted else "" for count in (place, place + 1))
+        if len(first) + len(clause) + 2 + len(rest) * (place + 1 < len(others)) > limit:
+            return cut(first, limit - len(more)) + more
         first += f"; {clause}"
     return cut(first, limit)
 
