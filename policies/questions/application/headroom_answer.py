@@ -138,25 +138,24 @@ def _clause(room: Headroom, reserve: Placeholders | None) -> str:
     if reserve is not None:
         if reserve.obstacle:
             return f"placeholder Pods do not help: {reserve.obstacle}"
-        more = reserve.create.pods
-        needed = f"{plural(more, 'more placeholder Pod') if more else 'no more placeholder Pods'} needed"
-        return (
-            f"{needed}, {reserve.create.fit_now:,} {'has' if reserve.create.fit_now == 1 else 'have'} room"
-            if more
-            else needed
-        )
+        more, now = reserve.create.pods, reserve.create.fit_now
+        have_room = f", {now:,} {'has' if now == 1 else 'have'} room" if more else ""
+        return f"{plural(more, 'more placeholder Pod') if more else 'no more placeholder Pods'} needed{have_room}"
     if (group := room.pod_group) is not None:
         groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
         fit = "fits" if group.without_preemption == 1 else "fit"
         return f"{groups} {fit}, {group.with_preemption:,} with preemption"
     without, preempting = room.pods
-    at_least = "" if without.is_exact else "at least "
+    at_least = ["" if count.is_exact else "at least " for count in room.pods]
     more_pods = plural(without.pods, "more Pod") if without.pods else "no more Pods"
-    return f"{at_least}{more_pods} fit{'s' * (without.pods == 1)}, {_number(preempting)} with preemption"
+    fit = f"{at_least[0]}{more_pods} fit{'s' * (without.pods == 1)}"
+    if without[:2] != preempting[:2]:
+        fit += f", {at_least[1]}{preempting.pods:,} with preemption"
+    return f"{fit}: {_quota_of(room)} admits no more" if room.preempting.is_limited_by_quota else fit
 
 
-def _number(count: Count) -> str:
-    return f"{'' if count.is_exact else 'at least '}{count.pods:,}"
+def _quota_of(room: Headroom) -> str:
+    return f"quota {cut(room.quota.quota, _LONGEST)}" if room.quota and room.quota.quota else "a quota"
 
 
 def _counters(room: Headroom, reserve: Placeholders | None) -> Iterator[Counter]:
@@ -187,11 +186,7 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     yield from (f"rejected: {each}" for each in rejections)
     if others := refs_of(result.faults)[len(rejections) :]:
         yield f"not predicted: {first_of(others, 'object')}"
-    wanted = reserve.wanted if reserve else 0
-    if (quota := room.quota) is not None and quota.pods < max(room.preempting.pods, wanted):
-        named = f"ResourceQuota {cut(quota.quota, _LONGEST)}" if quota.quota else "a quota"
-        why = "" if quota.pods else f": {in_short(quota.message)}"
-        yield f"{named} admits only {plural(quota.pods, 'more Pod')}{why}"
+    yield from _of_quota(room, reserve)
     for name, most in room.largest.items():
         amount = cores(most) if name == "cpu" else gibibytes(most)
         yield f"no node is large enough: the largest has {amount} {name}"
@@ -212,6 +207,15 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     yield from room.notes
 
 
+def _of_quota(room: Headroom, reserve: Placeholders | None) -> Iterator[str]:
+    """Yield how many Pods the quota admits, unless the clause says that it is the limit, or why it admits none."""
+    quota, wanted = room.quota, reserve.wanted if reserve else 0
+    if quota is not None and quota.pods < max(room.preempting.pods, wanted):
+        why = "" if quota.pods else f": {in_short(quota.message)}"
+        if why or wanted or room.pod_group is not None:
+            yield f"{_quota_of(room)} admits only {plural(quota.pods, 'more Pod')}{why}"
+
+
 def _of_placeholders(reserve: Placeholders) -> Iterator[str]:
     existing = reserve.existing
     if existing.pods and existing.termination_seconds:
@@ -223,9 +227,10 @@ def _of_placeholders(reserve: Placeholders) -> Iterator[str]:
 
 
 def _why(room: Headroom) -> Why:
-    """The reasons of the nodes that take no more Pods."""
-    nodes = sum(count for _, count in room.reasons)
-    causes = [Cause(count, "node", in_short(reason)) for reason, count in room.reasons]
+    """The reasons of the nodes that take no more Pods; none if a quota admits fewer."""
+    reasons = () if room.without.is_limited_by_quota else room.reasons
+    nodes = sum(count for _, count in reasons)
+    causes = [Cause(count, "node", in_short(reason)) for reason, count in reasons]
     heading = f"{plural(nodes, 'NODE TAKES', 'NODES TAKE')} NO MORE WITHOUT PREEMPTION"
     return Why("nodes", nodes, heading, causes)
 
@@ -302,22 +307,24 @@ def _for_placeholders(reserve: Placeholders, together: OfGroup | None) -> Iterat
 
 
 def _of_class(name: str, value: int, preempts: bool, fitting: Count) -> list[str | int]:
-    own, never = fitting.admitted, "" if preempts else "never"
-    return [name, value, own.pods if own.is_exact else f"{own.pods:,} or more", *_limits(fitting), never]
+    return [name, value, _number(fitting.admitted), *_limits(fitting), "yes" if preempts else "never"]
+
+
+def _number(count: Count) -> str | int:
+    return count.pods if count.is_exact else f"{count.pods:,} or more"
 
 
 def _limits(count: Count) -> tuple[str | int, str | int]:
     """The Pods that fit on nodes and that the quota admits, if a quota applies."""
-    return (count.pods, count.quota.pods) if count.quota is not None else ("", "")
+    return (_number(count), count.quota.pods) if count.quota is not None else ("", "")
 
 
 def _of_group(group: OfGroup, name: str) -> list[str | int]:
-    more = group.more.admitted
     limit = group.reason or ("limit of one scale-up" if group.capped else "")
     return [
         name,
         0 if group.reason else group.nodes,
-        more.pods if more.is_exact else f"{more.pods:,} or more",
+        _number(group.more.admitted),
         *_limits(group.more),
         limit,
     ]
@@ -332,7 +339,7 @@ def _where(room: Headroom) -> Iterator[Table]:
             cpu = "" if "cpu" in scarce else cores(each.milli_cpu)
             size = "" if "memory" in scarce else gibibytes(each.memory)
             rows.append([" and ".join(each.insufficient).replace("pods", "Pod slots"), each.nodes, cpu, size])
-        yield Table(heads, rows)
+        yield Table(heads, rows, detail=int(room.without.is_limited_by_quota))
     yield Table(("ZONE", "FIT"), [[*each] for each in room.by_zone.items()], detail=1)
     by_node = sorted((room.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
     yield Table(("NODE", "FIT"), [each for each in by_node if each[1]], detail=1)

@@ -126,7 +126,12 @@ class Count(NamedTuple):
     @property
     def admitted(self) -> Count:
         """The number that fits on nodes and that quotas admit."""
-        return Count(self.quota.pods) if self.quota is not None and self.quota.pods < self.pods else self
+        return Count(self.quota.pods) if self.quota is not None and self.is_limited_by_quota else self
+
+    @property
+    def is_limited_by_quota(self) -> bool:
+        """Whether the quota admits fewer Pods than the nodes."""
+        return self.quota is not None and self.quota.pods < self.pods
 
     @in_json
     def pods_(self) -> int:
@@ -142,6 +147,11 @@ class Count(NamedTuple):
     def nodes(self) -> int | None:
         """If a ResourceQuota limits the Pods: the number that fits on nodes."""
         return None if self.quota is None else self.pods
+
+    @optional_in_json
+    def nodes_at_least(self) -> bool | None:
+        """If a ResourceQuota limits the Pods: whether more may fit on nodes."""
+        return None if self.quota is None or self.is_exact else True
 
     @optional_in_json
     def quota_(self) -> int | None:
@@ -346,7 +356,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     quota = quota_for(pod.priority_class_name)
     left = quota._replace(pods=max(quota.pods - without.pods, 0)) if quota is not None else None
     groups, together = _with_groups(cluster, pod, full, autoscaling, left)
-    by_class = _by_class(cluster, pod, without, quota_for, as_group=member is not None)
+    by_class = _by_class(cluster, obj, pod, without, quota_for, as_group=member is not None)
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)._replace(quota=quota)
     without = without._replace(quota=quota)
     assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True)
@@ -614,22 +624,32 @@ def _numbered(pod: Pod) -> Iterator[Pod]:
 
 
 def _by_class(
-    cluster: ClusterSnapshot, pod: Pod, without: Count, quota_for: Callable[[str], Quota | None], *, as_group: bool
+    cluster: ClusterSnapshot,
+    obj: ApiObject,
+    pod: Pod,
+    without: Count,
+    quota_for: Callable[[str], Quota | None],
+    *,
+    as_group: bool,
 ) -> list[OfClass]:
     """Return the result for the Pod's own class and each class recommended for use, lowest priority first.
 
-    Classes with equal value and preemption policy are computed only once. `quota_for`: the room by PriorityClass.
+    The running Pods of the workload then have this class, too. Classes with equal value and preemption policy are
+    computed only once. `quota_for`: the room by PriorityClass.
     """
+    own = [each for each in pods_of(cluster, obj) if each.node_name and not each.terminating]
     counts: dict[tuple[int, bool], Count] = {}
     counted: list[OfClass] = []
     classes = [c for c in cluster.priority_classes.values() if c.name == pod.priority_class_name or is_recommended(c)]
     for rows in sorted(classes, key=lambda c: (c.value, c.name)):
         never = rows.preemption_policy == PREEMPT_NEVER
-        ranked = replace(
-            pod, priority=rows.value, priority_class_name=rows.name, preemption_policy=rows.preemption_policy
+        ranked = partial(
+            replace, priority=rows.value, priority_class_name=rows.name, preemption_policy=rows.preemption_policy
         )
         if (rows.value, never) not in counts:
-            counts[rows.value, never] = _with_preemption(cluster.scheduling, ranked, without, as_group=as_group)
+            lower = [each for each in own if pod.effective_priority <= each.effective_priority < rows.value]
+            snapshot = cluster.scheduling.with_pods(map(ranked, lower), lower)
+            counts[rows.value, never] = _with_preemption(snapshot, ranked(pod), without, as_group=as_group)
         fitting = counts[rows.value, never]
         counted.append(OfClass(rows.name, rows.value, not never, fitting._replace(quota=quota_for(rows.name))))
     return counted

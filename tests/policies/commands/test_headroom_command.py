@@ -18,13 +18,14 @@ import forewarn
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.cluster.admission import admitted
-from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.cluster.cache import Cache, head_of
 from forewarn.policies.kubernetes.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import Settings
+from forewarn.policies.questions.application.headroom_answer import HeadroomResult, ObjectHeadroom
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling
-from forewarn.policies.questions.whatif.headroom import Headroom, headroom, quota_room
+from forewarn.policies.questions.whatif.headroom import _NOT_FILLED, Headroom, headroom, quota_room
 from forewarn.policies.questions.whatif.node_groups import read_node_groups
 from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod
 from tests.cases import cases
@@ -297,6 +298,41 @@ def test_what_is_placed_one_after_the_other_is_bounded(monkeypatch: pytest.Monke
     assert found.reasons == []
 
 
+def test_a_quota_hides_neither_a_lower_bound_nor_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of Pods that nodes take is a lower bound, although the quota admits fewer."""
+    monkeypatch.setattr("forewarn.policies.questions.whatif.headroom.MAX_SEQUENTIAL", 3)
+    monkeypatch.setattr("forewarn.policies.questions.whatif.headroom.capacity_for", lambda *_, **__: None)
+    state = cluster(quota_of({"pods": "2"}, {"pods": "0"}), class_of("gold", 9), make_node("n1"))
+    found = headroom(state, make_pod("new").request(cpu="100m").obj)
+    document = HeadroomResult(head_of(state), state, [ObjectHeadroom(found)]).document
+    assert document.clause == "2 more Pods fit: quota team admits no more"
+    assert (document.why, document.warnings) == (None, [_NOT_FILLED])
+    assert [row[2:] for row in document.tables[0].rows] == [[2, "3 or more", 2, "yes"]]
+    of_class = to_dict(found.by_class[0])
+    assert (of_class["nodes"], of_class["nodesAtLeast"], of_class["atLeast"]) == (3, True, False)
+
+
+def test_a_class_above_that_of_the_workload_is_counted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods of the workload that runs would have the class, too: they are no victims, and chance decides nothing."""
+    monkeypatch.setattr("forewarn.policies.questions.whatif.headroom._one_by_one", NotImplemented)
+    spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    spread["labelSelector"] = {"matchLabels": {"app": "web"}}
+    spec = {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        "topologySpreadConstraints": [spread],
+    }
+    web = Made("apps/v1", "Deployment", "web", "default")
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {**spec, "priorityClassName": "silver"}}
+    web.spec(selector={"matchLabels": {"app": "web"}}, template=template)
+    nodes = [make_node(zone).label(ZONE, zone).has(cpu="4", memory="8Gi", pods="9") for zone in "ab"]
+    pods = [
+        make_pod(name).on(node).priority(value).request(cpu="1").labels(app=app)
+        for name, node, value, app in [("web-a", "a", 10, "web"), ("low-a", "a", 1, "low"), ("low-b", "b", 1, "low")]
+    ]
+    found = headroom(cluster(*nodes, *pods, class_of("silver", 10), class_of("gold", 1000), web), web.obj)
+    assert [(each.class_, *each.fitting[:2]) for each in found.by_class] == [("silver", 7, True), ("gold", 7, True)]
+
+
 def test_a_daemon_set_has_none(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     template = {"spec": {"containers": [{"name": "c"}]}}
     daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {"template": template}}
@@ -311,7 +347,7 @@ def test_the_first_line_has_a_few_short_reasons(capsys: pytest.CaptureFixture[st
     (tmp_path / "cluster.json").write_text(cluster_text(nodes))
     (tmp_path / "pod.json").write_text(json.dumps(make_pod("new").priority(0).request(cpu="2").obj))
     found = asked(capsys, "-f", str(tmp_path / "pod.json"), "--cluster", str(tmp_path / "cluster.json"))
-    assert (found["status"], found["clause"]) == ("PENDING", "no more Pods fit, 0 with preemption")
+    assert (found["status"], found["clause"]) == ("PENDING", "no more Pods fit")
     reasons = [[each["number"], each["reason"]] for each in found["why"]["causes"]]
     assert reasons == [[2, "insufficient cpu"], [1, "untolerated taint"]]
 
@@ -616,10 +652,8 @@ def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
     given_quota = (*SHOWN, "--cluster", str(tmp_path / "quota.json"))
     status, out, err = run(capsys, *given_quota, "--at-least", "1", "-o", "json")
     found = json.loads(out)
-    assert (status, found["status"], found["clause"]) == (1, "PENDING", "no more Pods fit, 0 with preemption")
-    assert found["warnings"][0].startswith(
-        "ResourceQuota team admits only 0 more Pods: exceeded quota team: 4 + 1 of 4 pods"
-    )
+    assert (status, found["status"], found["clause"]) == (1, "PENDING", "no more Pods fit: quota team admits no more")
+    assert found["warnings"][0].startswith("quota team admits only 0 more Pods: exceeded quota team: 4 + 1 of 4 pods")
     assert (found["rows"][-1]["nodesAdmit"], found["rows"][-1]["quotaAdmits"]) == (8, 0)
     assert "0 of 1 Pods fit without preemption (--at-least)" in err
     (written,) = found["objects"]
