@@ -54,7 +54,7 @@ _UNITS: Final = {CPU: (1000, ""), MEMORY: (2**30, "Gi"), EPHEMERAL_STORAGE: (2**
 """Resource -> (divisor, unit) of its amounts in messages."""
 _ADD_NODES: Final = "add such nodes", LOWER_REQUESTS
 _MATCHES: Final = "matches its node selector or affinity"
-_USABLE: Final = " that it tolerates and selects"
+_USABLE: Final = "eligible "
 _CAPACITY: Final = attrgetter("capacity")
 _LONGEST: Final = 200
 _LABELS: Final = 3
@@ -130,11 +130,11 @@ def _exceeded_on_all(prediction: Prediction, infos: Sequence[NodeInfo]) -> dict[
 
 def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource], which: str = "") -> Reason:
     if missing := sorted(name for name, item in exceeded.items() if not item.capacity):
-        return _named(f"no node{which} has {listed(missing)}", "", *_ADD_NODES)
+        return _named(f"no {which}node has {listed(missing)}", "", *_ADD_NODES)
     requests = " and ".join(f"{_amount(name, item.requested)} {name}" for name, item in exceeded.items())
     most = " and ".join(_amount(name, item.capacity) for name, item in exceeded.items())
-    text = f"requests more {' and '.join(exceeded)} than any node{which} has"
-    return _named(text, f"requests {requests}, more than any node{which} has ({most})", *_ADD_NODES)
+    text = f"requests more {' and '.join(exceeded)} than any {which}node has"
+    return _named(text, f"requests {requests}, more than any {which}node has ({most})", *_ADD_NODES)
 
 
 def _amount(resource: str, amount: int) -> str:

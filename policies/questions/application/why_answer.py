@@ -17,6 +17,7 @@ from forewarn.policies.base.documents.answer import (
 )
 from forewarn.policies.base.findings import duration, grouped, plural
 from forewarn.policies.kubernetes.objects.pod import wait_seconds
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.effects import Predicted
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _OTHERS_KNOW: Final = {"not-predicted", "other-scheduler", "disrupted"}
 """Problems that only the messages of the cluster explain."""
 _FEW_VICTIMS: Final = 5
-_ROOM: Final = 60
+_ROOM: Final = 50
 """Maximum characters of a cause with details in a row."""
 _STATUS: Final = {
     "pending": AnswerStatus.PENDING,
@@ -125,14 +126,17 @@ def _clause(diagnosis: Diagnosis, age: float, effects: Effects | None) -> str:
     pod = diagnosis.pod
     node = pod.node_name if pod else ""
     nominated = pod.nominated_node_name if pod and not node else ""
-    where = f" on {node}" if node else f", nominated to {nominated}" if nominated else ""
-    state = f"{shown_state(diagnosis.state)}{where}{f', {duration(age)}' if age else ''}"
+    word = "" if diagnosis.state == "pending" else shown_state(diagnosis.state)  # the status is PENDING
+    where = f"{word} on {node}".strip() if node else word
+    parts = (where, f"nominated to {nominated}" if nominated else "", duration(age) if age else "")
+    state = ", ".join(filter(None, parts))
     if not diagnosis.troubles:
-        return f"{state}, cause unknown" if diagnosis.state == "ended" else state
+        return f"{state}, cause unknown" if diagnosis.state == "ended" else state or shown_state(diagnosis.state)
     first = diagnosis.first
+    cause = "" if first.words == word else first.words
     if first.id == "will-preempt" and effects is not None:
-        return f"{state}: the next attempt preempts {_preempted(diagnosis, effects)}"
-    return state if first.words == shown_state(diagnosis.state) else f"{state}: {first.words}"
+        cause = f"the next attempt preempts {_preempted(diagnosis, effects)}"
+    return ": ".join(filter(None, (state, cause)))
 
 
 def _preempted(diagnosis: Diagnosis, effects: Effects) -> str:
@@ -152,9 +156,11 @@ def _effects(prediction: Prediction, cluster: ClusterSnapshot) -> Effects:
 def _counters(prediction: Prediction, effects: Effects) -> Iterator[Counter]:
     nodes = len(prediction.snapshot.node_infos)
     fits = len(prediction.feasible) if prediction.fits else 0
-    yield Counter("fits on", fits, nodes, more=" node" if nodes == 1 else " nodes")
-    yield Counter("after preemption on", len(prediction.candidates))
-    yield Counter("victims", effects.victims)
+    may_preempt = prediction.pod.preemption_policy != PREEMPT_NEVER
+    policy = "" if may_preempt else "; may not preempt (preemptionPolicy Never)"
+    yield Counter("fits on", fits, nodes, more=f" node{'s' * (nodes != 1)}{policy}")
+    yield Counter("after preemption on", len(prediction.candidates), optional=not may_preempt)
+    yield Counter("victims", effects.victims, optional=not may_preempt)
     for name in ("placeholders", "pdbs_violated", "new_nodes"):
         yield Counter(name, getattr(effects, name), optional=True)
     ending = ending_on_nominated_node(prediction) if prediction.pod.nominated_node_name else []
@@ -319,7 +325,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         warnings=result.missing,
         tables=tables,
         fix=result.fixes,
-        more=[f"forewarn why {result.pending[0].such_as}"] if result.pending else (),
+        more=[f"forewarn why NAMESPACE/POD, such as {result.pending[0].such_as}"] if result.pending else (),
     )
 
 
@@ -339,7 +345,7 @@ def _brief(cause: str) -> str:
     about, _, reason = cause.partition(": ")
     if len(cause) <= _ROOM:
         return cause
-    return reason if 0 < len(reason) <= _ROOM else about
+    return reason if 0 < len(reason) <= _ROOM else about.partition(" (")[0]
 
 
 def cause_of(prediction: Prediction, cluster: ClusterSnapshot) -> str:

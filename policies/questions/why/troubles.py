@@ -1000,26 +1000,26 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
         return Trouble("fits-nowhere", found.short, predictions.fix_of([(found, 0)]))  # at any position in the queue
     nowhere = f"fits on no node{on_no_node(prediction)}"
     reserves = predictions.is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
+    better_class = "" if reserves else _class_that_helps(cluster, queued)
     volumes = predictions.volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
         text = f"{nowhere}, and its preemptionPolicy is Never{then}"
         may_preempt = queued.as_if(replace(pod, preemption_policy=PREEMPT_LOWER_PRIORITY))
         with_class = not reserves and may_preempt.outcome == "preempts"
-        fix = volumes or f"add nodes{', or use a class that may preempt' if with_class else ''}"
-        return Trouble("never-preempts", text, fix)
-    fix = ("" if reserves else _class_that_helps(cluster, queued)) or volumes
+        fix = f"add nodes{', or use a class that may preempt' if with_class else ''}"
+        return Trouble("never-preempts", text, volumes or better_class or fix)
+    fix = better_class or volumes
     fix = fix or predictions.fix_of([(_NODES, 0), *predictions.reasons_of([prediction])])
     return Trouble("fits-nowhere", f"{nowhere}{then}", fix)
 
 
 def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
-    """The lowest recommendable higher class with which the Pod would preempt; "" if none of the next ones."""
+    """The lowest recommendable class with which the Pod would preempt, a higher one unless its own class never
+    preempts; "" if none of the next ones.
+    """
     pod = queued.prediction.pod
-    higher = [
-        c
-        for c in cluster.priority_classes.values()
-        if pod.effective_priority < c.value and is_recommended(c, to_preempt=True)
-    ]
+    least = pod.effective_priority + (pod.preemption_policy != PREEMPT_NEVER)
+    higher = [c for c in cluster.priority_classes.values() if least <= c.value and is_recommended(c, to_preempt=True)]
     for c in sorted(higher, key=lambda c: (c.value, c.name))[:_CLASSES]:
         with_it = queued.as_if(replace(pod, priority=c.value, preemption_policy=c.preemption_policy))
         if with_it.outcome == "preempts":

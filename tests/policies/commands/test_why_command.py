@@ -375,8 +375,24 @@ def test_no_pods_before_it_are_named_if_no_position_in_the_queue_helps(
     new = make_pod("new").priority(5).request(cpu=cpu).spec(**spec)
     made = [new, make_node("n1").has(cpu="4"), make_pod("ahead").priority(9).request(cpu="1")]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert out.startswith("PENDING  default/new (5): Pending: fits nowhere\n")
+    assert out.startswith("PENDING  default/new (5): fits nowhere\n")
     assert f"fits nowhere: {line}. Fix: " in out
+
+
+def test_a_pod_that_may_not_preempt_gets_the_nearest_class_that_may(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The numbers of preemption, which its policy makes 0, would hide that another class helps."""
+    new = copy.deepcopy(PENDING).spec(preemptionPolicy="Never", priorityClassName="never")
+    classes = [priority_class("never", 5, preemptionPolicy="Never"), priority_class("never-too", 6)]
+    classes[1].obj["preemptionPolicy"] = "Never"
+    classes += [priority_class("low", 4), priority_class("ten", 10), priority_class("twenty", 20)]
+    full = [make_node("n1"), make_pod("old").priority(3).request(cpu="4").on("n1")]
+    _, out, _ = run(capsys, tmp_path, [new, *full, *classes], "default/new")
+    first, rest = out.splitlines()
+    assert first == "PENDING  default/new (never, 5): fits on no node, never preempts"
+    assert rest.startswith("fits on 0 of 1 node; may not preempt (preemptionPolicy Never) WHY IT IS PENDING ")
+    assert 'Fix: use class "ten" (10), with which it would preempt 1 Pod on n1' in rest
 
 
 def test_each_of_several_pending_pods_preempts_other_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -618,6 +634,7 @@ def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
         },
     ]
     assert "no Events in the cluster snapshot" in document["warnings"][0]
+    assert run(capsys, tmp_path, made)[1].endswith("MORE forewarn why NAMESPACE/POD, such as default/big-1")
 
 
 def test_without_a_name_events_tell_what_was_preempted_in_24_hours(

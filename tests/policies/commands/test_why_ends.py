@@ -291,7 +291,7 @@ def test_a_long_cause_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str
     message = "Back-off pulling image: " + " ".join(["denied"] * 35)
     made = [pod(phase="Pending", containerStatuses=[waiting("ImagePullBackOff", message)])]
     first, rest = why(capsys, tmp_path, made, "default/web")[1].splitlines()
-    assert first == "PENDING  default/web (5): Pending on n1: ImagePullBackOff"
+    assert first == "PENDING  default/web (5): on n1: ImagePullBackOff"
     assert f"ImagePullBackOff: container c does not start: ImagePullBackOff: {message}" in rest
 
 

@@ -220,7 +220,7 @@ def test_the_fixes_of_the_cause_help_without_preemption(asked: MadePod, there: l
 
 
 LARGE = node("large", "32", taint="x")
-TOO_LARGE = "requests 20 cpu, more than any node that it tolerates and selects has (8)"
+TOO_LARGE = "requests 20 cpu, more than any eligible node has (8)"
 
 
 @pytest.mark.parametrize(
