@@ -295,7 +295,7 @@ def test_why_tells_what_the_group_lacks(
     out = capsys.readouterr().out
     cause, _, message = expected.partition(": ")
     out = " ".join(out.split())
-    assert f"Pending: {cause.replace('-', ' ')} " in out
+    assert f"): {cause.replace('-', ' ')} " in out
     assert message in out
     fix = "the controller that set a gate must remove it" if "gates" in expected else "lower requests or minCount"
     assert (f". Fix: {fix}" in out) == ("unschedulable" in expected)
