@@ -70,7 +70,7 @@ def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]
     If LimitRanges conflict, the first counts (upstream: in random order). Unchanged: a stored Pod (with uid), which
     already has defaults, and a Pod that cannot be decoded, for which other code reports the error.
     """
-    requests, limits = _defaults(limit_ranges)
+    requests, limits = limit_range_defaults(limit_ranges)
     try:
         has_own = at(pod, "spec", "resources") is not None
         completes_last = has_own and semantics.pod_resources_complete_last
@@ -92,7 +92,7 @@ def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]
     return {**pod, "spec": defaulted}
 
 
-def _defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, str], dict[str, str]]:
+def limit_range_defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the default (requests, limits); the first LimitRange with a value counts."""
     requests: ResourceList = {}
     limits: ResourceList = {}
@@ -115,8 +115,6 @@ def _own_resources(spec: ApiObject, *, limits_too: bool = False) -> dict[str, An
     if at(spec, "resources") is None:
         return {}
     given = mapping(spec, "resources")
-    for kind in ("containers", "initContainers"):
-        list(items(spec, kind))  # raises InvalidObject for other types
     read = read_pod_resources({"spec": spec}, limits_too=limits_too)
     filled = {"limits": _texts(read.limits), "requests": _texts(read.requests)}
     return {"resources": {**given, **{key: {**v, **(given.get(key) or NOTHING)} for key, v in filled.items() if v}}}

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.kubernetes.kube_apiserver.defaults import limit_range_defaults
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, objects_at
 from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, amount_from_quantity, saturated
-from forewarn.policies.kubernetes.objects.pod_resources import requests_in_spec
-from forewarn.policies.kubernetes.objects.resource_list import in_nano, resource_list
+from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources, requests_in_spec
+from forewarn.policies.kubernetes.objects.resource_list import in_nano
 from forewarn.policies.kubernetes.quantity import NANO, Quantity, parse_quantity
 from forewarn.policies.prediction.kueue.amount import Quantities, add, scaled_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.kueue import Configuration, PodSet, PodSetAssignment, Workload
     from forewarn.policies.kubernetes.objects.resource_list import ResourceList
@@ -144,11 +145,15 @@ def with_adjusted_resources(
     changes = configuration.excluded_prefixes or configuration.transformations
     if not limit_ranges and not changes:
         return workload
+    defaults = dict(zip(("requests", "limits"), limit_range_defaults(limit_ranges), strict=True))
     pod_sets = []
     for pod_set in workload.pod_sets:
         spec = dict(pod_set.spec)
         for kind in _CONTAINERS if limit_ranges else ():
-            spec[kind] = [_with_defaults(container, limit_ranges) for container in objects_at(spec, kind)]
+            spec[kind] = [
+                {**each, "resources": {k: {**v, **mapping(each, "resources", k)} for k, v in defaults.items()}}
+                for each in objects_at(spec, kind)
+            ]
         requests = _transformed(in_nano(requests_in_spec({"kind": "Pod", "spec": spec})), configuration)
         amounts = {name: amount_from_quantity(name, Quantity(nano)) for name, nano in requests.items()}
         pod_sets.append(replace(pod_set, spec=spec, requests=amounts))
@@ -177,27 +182,15 @@ def _product(one: int, other: int) -> int:
     return -(-one * other // NANO)
 
 
-def _with_defaults(container: ApiObject, limit_ranges: Iterable[LimitRange]) -> ApiObject:
-    requests, limits = (mapping(container, "resources", key) for key in ("requests", "limits"))
-    for limit_range in limit_ranges:
-        requests = {**_texts(limit_range.default_requests), **requests}
-        limits = {**_texts(limit_range.default_limits), **limits}
-    return {**container, "resources": {"requests": requests, "limits": limits}}
-
-
-def _texts(resources: ResourceList) -> dict[str, str]:
-    return {name: str(quantity) for name, quantity in resources.items()}
-
-
 def resources_fault(workload: Workload, limit_ranges: Sequence[LimitRange]) -> str | None:
     """Return why Kueue does not try a Workload: its requests exceed limits, or LimitRanges reject its Pods; None if
     they do not. Raises InvalidObject. Source: `ValidateResources`, `ValidateLimitRange`.
     """
     items = [item for limit_range in limit_ranges for item in limit_range.limits]
     for pod_set in workload.pod_sets:
-        for container in (each for kind in _CONTAINERS for each in objects_at(pod_set.spec, kind)):
-            requests, limits = (resource_list(mapping(container, "resources"), key) for key in ("requests", "limits"))
-            requests = {**limits, **requests}
+        pod = read_pod_resources({"kind": "Pod", "spec": pod_set.spec}, use_status=False, accept_negative=False)
+        for container in (*pod.init_containers, *pod.containers):
+            requests, limits = container.requests, container.limits
             if _greater(requests, limits):
                 return "resources validation failed: requests must not exceed its limits"
             largest = {**requests, **{name: max(amount, requests[name]) for name, amount in limits.items()}}
@@ -205,7 +198,7 @@ def resources_fault(workload: Workload, limit_ranges: Sequence[LimitRange]) -> s
             for item in items:
                 if item.type == "Container" and (_greater(largest, item.max) or _greater(item.min, smallest)):
                     return _UNSATISFIED
-        total = requests_in_spec({"kind": "Pod", "spec": pod_set.spec})
+        total = pod.total_requests(use_status=False)
         for item in items:
             if item.type == "Pod" and (_greater(total, item.max) or _greater(item.min, total)):
                 return _UNSATISFIED
