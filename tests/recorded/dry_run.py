@@ -47,10 +47,10 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError, aggregate, go_quote
 from forewarn.policies.kubernetes.kube_apiserver.validation.pod import (
-    GROUP_STRUCTS,
-    GROUP_VERSIONS,
     admission_gates,
     defaulted_group,
+    group_struct,
+    group_versions,
     validate_group,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import (
@@ -177,13 +177,14 @@ CLASSES: Final = Kind(
 _KINDS = {kinds.POD: PODS, kinds.RESOURCE_QUOTA: QUOTAS, kinds.PRIORITY_CLASS: CLASSES}
 _GROUPS: Final = {
     (version, kind): Kind(
-        struct,
+        struct := group_struct(version, kind),
         version,
         f"{kinds.BY_GROUP_KIND[kind].plural}.{kinds.BY_GROUP_KIND[kind].group}",
         f"{struct.name}.{kinds.BY_GROUP_KIND[kind].group}",
-        minors=GROUP_VERSIONS[version].minors,
+        minors=known.minors,
     )
-    for (version, kind), struct in GROUP_STRUCTS.items()
+    for version, known in group_versions().items()
+    for kind in (kinds.POD_GROUP, kinds.GROUP_TEMPLATES)
 }
 
 

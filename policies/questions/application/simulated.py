@@ -377,7 +377,7 @@ def _admit_group(group: fields.ApiObject, cluster: ClusterSnapshot) -> None:
     from forewarn.policies.kubernetes.kube_apiserver.priority import admit_pod_group
     from forewarn.policies.kubernetes.kube_apiserver.validation import pod as validation
 
-    if group.get("apiVersion") not in validation.GROUP_VERSIONS or validation.group_decode_error(group):
+    if group.get("apiVersion") not in validation.group_versions() or validation.group_decode_error(group):
         return
     is_on, with_policy = validation.admission_gates(group, cluster.semantics)
     if is_on:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
-from forewarn.policies.kubernetes.kube_apiserver.validation.pod import GROUP_VERSIONS
+from forewarn.policies.kubernetes.kube_apiserver.validation.pod import group_versions
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import fields_of, type_of
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.options import Options
@@ -201,7 +201,7 @@ def test_a_pod_never_changes_its_group() -> None:
 def test_the_fields_are_those_of_the_openapi(kind: str, version: str) -> None:
     api_version = f"scheduling.k8s.io/{version}"
     name = type_of({"apiVersion": api_version, "kind": BY_GROUP_KIND[kind].kind})
-    known = GROUP_VERSIONS[api_version]
+    known = group_versions()[api_version]
     spec = f"{name.removesuffix('Spec')}Spec"
     assert known.tags(kind).fields.keys() == fields_of(spec, known.minors[0]).known
 

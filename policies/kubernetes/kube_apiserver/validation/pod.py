@@ -5,11 +5,14 @@ Source: pkg/apis/core/validation, pkg/apis/scheduling.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.kinds import registry
@@ -155,9 +158,9 @@ class Tagged:
     """A field of a type, with its tags. `value_type`: the type of the field, or of its items.
 
     `always`: written even if unset (without omitempty). `forbidden`: the tag for a feature gate that is off.
-    `immutable`, `max_items` (maxItems), `is_required`, `may_be_set` and `may_be_unset` (update=NoSet, NoUnset) and
-    `items_are_fixed` (update=NoAddItem, NoRemoveItem) belong to the first step, in this order. `is_keyed`: a list whose
-    items have unique names. `checks`: of the second step.
+    `immutable`, `max_items` (maxItems), `required`, `no_set` and `no_unset` (update=NoSet, NoUnset) and `fixed_items`
+    (update=NoAddItem, NoRemoveItem) belong to the first step, in this order. `keyed`: a list whose items have unique
+    names. `union`: the field is a member of the union of its type. `checks`: of the second step.
     """
 
     value_type: decode.Plain | Tags
@@ -166,11 +169,12 @@ class Tagged:
     forbidden: bool = False
     immutable: bool = False
     max_items: int | None = None
-    is_required: bool = False
-    may_be_set: bool = True
-    may_be_unset: bool = True
-    items_are_fixed: bool = False
-    is_keyed: bool = False
+    required: bool = False
+    no_set: bool = False
+    no_unset: bool = False
+    fixed_items: bool = False
+    keyed: bool = False
+    union: bool = False
     checks: tuple[Check, ...] = ()
 
     def value(self, obj: ApiObject | None, name: str) -> Any:
@@ -271,13 +275,13 @@ class _Given:
             yield invalid(self.path, None, "field is immutable")
         if tagged.max_items is not None and len(self.value) > tagged.max_items:
             yield too_many(self.path, len(self.value), tagged.max_items)
-        if tagged.is_required and not is_set:
+        if tagged.required and not is_set:
             yield required(self.path)
-        if self.is_update and not tagged.may_be_set and self.old is None and is_set:
+        if self.is_update and tagged.no_set and self.old is None and is_set:
             yield invalid(self.path, None, "field cannot be set once created")
-        if self.is_update and not tagged.may_be_unset and self.old is not None and not is_set:
+        if self.is_update and tagged.no_unset and self.old is not None and not is_set:
             yield invalid(self.path, None, "field cannot be cleared once set")
-        if self.is_update and tagged.items_are_fixed:
+        if self.is_update and tagged.fixed_items:
             yield from islice(self._items_added_or_removed(), MAX_FAULTS)
 
     def _items_added_or_removed(self) -> Iterator[FieldError]:
@@ -291,7 +295,7 @@ class _Given:
 
     def _second_step(self) -> Iterator[FieldError]:
         tagged = self.tagged
-        if tagged.is_keyed:
+        if tagged.keyed:
             seen: set[str] = set()
             for index, item in enumerate(self.value):
                 if _name(item) in seen:
@@ -304,7 +308,7 @@ class _Given:
         if tagged.form is not Form.LIST:
             yield from validate_tags(tagged.value_type, self.value, self.old, self.path, is_update=self.is_update)
             return
-        before = _by_name(self.old or []) if tagged.is_keyed else {}
+        before = _by_name(self.old or []) if tagged.keyed else {}
         for index, item in enumerate(self.value):
             old = before.get(_name(item))
             if old is None or item != old:
@@ -342,10 +346,6 @@ def formed(faults: Callable[[str], list[str]]) -> Check:
     return lambda path, value: [invalid(path, value, fault) for fault in faults(value)]
 
 
-STRING: Final = decode.Plain("string", "string")
-INT32: Final = decode.Plain("number", "int32")
-
-
 PREEMPTION_POLICY_GATE: Final = "PodGroupPreemptionPolicy"
 _PREEMPTION_GATE: Final = "WorkloadAwarePreemption"
 
@@ -365,135 +365,79 @@ class GroupVersion:
         return self.group if kind == registry.POD_GROUP else self.workload
 
 
-def _required(check: Check, kind: decode.Plain = STRING) -> Tagged:
-    return Tagged(kind, Form.VALUE, always=True, is_required=True, checks=(check,))
-
-
-def _long_name(**tags: Any) -> Tagged:
-    return Tagged(STRING, checks=(formed(dns1123_subdomain),), **tags)
-
-
-def _union(name: str, **members: Tagged) -> Tags:
-    return Tags(name, members, tuple(members))
-
-
-_SHORT_NAME: Final = _required(formed(dns1123_label))
-_REQUIRED_LONG_NAME: Final = _required(formed(dns1123_subdomain))
-_SEGMENT: Final = _required(formed(path_segment))
-_REFERENCE: Final = Tags(
-    "TypedLocalObjectReference", {"apiGroup": _long_name(form=Form.VALUE), "kind": _SEGMENT, "name": _SEGMENT}
-)
-_GANG: Final = Tags("GangSchedulingPolicy", {"minCount": _required(at_least(1), INT32)})
-_CLAIM: Final = Tags(
-    "PodGroupResourceClaim",
-    {"name": _SHORT_NAME, "resourceClaimName": _long_name(), "resourceClaimTemplateName": _long_name()},
-    ("resourceClaimName", "resourceClaimTemplateName"),
-)
-_CLAIMS: Final = Tagged(_CLAIM, Form.LIST, immutable=True, max_items=4, is_keyed=True)
-_CONSTRAINT: Final = Tags("TopologyConstraint", {"key": _required(formed(qualified_name))})
-_CONSTRAINTS: Final = Tagged(
-    Tags("PodGroupSchedulingConstraints", {"topology": Tagged(_CONSTRAINT, Form.LIST, max_items=1)}), forbidden=True
-)
-_CLASS_NAME: Final = _long_name(form=Form.VALUE)
-_PRIORITY: Final = Tagged(INT32, checks=(maximum(priority_class.HIGHEST_USER_DEFINABLE_PRIORITY),))
-_BASIC: Final = Tags("BasicSchedulingPolicy")
-_TEMPLATES: Final = Tagged(Tags("PodGroupTemplate"), Form.LIST, always=True, max_items=8, is_keyed=True)
-
-
-def _v1beta1(name: str) -> GroupVersion:
-    gang = Tagged(_GANG, may_be_set=False, may_be_unset=False)
-    policy = _union("PodGroupSchedulingPolicy", basic=Tagged(_BASIC, immutable=True), gang=gang)
-    single, together = (Tagged(Tags(f"{which}DisruptionMode")) for which in ("Single", "All"))
-    mode = _union("DisruptionMode", single=single, all=together)
-    policies = one_of(priority_class.PREEMPT_NEVER, priority_class.PREEMPT_LOWER_PRIORITY)
-    preemption = Tagged(decode.Plain("string", f"{name}.PreemptionPolicy"), immutable=True, checks=(policies,))
-    priorities = {
-        "priorityClassName": replace(_CLASS_NAME, immutable=True),
-        "priority": replace(_PRIORITY, immutable=True),
-        "preemptionPolicy": preemption,
-    }
-    template = {
-        "name": _SHORT_NAME,
-        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
-        "schedulingConstraints": replace(_CONSTRAINTS, always=True, immutable=True),
-        "resourceClaims": _CLAIMS,
-        "disruptionMode": Tagged(mode, immutable=True),
-        **priorities,
-    }
-    workload = {
-        "controllerRef": Tagged(_REFERENCE, immutable=True),
-        "podGroupTemplates": replace(_TEMPLATES, value_type=Tags("PodGroupTemplate", template), items_are_fixed=True),
-        "compositePodGroupTemplates": Tagged(
-            decode.Plain("object", f"{name}.CompositePodGroupTemplate"), Form.LIST, forbidden=True
-        ),
-    }
-    reference = Tags("WorkloadReference", {"workloadName": _REQUIRED_LONG_NAME, "templateName": _SHORT_NAME})
-    group = {
-        "parentCompositePodGroupName": _long_name(forbidden=True, immutable=True),
-        "workloadRef": Tagged(reference, immutable=True),
-        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
-        "schedulingConstraints": _CONSTRAINTS,
-        "resourceClaims": _CLAIMS,
-        "disruptionMode": Tagged(mode, immutable=True, is_required=True),
-        **priorities,
-    }
-    union = ("podGroupTemplates", "compositePodGroupTemplates")
-    specs = Tags("PodGroupSpec", group), Tags("WorkloadSpec", workload, union)
-    return GroupVersion(name, range(37, PREDICTED_MINORS.stop), *specs, {"single": {}})
-
-
-def _v1alpha2() -> GroupVersion:
-    policy = _union("PodGroupSchedulingPolicy", basic=Tagged(_BASIC), gang=Tagged(_GANG))
-    mode = Tagged(decode.Plain("string", "v1alpha2.DisruptionMode"), checks=(one_of("Pod", "PodGroup"),))
-    template = {
-        "name": _SHORT_NAME,
-        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
-        "schedulingConstraints": replace(_CONSTRAINTS, always=True),
-        "resourceClaims": _CLAIMS,
-        "disruptionMode": mode,
-        "priorityClassName": _CLASS_NAME,
-        "priority": _PRIORITY,
-    }
-    templates = replace(_TEMPLATES, value_type=Tags("PodGroupTemplate", template), immutable=True, is_required=True)
-    workload = {"controllerRef": Tagged(_REFERENCE, immutable=True), "podGroupTemplates": templates}
-    named = {"workloadName": _REQUIRED_LONG_NAME, "podGroupTemplateName": _SHORT_NAME}
-    of_workload = Tagged(Tags("WorkloadPodGroupTemplateReference", named), always=True)
-    reference = _union("PodGroupTemplateReference", workload=of_workload)
-    group = {
-        "podGroupTemplateRef": Tagged(reference, always=True, immutable=True),
-        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True, immutable=True),
-        "schedulingConstraints": _CONSTRAINTS,
-        "resourceClaims": _CLAIMS,
-        "disruptionMode": replace(mode, immutable=True, is_required=True),
-        "priorityClassName": replace(_CLASS_NAME, immutable=True),
-        "priority": replace(_PRIORITY, immutable=True),
-    }
-    minors = range(36, registry.REMOVED_BY_SUPPORTED["scheduling.k8s.io/v1alpha2/PodGroup"].minor)
-    return GroupVersion("v1alpha2", minors, Tags("PodGroupSpec", group), Tags("WorkloadSpec", workload), "Pod")
-
-
-GROUP_VERSIONS: Final[Mapping[str, GroupVersion]] = {
-    f"scheduling.k8s.io/{version.name}": version for version in (_v1alpha2(), _v1beta1("v1alpha3"), _v1beta1("v1beta1"))
+_FORMATS: Final[Mapping[str, Callable[[str], list[str]]]] = {
+    "label-key": qualified_name,
+    "long-name": dns1123_subdomain,
+    "path-segment": path_segment,
+    "short-name": dns1123_label,
 }
-"""apiVersion -> version of PodGroups and Workloads."""
+_CHECKS: Final[Mapping[str, Callable[[str], Check]]] = {
+    "enum": lambda values: one_of(*values.split(",")),
+    "format": lambda name: formed(_FORMATS[name]),
+    "maximum": lambda limit: maximum(int(limit)),
+    "minimum": lambda least: at_least(int(least)),
+}
+_PLAIN: Final = {"string": decode.Plain("string", "string"), "int32": decode.Plain("number", "int32")}
+_TAGS: Final = "pod_group_tags.json"
+"""The file with the types: version -> struct -> field -> its Go type, and its tags with their values."""
 
 
-def _struct(kind: str, version: GroupVersion) -> decode.Struct:
+class _Types(NamedTuple):
+    """The types of a version. `structs`: of a part of the file; None for an object without known fields."""
+
+    version: str
+    structs: Mapping[str, Mapping[str, str] | None]
+
+    def tags(self, name: str) -> Tags:
+        """Return the struct with this name."""
+        fields = {field: self._tagged(text) for field, text in (self.structs[name] or {}).items()}
+        return Tags(name, fields, tuple(field for field, tagged in fields.items() if tagged.union))
+
+    def _tagged(self, text: str) -> Tagged:
+        name, *words = text.split()
+        tags = dict(word.partition("=")[::2] for word in words)
+        checks = tuple(_CHECKS[tag](value) for tag, value in tags.items() if tag in _CHECKS)
+        others: dict[str, Any] = {tag: int(v) if v else True for tag, v in tags.items() if tag not in _CHECKS}
+        value_type = self._type(name.lstrip("*[]"))
+        form = Form.LIST if name[0] == "[" else Form.POINTER if name[0] == "*" else Form.VALUE
+        form = Form.STRUCT if form is Form.VALUE and isinstance(value_type, Tags) else form
+        return Tagged(value_type, form, checks=checks, **others)
+
+    def _type(self, name: str) -> decode.Plain | Tags:
+        if self.structs.get(name) is not None:
+            return self.tags(name)
+        kind = "object" if name in self.structs else "string"
+        return _PLAIN.get(name) or decode.Plain(kind, f"{self.version}.{name}")
+
+
+@cache
+def group_versions() -> Mapping[str, GroupVersion]:
+    """Return apiVersion -> version of PodGroups and Workloads."""
+    with open(os.path.join(os.path.dirname(__file__), _TAGS), encoding="utf-8") as file:
+        structs = json.load(file)
+    versions = {}
+    for names, own in structs["versions"].items():
+        for name in names.split():
+            types = _Types(name, {**structs["common"], **own})
+            specs = types.tags("PodGroupSpec"), types.tags("WorkloadSpec")
+            removed = registry.REMOVED_BY_SUPPORTED.get(f"scheduling.k8s.io/{name}/PodGroup")
+            minors = range(36, removed.minor) if removed else range(37, PREDICTED_MINORS.stop)
+            mode: Any = "Pod" if name == "v1alpha2" else {"single": {}}
+            versions[f"scheduling.k8s.io/{name}"] = GroupVersion(name, minors, *specs, mode)
+    return versions
+
+
+@cache
+def group_struct(api_version: str, kind: str) -> decode.Struct:
+    """Return the type of the objects of a `group/Kind`, for decoding."""
+    version = group_versions()[api_version]
     fields = {"metadata": decode.OBJECT_META, "spec": version.tags(kind).struct(version.name)}
     return decode.Struct(kind.rpartition("/")[2], fields, version.name)
 
 
-GROUP_STRUCTS: Final[Mapping[tuple[str, str], decode.Struct]] = {
-    (api_version, kind): _struct(kind, version)
-    for api_version, version in GROUP_VERSIONS.items()
-    for kind in (registry.POD_GROUP, registry.GROUP_TEMPLATES)
-}
-"""(apiVersion, `group/Kind`) -> the type of the objects, for decoding."""
-
-
 def group_decode_error(obj: ApiObject) -> FieldError | None:
-    """Return the decoding error of a PodGroup or Workload; None if decodable. The version must be in GROUP_VERSIONS."""
-    return decode.decode_error(obj, GROUP_STRUCTS[obj["apiVersion"], group_kind(obj)])
+    """Return the decoding error of a PodGroup or Workload; None if decodable. Its version must be known."""
+    return decode.decode_error(obj, group_struct(obj["apiVersion"], group_kind(obj)))
 
 
 def admission_gates(obj: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
@@ -505,7 +449,7 @@ def admission_gates(obj: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
 
 def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
     """Return the spec of a decodable PodGroup or Workload with kube-apiserver's defaults."""
-    version = GROUP_VERSIONS[obj["apiVersion"]]
+    version = group_versions()[obj["apiVersion"]]
     spec = version.tags(group_kind(obj)).encoded(obj.get("spec") or NOTHING)
     if group_kind(obj) != registry.POD_GROUP:
         return spec
@@ -523,7 +467,7 @@ def validate_group(
     `spec`: with defaults and resolved priority. `old`: the stored object, None on CREATE; both objects must be
     decodable.
     """
-    kind, version = group_kind(obj), GROUP_VERSIONS[obj["apiVersion"]]
+    kind, version = group_kind(obj), group_versions()[obj["apiVersion"]]
     before = None if old is None else defaulted_group({**old, "apiVersion": obj["apiVersion"]}, semantics)
     tags, dropped = version.tags(kind), _dropped(version, kind, spec, before, semantics)
     encoded = tags.encoded(dropped)
@@ -575,7 +519,7 @@ def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
 
     def off(name: str, tagged: Tagged) -> Tagged:
         immutable = tagged.immutable and name not in _OF_PREEMPTION
-        return replace(tagged, forbidden=True, is_required=False, immutable=immutable)
+        return replace(tagged, forbidden=True, required=False, immutable=immutable)
 
     def with_gates(tags: Tags) -> Tags:
         fields = {name: off(name, tagged) if name in gated else tagged for name, tagged in tags.fields.items()}

@@ -217,7 +217,7 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     from forewarn.policies.kubernetes.kube_apiserver.validation import pod as validation
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
 
-    if subject.object.get("apiVersion") not in validation.GROUP_VERSIONS:
+    if subject.object.get("apiVersion") not in validation.group_versions():
         return []
     if fault := validation.group_decode_error(subject.object):
         return [fault]
