@@ -25,9 +25,9 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     required,
     too_many,
 )
-from forewarn.policies.kubernetes.objects.fields import ApiObject, int32, text
 
 if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 _Faults = Iterator[FieldError]
@@ -200,33 +200,15 @@ def _names(configuration: ApiObject, path: Path, _: Semantics) -> _Faults:
         seen.add(name)
 
 
-_SERVICE: Final = tables.Struct(
-    {**dict.fromkeys(("name", "namespace", "path"), tables.TEXT), "port": tables.Field(int32)}
-)
-_RULE: Final = tables.Struct(
+_STRUCTS: Final = tables.STRUCTS.extended(
     {
-        **dict.fromkeys(("operations", "apiGroups", "apiVersions", "resources"), tables.TEXTS),
-        "scope": tables.choice("*", "Cluster", "Namespaced"),
-    },
-    (_rule,),
+        "client-config": _client_config,
+        "names": _names,
+        "qualified-domain": _qualified_domain,
+        "rule": _rule,
+        "webhook": _webhook,
+    }
 )
-_LONGEST_TIMEOUT: Final = 30
-_WEBHOOK: Final = tables.Struct(
-    {
-        "name": tables.Field(text, _qualified_domain, default=""),
-        "clientConfig": tables.Struct({"url": tables.TEXT, "service": _SERVICE}, (_client_config,), is_value=True),
-        "rules": tables.Items(_RULE),
-        "failurePolicy": tables.choice("Fail", "Ignore"),
-        "matchPolicy": tables.choice("Equivalent", "Exact"),
-        "sideEffects": tables.choice("None", "NoneOnDryRun"),
-        "reinvocationPolicy": tables.choice("IfNeeded", "Never"),
-        "timeoutSeconds": tables.Field(int32, tables.within_range(1, _LONGEST_TIMEOUT)),
-        "namespaceSelector": tables.SELECTOR,
-        "objectSelector": tables.SELECTOR,
-        "admissionReviewVersions": tables.TEXTS,
-        "matchConditions": tables.Items(tables.Struct({"name": tables.TEXT, "expression": tables.TEXT})),
-    },
-    (_webhook,),
+KINDS: Final = dict.fromkeys(
+    registry.WEBHOOK_CONFIGURATIONS, tables.Kind(_STRUCTS["WebhookConfiguration"], namespaced=False)
 )
-_WEBHOOK_CONFIGURATION: Final = tables.Struct({"webhooks": tables.Items(_WEBHOOK)}, (_names,))
-KINDS: Final = dict.fromkeys(registry.WEBHOOK_CONFIGURATIONS, tables.Kind(_WEBHOOK_CONFIGURATION, namespaced=False))

@@ -16,8 +16,8 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     not_supported,
     required,
 )
-from forewarn.policies.kubernetes.kube_apiserver.validation.pod_fields import STATEFUL_SET_TEMPLATE, TEMPLATE
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, mapping_at, string_map, text
+from forewarn.policies.kubernetes.kube_apiserver.validation.pod_fields import STATEFUL_SET_TEMPLATE, STRUCTS, TEMPLATE
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, mapping_at
 from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE
 
 if TYPE_CHECKING:
@@ -138,55 +138,6 @@ def _deadline(spec: ApiObject, path: Path, _: Semantics) -> _Faults:
         yield invalid((*path, "progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds")
 
 
-_AMOUNTS: Final = tables.Struct(
-    {**dict.fromkeys(("maxUnavailable", "maxSurge"), tables.INT_OR_STRING), "partition": tables.INT32}
-)
-_UPDATE: Final = tables.Struct({"type": tables.Field(text), "rollingUpdate": _AMOUNTS})
-_COMMON: Final[Mapping[str, tables.Part]] = {"selector": tables.SELECTOR, "minReadySeconds": tables.COUNT}
-_REPLICA_SET: Final = tables.Struct({**_COMMON, "replicas": tables.COUNT}, (_template("ReplicaSet"),), is_value=True)
-_DEPLOYMENT: Final = tables.Struct(
-    {
-        **_COMMON,
-        **dict.fromkeys(("replicas", "progressDeadlineSeconds", "revisionHistoryLimit"), tables.COUNT),
-        "paused": tables.BOOLEAN,
-        "strategy": _UPDATE,
-    },
-    (
-        _template("Deployment"),
-        _strategy("strategy", "Recreate", _ROLLING, rolling=_rolling_deployment),
-        _deadline,
-    ),
-    is_value=True,
-)
-_DAEMON_SET: Final = tables.Struct(
-    {**_COMMON, "revisionHistoryLimit": tables.COUNT, "updateStrategy": _UPDATE},
-    (
-        _template("DaemonSet", has_selector=False),
-        _strategy("updateStrategy", _ROLLING, "OnDelete", rolling=_rolling_daemon_set),
-    ),
-    is_value=True,
-)
-_RETENTION: Final = tables.choice("Retain", "Delete", default="Retain")
-_STATEFUL_SET: Final = tables.Struct(
-    {
-        **_COMMON,
-        "replicas": tables.COUNT,
-        "revisionHistoryLimit": tables.INT32,
-        "serviceName": tables.LABEL,
-        "podManagementPolicy": tables.choice("OrderedReady", "Parallel", default="OrderedReady"),
-        "updateStrategy": _UPDATE,
-        "ordinals": tables.Struct({"start": tables.COUNT}),
-        "persistentVolumeClaimRetentionPolicy": tables.Struct({"whenDeleted": _RETENTION, "whenScaled": _RETENTION}),
-    },
-    (
-        _template("StatefulSet", STATEFUL_SET_TEMPLATE),
-        _strategy("updateStrategy", _ROLLING, "OnDelete", rolling=_rolling_stateful_set),
-        _on_delete,
-    ),
-    is_value=True,
-)
-
-
 def _selects_labels(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
     """`ValidateReplicationControllerSpec`."""
     if not (selector := spec.get("selector")):
@@ -198,13 +149,6 @@ def _selects_labels(spec: ApiObject, path: Path, semantics: Semantics) -> _Fault
     if selector and not selector.items() <= (at(template, "metadata", "labels") or {}).items():
         yield does_not_match(spec, path)
     yield from _of_running_pods(spec, path, "ReplicationController")
-
-
-_REPLICATION_CONTROLLER: Final = tables.Struct(
-    {"replicas": tables.COUNT, "minReadySeconds": tables.COUNT, "selector": tables.Field(string_map)},
-    (_selects_labels,),
-    is_value=True,
-)
 
 
 def _with_selector(controller: ApiObject) -> ApiObject:
@@ -223,10 +167,24 @@ def _with_selector(controller: ApiObject) -> ApiObject:
     }
 
 
+_STRUCTS: Final = STRUCTS.extended(
+    {
+        "daemon-set-strategy": _strategy("updateStrategy", _ROLLING, "OnDelete", rolling=_rolling_daemon_set),
+        "daemon-set-template": _template("DaemonSet", has_selector=False),
+        "deadline": _deadline,
+        "deployment-strategy": _strategy("strategy", "Recreate", _ROLLING, rolling=_rolling_deployment),
+        "deployment-template": _template("Deployment"),
+        "on-delete": _on_delete,
+        "replica-set-template": _template("ReplicaSet"),
+        "selects-labels": _selects_labels,
+        "stateful-set-strategy": _strategy("updateStrategy", _ROLLING, "OnDelete", rolling=_rolling_stateful_set),
+        "stateful-set-template": _template("StatefulSet", STATEFUL_SET_TEMPLATE),
+    }
+)
 KINDS: Final = {
-    registry.REPLICATION_CONTROLLER: tables.Kind(tables.with_spec(_REPLICATION_CONTROLLER), prepared=_with_selector),
-    registry.REPLICA_SET: tables.Kind(tables.with_spec(_REPLICA_SET)),
-    registry.DEPLOYMENT: tables.Kind(tables.with_spec(_DEPLOYMENT)),
-    registry.DAEMON_SET: tables.Kind(tables.with_spec(_DAEMON_SET)),
-    registry.STATEFUL_SET: tables.Kind(tables.with_spec(_STATEFUL_SET), name_faults=dns1123_label),
+    registry.REPLICATION_CONTROLLER: tables.Kind(_STRUCTS["ReplicationController"], prepared=_with_selector),
+    registry.REPLICA_SET: tables.Kind(_STRUCTS["ReplicaSet"]),
+    registry.DEPLOYMENT: tables.Kind(_STRUCTS["Deployment"]),
+    registry.DAEMON_SET: tables.Kind(_STRUCTS["DaemonSet"]),
+    registry.STATEFUL_SET: tables.Kind(_STRUCTS["StatefulSet"], name_faults=dns1123_label),
 }

@@ -5,7 +5,7 @@ Annotations in which version v1 keeps metrics of version v2 are not read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     required,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_container_resource_name
-from forewarn.policies.kubernetes.objects.fields import ApiObject, int32, mapping_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping_at
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
@@ -34,10 +34,6 @@ def _positive(path: Path, amount: Quantity) -> list[FieldError]:
     return [] if amount.nano > 0 else [invalid(path, str(amount), "must be positive")]
 
 
-_SEGMENT: Final = tables.required_text(tables.on_each(path_segment))
-_REFERENCE: Final = {"kind": _SEGMENT, "name": _SEGMENT, "apiVersion": tables.TEXT}
-
-
 def _api_version(reference: ApiObject, path: Path, _: Semantics, *, has_group: bool = False) -> _Faults:
     """`ValidateAPIVersion`."""
     version = reference.get("apiVersion") or ""
@@ -46,20 +42,6 @@ def _api_version(reference: ApiObject, path: Path, _: Semantics, *, has_group: b
         yield invalid((*path, "apiVersion"), version, f"unexpected GroupVersion string: {version}")
     elif has_group and not (slash and group) and reference.get("kind") != "ReplicationController":
         yield invalid((*path, "apiVersion"), version, "apiVersion must specify API group")
-
-
-_TYPES: Final = ("Utilization", "Value", "AverageValue")
-_AMOUNT: Final = tables.Field(tables.QUANTITY.read, _positive)
-_TARGET: Final = tables.Struct(
-    {
-        "type": tables.choice(*_TYPES, default=""),
-        "averageUtilization": tables.Field(int32, tables.at_least(1)),
-        "averageValue": _AMOUNT,
-        "value": _AMOUNT,
-    },
-    is_value=True,
-)
-_METRIC: Final = tables.Struct({"name": _SEGMENT}, is_value=True)
 
 
 def _targets(*names: str, is_exclusive: bool = True) -> Callable[[ApiObject, Path, Semantics], _Faults]:
@@ -77,24 +59,25 @@ def _targets(*names: str, is_exclusive: bool = True) -> Callable[[ApiObject, Pat
 
 
 _NO_NAME: Final = "must specify a resource name"
-_OF_METRICS: Final = {"metric": _METRIC, "target": _TARGET}
-_OF_RESOURCES: Final = _targets("averageUtilization", "averageValue")
-_SOURCES: Final[Mapping[str, tables.Struct]] = {
-    "object": tables.Struct(
-        {**_OF_METRICS, "describedObject": tables.Struct(_REFERENCE, (_api_version,), is_value=True)},
-        (_targets("averageValue", "value", is_exclusive=False),),
-    ),
-    "external": tables.Struct(_OF_METRICS, (_targets("averageValue", "value"),)),
-    "pods": tables.Struct(_OF_METRICS, (_targets("averageValue"),)),
-    "resource": tables.Struct({"name": tables.required_text(detail=_NO_NAME), "target": _TARGET}, (_OF_RESOURCES,)),
-    "containerResource": tables.Struct(
-        {
-            "name": tables.required_text(lambda path, name: validate_container_resource_name(name, path), _NO_NAME),
-            "container": tables.required_text(tables.on_each(dns1123_label), "must specify a container"),
-            "target": _TARGET,
-        },
-        (_OF_RESOURCES,),
-    ),
+_STRUCTS: Final = tables.Structs(
+    {
+        "api-version": _api_version,
+        "container": tables.required_text(tables.on_each(dns1123_label), "must specify a container"),
+        "container-resource-name": tables.required_text(
+            lambda path, name: validate_container_resource_name(name, path), _NO_NAME
+        ),
+        "external-target": _targets("averageValue", "value"),
+        "object-target": _targets("averageValue", "value", is_exclusive=False),
+        "pods-target": _targets("averageValue"),
+        "positive": _positive,
+        "required-segment": tables.required_text(tables.on_each(path_segment)),
+        "resource-name": tables.required_text(detail=_NO_NAME),
+        "resource-target": _targets("averageUtilization", "averageValue"),
+    }
+)
+_SOURCES: Final = {
+    name: _STRUCTS[f"{name[0].upper()}{name[1:]}MetricSource"]
+    for name in ("object", "external", "pods", "resource", "containerResource")
 }
 """Field of a source of metrics -> its table, in the order of upstream's checks."""
 _METRIC_TYPES: Final = {name[0].upper() + name[1:]: name for name in _SOURCES}
@@ -120,33 +103,10 @@ def _policies(rules: ApiObject, path: Path, _: Semantics) -> _Faults:
         yield required((*path, "policies"), "must specify at least one Policy")
 
 
-_HOUR: Final = 3600
-_LONGEST_PERIOD: Final = 1800
-_SCALING_POLICY: Final = tables.Struct(
-    {
-        "type": tables.choice("Pods", "Percent", default=""),
-        "value": tables.Field(int32, tables.at_least(1), default=0),
-        "periodSeconds": tables.Field(int32, tables.within_range(1, _LONGEST_PERIOD), default=0),
-    }
-)
-
-
 def _tolerance(rules: ApiObject, path: Path, semantics: Semantics) -> _Faults:
-    if rules.get("tolerance") is not None and semantics.autoscalers_have_tolerances:
-        amount = tables.QUANTITY.read(rules, "tolerance")
-        if amount.nano < 0:
-            yield invalid((*path, "tolerance"), str(amount), "must be greater than or equal to 0")
-
-
-_SCALING_RULES: Final = tables.Struct(
-    {
-        "stabilizationWindowSeconds": tables.Field(int32, tables.within_range(0, _HOUR)),
-        "selectPolicy": tables.choice("Disabled", "Max", "Min"),
-        "policies": tables.Items(_SCALING_POLICY),
-        "tolerance": tables.QUANTITY,
-    },
-    (_policies, _tolerance),
-)
+    amount = tables.quantity(rules, "tolerance") if semantics.autoscalers_have_tolerances else None
+    if amount is not None and amount.nano < 0:
+        yield invalid((*path, "tolerance"), str(amount), "must be greater than or equal to 0")
 
 
 def _replicas(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
@@ -167,22 +127,15 @@ def _replicas(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
         yield forbidden((*path, "metrics"), fault)
 
 
-_AUTOSCALER: Final = tables.Struct(
+_AUTOSCALER: Final = _STRUCTS.extended(
     {
-        "spec": tables.Struct(
-            {
-                "minReplicas": tables.INT32,
-                "maxReplicas": tables.INT32,
-                "scaleTargetRef": tables.Struct(_REFERENCE, (partial(_api_version, has_group=True),), is_value=True),
-                "metrics": tables.Items(tables.Struct({"type": tables.TEXT}, (_metric,))),
-                "behavior": tables.Struct({"scaleUp": _SCALING_RULES, "scaleDown": _SCALING_RULES}),
-                "targetCPUUtilizationPercentage": tables.INT32,
-            },
-            (_replicas,),
-            is_value=True,
-        )
+        "metric": _metric,
+        "policies": _policies,
+        "replicas": _replicas,
+        "scaled-api-version": partial(_api_version, has_group=True),
+        "tolerance": _tolerance,
     }
-)
+)["HorizontalPodAutoscaler"]
 
 
 def _as_internal(autoscaler: ApiObject) -> ApiObject:

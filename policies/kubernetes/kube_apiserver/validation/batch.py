@@ -25,9 +25,9 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     too_long,
     too_many,
 )
-from forewarn.policies.kubernetes.kube_apiserver.validation.pod_fields import TEMPLATE, TEMPLATE_META
+from forewarn.policies.kubernetes.kube_apiserver.validation.pod_fields import STRUCTS
 from forewarn.policies.kubernetes.objects.cron_schedule import LONGEST_SCHEDULE, InvalidSchedule, parse_schedule
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, mapping_at, objects_at, text, text_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, mapping_at, objects_at, text_at
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
@@ -252,21 +252,6 @@ def _count_of_indexes(text: str, completions: int) -> int | None:
 
 
 _UPPER_DIGITS: Final = 19
-_RULE: Final = tables.Struct(
-    {
-        "action": tables.choice("Count", "FailIndex", "FailJob", "Ignore", default=""),
-        "onExitCodes": tables.Struct(
-            {
-                "containerName": tables.TEXT,
-                "operator": tables.choice("In", "NotIn", default=""),
-                "values": tables.NUMBERS,
-            }
-        ),
-        "onPodConditions": tables.Items(
-            tables.Struct({"type": tables.KEY, "status": tables.choice("False", "True", "Unknown", default="True")})
-        ),
-    }
-)
 _HTTP_PATH: Final = later(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 _LONGEST_MANAGER: Final = 63
 
@@ -284,31 +269,6 @@ def _managed_by(path: Path, value: str) -> _Faults:
         yield invalid(path, rest, "has characters that a path cannot have")
     if len(value.encode(errors="surrogatepass")) > _LONGEST_MANAGER:
         yield too_long(path, _LONGEST_MANAGER)
-
-
-_NAMES: Final = (
-    "parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
-)  # fmt: skip
-_JOB_SPEC: Final = tables.Struct(
-    {
-        **dict.fromkeys(_NAMES, tables.COUNT),
-        "activeDeadlineSeconds": tables.LONG,
-        "completionMode": tables.choice("NonIndexed", "Indexed"),
-        "managedBy": tables.Field(text, _managed_by),
-        "podReplacementPolicy": tables.TEXT,
-        "suspend": tables.BOOLEAN,
-        "manualSelector": tables.BOOLEAN,
-        "selector": tables.SELECTOR_TYPE,
-        "template": TEMPLATE,
-        "podFailurePolicy": tables.Struct({"rules": tables.Items(_RULE)}),
-        "successPolicy": tables.Struct(
-            {"rules": tables.Items(tables.Struct({"succeededIndexes": tables.TEXT, "succeededCount": tables.INT32}))}
-        ),
-    },
-    (_job_spec,),
-    is_value=True,
-)
-_JOB: Final = tables.Struct({"spec": _JOB_SPEC}, (_job,))
 
 
 def _schedule(path: Path, schedule: str) -> _Faults:
@@ -375,24 +335,18 @@ def _cron_job(cron_job: ApiObject, path: Path, _: Semantics) -> _Faults:
 
 
 _LONGEST_NAME: Final = 52
-_CRON_JOB: Final = tables.Struct(
+_STRUCTS: Final = STRUCTS.extended(
     {
-        "spec": tables.Struct(
-            {
-                "schedule": tables.Field(text, _schedule, default=""),
-                "timeZone": tables.Field(text, _time_zone),
-                "startingDeadlineSeconds": tables.LONG,
-                "concurrencyPolicy": tables.choice("Allow", "Forbid", "Replace", default="Allow"),
-                "suspend": tables.BOOLEAN,
-                "successfulJobsHistoryLimit": tables.COUNT,
-                "failedJobsHistoryLimit": tables.COUNT,
-                "jobTemplate": tables.Struct(
-                    {"metadata": TEMPLATE_META, "spec": _JOB_SPEC}, (_job_template,), is_value=True
-                ),
-            },
-            is_value=True,
-        )
-    },
-    (_cron_job,),
+        "cron-job": _cron_job,
+        "job": _job,
+        "job-spec": _job_spec,
+        "job-template": _job_template,
+        "managed-by": _managed_by,
+        "schedule": _schedule,
+        "time-zone": _time_zone,
+    }
 )
-KINDS: Final = {registry.JOB: tables.Kind(_JOB, prepared=_as_created), registry.CRON_JOB: tables.Kind(_CRON_JOB)}
+KINDS: Final = {
+    registry.JOB: tables.Kind(_STRUCTS["Job"], prepared=_as_created),
+    registry.CRON_JOB: tables.Kind(_STRUCTS["CronJob"]),
+}

@@ -109,18 +109,8 @@ def _both_amounts(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldEr
         yield FieldError((*path, "minAvailable"), fault, field_path(path))
 
 
-_DISRUPTION_BUDGET: Final = tables.Struct(
-    {
-        "minAvailable": tables.AMOUNT,
-        "maxUnavailable": tables.AMOUNT,
-        "selector": tables.SELECTOR,
-        "unhealthyPodEvictionPolicy": tables.choice("AlwaysAllow", "IfHealthyBudget"),
-    },
-    (_both_amounts,),
-)
-_DISRUPTION_BUDGETS: Final = tables.Kind(
-    tables.with_spec(_DISRUPTION_BUDGET), name_faults=path_segment, metadata_last=True
-)
+_STRUCTS: Final = tables.STRUCTS.extended({"both-amounts": _both_amounts})
+_DISRUPTION_BUDGETS: Final = tables.Kind(_STRUCTS["PodDisruptionBudget"], name_faults=path_segment, metadata_last=True)
 
 
 KINDS: Final = frozenset(

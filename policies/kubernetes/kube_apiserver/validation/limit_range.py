@@ -112,21 +112,12 @@ def _is_above(ratio: Quantity, low: Quantity, high: Quantity) -> bool:
     return value / (1000 if is_precise else 1) > most / least
 
 
-_LIMIT_RANGE: Final = tables.Struct(
-    {
-        "spec": tables.Struct(
-            {"limits": tables.Items(tables.Struct({"type": tables.TEXT, **dict.fromkeys(_NAMES, tables.RESOURCES)}))},
-            (_items,),
-            is_value=True,
-        )
-    }
-)
-
-
 def _with_name(limit_range: ApiObject) -> ApiObject:
     """Return a LimitRange with a name; kube-apiserver generates one."""
     metadata = mapping_at(limit_range, "metadata")
     return limit_range if metadata.get("name") else {**limit_range, "metadata": {**metadata, "name": "generated"}}
 
 
-KINDS: Final = {registry.LIMIT_RANGE: tables.Kind(_LIMIT_RANGE, prepared=_with_name)}
+KINDS: Final = {
+    registry.LIMIT_RANGE: tables.Kind(tables.Structs({"limits": _items})["LimitRange"], prepared=_with_name)
+}

@@ -30,16 +30,10 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     validate_labels,
 )
 from forewarn.policies.kubernetes.objects.fields import (
-    PREFERRED,
-    REQUIRED,
     ApiObject,
     at,
-    int32,
-    int64,
     list_at,
-    sequence,
     string_map,
-    text,
 )
 
 if TYPE_CHECKING:
@@ -183,95 +177,6 @@ def _overhead(path: Path, amounts: ResourceList) -> list[FieldError]:
     return validate_requirements(amounts, {}, path)
 
 
-_TOLERATION: Final = tables.Struct(
-    {**dict.fromkeys(("key", "operator", "value", "effect"), tables.TEXT), "tolerationSeconds": tables.Field(int64)},
-    (_toleration,),
-)
-_NODE_FIELDS: Final = tables.Items(
-    tables.Struct({"key": tables.TEXT, "operator": tables.TEXT, "values": tables.TEXTS}, (_node_field,))
-)
-
-
-def _node_term(*together: Any) -> tables.Struct:
-    """Return the table of a node selector term. `together`: of its requirements."""
-    requirements = tables.Items(tables.Struct(tables.REQUIREMENT, (tables.validate_node_requirement, *together)))
-    return tables.Struct({"matchExpressions": requirements, "matchFields": _NODE_FIELDS}, is_value=True)
-
-
-_WEIGHT: Final = tables.Field(int32, tables.within_range(1, 100), default=0)
-_NODE_AFFINITY: Final = tables.Struct(
-    {
-        REQUIRED: tables.Struct({"nodeSelectorTerms": tables.Items(_node_term(_node_values))}, (_node_selector,)),
-        PREFERRED: tables.Items(tables.Struct({"weight": _WEIGHT, "preference": _node_term()})),
-    }
-)
-_AFFINITY_TERM: Final = tables.Struct(
-    {
-        "topologyKey": tables.KEY,
-        "labelSelector": tables.SELECTOR,
-        "namespaceSelector": tables.SELECTOR,
-        **dict.fromkeys(("namespaces", *_LABEL_KEYS), tables.TEXTS),
-    },
-    (_affinity_term,),
-    is_value=True,
-)
-_POD_AFFINITY: Final = tables.Struct(
-    {
-        REQUIRED: tables.Items(_AFFINITY_TERM),
-        PREFERRED: tables.Items(tables.Struct({"weight": _WEIGHT, "podAffinityTerm": _AFFINITY_TERM})),
-    }
-)
-_POLICY: Final = tables.choice("Honor", "Ignore")
-_SPREAD_CONSTRAINT: Final = tables.Struct(
-    {
-        "maxSkew": tables.Field(int32, tables.at_least(1), default=0),
-        "topologyKey": tables.required_text(detail="can not be empty"),
-        "whenUnsatisfiable": tables.choice("DoNotSchedule", "ScheduleAnyway", default=""),
-        "labelSelector": tables.SELECTOR,
-        "minDomains": tables.Field(int32, tables.at_least(1)),
-        "nodeAffinityPolicy": _POLICY,
-        "nodeTaintsPolicy": _POLICY,
-        "matchLabelKeys": tables.TEXTS,
-    },
-    (_spread_constraint,),
-)
-_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
-_SPEC: Final[Mapping[str, Any]] = {
-    "containers": tables.Field(sequence),
-    "restartPolicy": tables.choice(*_RESTART_POLICIES, default="Always"),
-    "dnsPolicy": tables.choice("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None", default="ClusterFirst"),
-    "terminationGracePeriodSeconds": tables.Field(int64),
-    "activeDeadlineSeconds": tables.Field(int64, tables.within_range(1, 2**31 - 1)),
-    "nodeSelector": tables.LABELS,
-    "affinity": tables.Struct(
-        {"nodeAffinity": _NODE_AFFINITY, "podAffinity": _POD_AFFINITY, "podAntiAffinity": _POD_AFFINITY}
-    ),
-    "tolerations": tables.Items(_TOLERATION),
-    "topologySpreadConstraints": tables.Items(_SPREAD_CONSTRAINT),
-    "schedulingGates": tables.Items(tables.Struct({"name": tables.TEXT})),
-    "readinessGates": tables.Items(tables.Struct({"conditionType": tables.KEY})),
-    **dict.fromkeys(("priorityClassName", "nodeName", "serviceAccountName"), tables.SUBDOMAIN),
-    "runtimeClassName": tables.Field(text, tables.on_each(dns1123_subdomain)),
-    "hostname": tables.LABEL,
-    "subdomain": tables.LABEL,
-    "preemptionPolicy": tables.choice("Never", "PreemptLowerPriority"),
-    "priority": tables.INT32,
-    "schedulerName": tables.TEXT,
-    "hostNetwork": tables.BOOLEAN,
-    "overhead": tables.Field(tables.RESOURCES.read, _overhead),
-}
-_POD_SPEC: Final = tables.Struct(_SPEC, (_pod_spec,), is_value=True)
-_OF_STATEFUL_SETS: Final = tables.Struct(
-    {name: tables.TEXT if name in ("hostname", "subdomain") else part for name, part in _SPEC.items()},
-    (_pod_spec,),
-    is_value=True,
-)
-"""Without the fields that the StatefulSet controller sets."""
-TEMPLATE_META: Final = tables.Struct(
-    {"labels": tables.Field(string_map), "annotations": tables.Field(string_map)}, is_value=True
-)
-
-
 def _template(template: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
     """Yield the errors of labels and annotations. Upstream's names of these fields lack `metadata`."""
     for name, validate in (("labels", validate_labels), ("annotations", validate_annotations)):
@@ -301,12 +206,6 @@ def _is_int32(cost: str) -> bool:
     return is_number and len(cost) <= _INT32_DIGITS and -(2**31) <= int(cost) < 2**31
 
 
-TEMPLATE: Final = tables.Struct({"metadata": TEMPLATE_META, "spec": _POD_SPEC}, (_template,), is_value=True)
-STATEFUL_SET_TEMPLATE: Final = tables.Struct(
-    {"metadata": TEMPLATE_META, "spec": _OF_STATEFUL_SETS}, (_template,), is_value=True
-)
-
-
 def _pod(pod: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
     """`ValidatePodCreate`."""
     annotations = (*path, "metadata", "annotations")
@@ -317,7 +216,29 @@ def _pod(pod: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
         yield forbidden((*path, "spec", "nodeName"), "cannot be set until all schedulingGates have been cleared")
 
 
-_POD: Final = tables.Struct({"metadata": TEMPLATE_META, "spec": _POD_SPEC}, (_pod,))
+STRUCTS: Final = tables.STRUCTS.extended(
+    {
+        "affinity-term": _affinity_term,
+        "node-field": _node_field,
+        "node-requirement": tables.validate_node_requirement,
+        "node-selector": _node_selector,
+        "node-values": _node_values,
+        "overhead": _overhead,
+        "pod": _pod,
+        "pod-spec": _pod_spec,
+        "pod-template": _template,
+        "spread-constraint": _spread_constraint,
+        "toleration": _toleration,
+        "topology-key": tables.required_text(detail="can not be empty"),
+    }
+)
+TEMPLATE: Final = STRUCTS["PodTemplateSpec"]._replace(is_value=True)
+_SPEC: Final = STRUCTS["PodSpec"]._replace(is_value=True)
+_OF_STATEFUL_SETS: Final = _SPEC._replace(
+    fields={**_SPEC.fields, **dict.fromkeys(("hostname", "subdomain"), tables.TEXT)}
+)
+"""Without the checks of fields that the StatefulSet controller sets."""
+STATEFUL_SET_TEMPLATE: Final = TEMPLATE._replace(fields={**TEMPLATE.fields, "spec": _OF_STATEFUL_SETS})
 
 
 def _with_label_keys(pod: ApiObject) -> ApiObject:
@@ -353,4 +274,4 @@ def _merged(value: Any, labels: Mapping[str, Any]) -> Any:
     return merged
 
 
-KINDS: Final = {registry.POD: tables.Kind(_POD, prepared=_with_label_keys)}
+KINDS: Final = {registry.POD: tables.Kind(STRUCTS["Pod"], prepared=_with_label_keys)}

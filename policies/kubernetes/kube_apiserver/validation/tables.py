@@ -1,11 +1,15 @@
-"""Tables of the fields of a kind with their Go types and checks, and the function that applies them.
+"""Tables of the fields of a kind with their Go types and checks (fields.json), and the function that applies them.
 
 The names of checks are upstream's. A field that a table does not have is not checked.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +24,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     invalid,
     label_value,
     not_supported,
+    path_segment,
     qualified_name,
     required,
     validate_labels,
@@ -122,7 +127,7 @@ def _texts(obj: ApiObject, name: str) -> list[str]:
     return values
 
 
-def _quantity(obj: ApiObject, name: str) -> Quantity | None:
+def quantity(obj: ApiObject, name: str) -> Quantity | None:
     """Return an amount; None if it is absent or null. Raises InvalidObject."""
     return None if obj.get(name) is None else amounts_at({name: {"": obj[name]}}, name)[""]
 
@@ -173,20 +178,15 @@ def supported(*values: str) -> Check:
     return check
 
 
-def choice(*values: str, default: str | None = None) -> Field:
-    """Return the field of an enumeration. `default`: "" if it is required; None for a pointer."""
-    return Field(text, supported(*values), default)
-
-
-def required_text(check: Check | None = None, detail: str = "") -> Field:
-    """Return the field of a string that must not be empty. `check`: of other strings. `detail`: of the error for ""."""
+def required_text(check: Check | None = None, detail: str = "") -> Check:
+    """Return the check of a string that must not be empty. `check`: of other strings. `detail`: of the error for ""."""
 
     def validate(path: Path, value: str) -> Iterable[FieldError]:
         if not value:
             return [required(path, detail)]
         return check(path, value) if check is not None else ()
 
-    return Field(text, validate, default="")
+    return validate
 
 
 def validate_key(path: Path, key: str, field: str = "") -> list[FieldError]:
@@ -221,23 +221,8 @@ def int_or_percent(maximum: int | None = 100) -> Check:
     return check
 
 
-COUNT: Final = Field(int32, at_least(0))
-LONG: Final = Field(int64, at_least(0))
-INT32: Final = Field(int32)
-BOOLEAN: Final = Field(boolean)
-TEXT: Final = Field(text)
-TEXTS: Final = Field(_texts)
-NUMBERS: Final = Field(_numbers)
-AMOUNT: Final = Field(_int_or_string, int_or_percent())
-INT_OR_STRING: Final = Field(_int_or_string)
-QUANTITY: Final = Field(_quantity)
-RESOURCES: Final = Field(resource_list)
-LABELS: Final = Field(string_map, lambda path, labels: validate_labels(labels, path))
-SUBDOMAIN: Final = Field(text, unless_empty(dns1123_subdomain))
-"""A name that may be empty."""
-LABEL: Final = Field(text, unless_empty(dns1123_label))
-KEY: Final = Field(text, validate_key, default="")
 _LIST: Final = Field(sequence)
+TEXT: Final = Field(text)
 INVALID_SELECTOR: Final = "invalid label selector"
 """The error of a selector besides the errors of its fields."""
 
@@ -275,15 +260,82 @@ def validate_node_requirement(expression: ApiObject, path: Path, _: Semantics) -
     yield from _values_for_operator(expression, path, ("Gt", "Lt"))
 
 
-REQUIREMENT: Final = {"key": KEY, "operator": TEXT, "values": TEXTS}
-SELECTOR: Final = Struct(
-    {"matchLabels": LABELS, "matchExpressions": Items(Struct(REQUIREMENT, (_selector_requirement,)))}
-)
+_FORMATS: Final[Mapping[str, Callable[[str], Iterable[str]]]] = {
+    "label": dns1123_label,
+    "segment": path_segment,
+    "subdomain": dns1123_subdomain,
+}
+_TAGS: Final[Mapping[str, Callable[[str], Check]]] = {
+    "each": lambda name: on_each(_FORMATS[name]),
+    "enum": lambda values: supported(*values.split(",")),
+    "format": lambda name: unless_empty(_FORMATS[name]),
+    "key": lambda _: validate_key,
+    "labels": lambda _: lambda path, labels: validate_labels(labels, path),
+    "minimum": lambda least: at_least(int(least)),
+    "percent": lambda _: int_or_percent(),
+    "range": lambda limits: within_range(*map(int, limits.split(".."))),
+}
+_READERS: Final[Mapping[str, Callable[..., Any]]] = {
+    "[]int32": _numbers,
+    "[]string": _texts,
+    "ResourceList": resource_list,
+    "bool": boolean,
+    "int32": int32,
+    "int64": int64,
+    "intOrString": _int_or_string,
+    "list": sequence,
+    "map[string]string": string_map,
+    "quantity": quantity,
+    "string": text,
+}
+
+
+@lru_cache(maxsize=1)
+def _fields() -> Mapping[str, Mapping[str, str]]:
+    """Return struct -> field -> the field's Go type, and its tags with their values.
+
+    `default`: see `Field`. `check`: a check of a module. `+checks` instead of a field: checks of the whole struct.
+    """
+    with open(os.path.join(os.path.dirname(__file__), "fields.json"), encoding="utf-8") as file:
+        fields: Mapping[str, Mapping[str, str]] = json.load(file)
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Structs:
+    """The structs of fields.json. `checks`: the functions of tags `check` and of `+checks`, by name."""
+
+    checks: Mapping[str, Any]
+    made: dict[str, Struct] = field(default_factory=dict)
+
+    def extended(self, checks: Mapping[str, Any]) -> Structs:
+        """Return these structs and those with these checks."""
+        return Structs({**self.checks, **checks}, dict(self.made))
+
+    def __getitem__(self, name: str) -> Struct:
+        """Return the struct with this name."""
+        if name not in self.made:
+            fields = dict(_fields()[name])
+            together = fields.pop("+checks", "").split()
+            parts = {key: self._part(text) for key, text in fields.items()}
+            self.made[name] = Struct(parts, tuple(self.checks[each] for each in together))
+        return self.made[name]
+
+    def _part(self, text: str) -> Part:
+        kind, *words = text.split()
+        tags = dict(word.partition("=")[::2] for word in words)
+        if kind not in _READERS:
+            struct = self[kind.lstrip("[]*")]
+            return Items(struct) if kind[0] == "[" else struct._replace(is_value=kind[0] != "*")
+        default: Any = tags.pop("default", None)
+        default = int(default) if default and kind == "int32" else default
+        checks = [self.checks[value] if tag == "check" else _TAGS[tag](value) for tag, value in tags.items()]
+        return Field(_READERS[kind], checks[0] if checks else None, default)
+
+
+STRUCTS: Final = Structs({"label-selector-requirement": _selector_requirement})
+SELECTOR: Final = STRUCTS["LabelSelector"]
 """`ValidateLabelSelector`."""
-SELECTOR_TYPE: Final = Struct(
-    {"matchLabels": Field(string_map), "matchExpressions": Items(Struct({**REQUIREMENT, "key": TEXT}))}
-)
-"""A selector that is not validated."""
 
 
 def selects(selector: ApiObject | None, labels: Mapping[str, str | None], semantics: Semantics) -> bool | None:
@@ -323,8 +375,3 @@ class Kind(NamedTuple):
     def validate_fields(self, prepared: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
         """Yield the errors of the fields in the table. Raises InvalidObject."""
         return validate_struct(self.table, prepared, (), semantics)
-
-
-def with_spec(spec: Struct) -> Struct:
-    """Return the table of objects of which only `spec` is checked."""
-    return Struct({"spec": spec})
