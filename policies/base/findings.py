@@ -391,6 +391,13 @@ def capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
+def nearest_word(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the word that is most similar to another; "" if none is. `cutoff`: the least similarity, up to 1."""
+    from difflib import get_close_matches  # only when something is wrong
+
+    return next(iter(get_close_matches(word[:300], [*words], 1, cutoff)), "")
+
+
 def plural(count: int, noun: str, many: str = "") -> str:
     """Return a count with its noun in the singular or plural: `1 Pod`, `2,000 Pods`."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"

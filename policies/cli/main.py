@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Final
 
 from forewarn.policies import VERSION
-from forewarn.policies.base.findings import cut, quote
+from forewarn.policies.base.findings import cut, nearest_word, quote
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.cli.terminal import as_invoked, complain, is_about_output
 from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, PREVIEW, PREVIEW_MINORS
@@ -231,16 +231,13 @@ def _words(name: str, arguments: Sequence[str]) -> str:
 
 
 def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
     from forewarn.policies.cli.commands.completion import changes
 
     last_words = {command.rpartition(" ")[2]: command for command in COMMANDS}
     last_words |= {change: f"whatif {change}" for change in changes(COMMANDS["whatif"])}
-    near = get_close_matches(_words(name, arguments)[:80], COMMANDS, n=1)
-    near = near or [last_words[item] for item in get_close_matches(name[:80], last_words, n=1)]
+    near = nearest_word(_words(name, arguments), COMMANDS) or last_words.get(nearest_word(name, last_words))
     group = f"{name} " if name in GROUPS else ""
-    return f"; did you mean {quote(near[0])}?" if near else f". Fix: see `forewarn {group}--help`"
+    return f"; did you mean {quote(near)}?" if near else f". Fix: see `forewarn {group}--help`"
 
 
 def _write_no_more() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
 from forewarn.policies.base.documents import info, to_dict
-from forewarn.policies.base.findings import Finding, Severity, cut, quote
+from forewarn.policies.base.findings import Finding, Severity, cut, nearest_word, quote
 from forewarn.policies.cli.commands.cluster_command import add_output_option
 from forewarn.policies.cli.commands.parser import Output, Parser
 from forewarn.policies.cli.terminal import complain
@@ -66,8 +65,8 @@ def main(arguments: Sequence[str]) -> int:
             return complain("explain", f"{cut(name, 80)}: {why}", 2)
         rules[name] = rule
     if name not in rules:
-        near = get_close_matches(name, rules, n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else ". Fix: see `forewarn lint --list-rules`"
+        near = nearest_word(name, rules)
+        hint = f'; did you mean "{near}"?' if near else ". Fix: see `forewarn lint --list-rules`"
         return complain("explain", f"no rule {quote(cut(name, 80))}{hint}", 2)
     return _print(options.output, _as_dict(rules[name]), as_text(rules[name]))
 

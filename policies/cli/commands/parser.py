@@ -10,7 +10,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
-from forewarn.policies.base.findings import LONGEST_PATH, cut, no_command, one_line, quote
+from forewarn.policies.base.findings import LONGEST_PATH, cut, nearest_word, no_command, one_line, quote
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.cli.terminal import as_invoked, as_json, as_markdown, clean, columns, painter, wants_color
 from forewarn.policies.inputs.sources.files import write_file
@@ -299,7 +299,7 @@ class Parser(argparse.ArgumentParser):
             own = _OPTION.match(fix)
             if option in options.split() and (own is None or own[1] in self._option_string_actions):
                 return f". Fix: {fix}"
-        near = _nearest(option[2:], [name[2:] for name in self._option_string_actions if name[:2] == "--"], 0.7)
+        near = nearest_word(option[2:], [name[2:] for name in self._option_string_actions if name[:2] == "--"], 0.7)
         return f"; did you mean --{near}?" if near else f". Fix: see `{self.prog} --help`"
 
     def _instead_of_value(self, argument: str, value: str, options: Sequence[str]) -> str:
@@ -309,7 +309,7 @@ class Parser(argparse.ArgumentParser):
         if f"--{value}" in self._option_string_actions:
             return f"; did you mean --{value}?"
         is_first = not (self._subparsers or argument.startswith("argument -"))
-        if near := _nearest(value, options):
+        if near := nearest_word(value, options):
             return f"; did you mean {quote(near)}?{self._usage().removeprefix('.') * is_first}"
         return "" if argument.startswith("argument -") else self._usage()
 
@@ -354,12 +354,6 @@ def _as_written(action: argparse.Action) -> str:
     """An argument as the usage line of the help has it: `-f FILE`, `KIND/NAME`, `--max`."""
     value = "" if action.nargs == 0 else str(action.metavar or "|".join(action.choices or [action.dest.upper()]))
     return " ".join(filter(None, (*action.option_strings[:1], value)))
-
-
-def _nearest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str:
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(word[:80], names, cutoff=cutoff)), "")
 
 
 def converted(read: Callable[[str], T], text: str, fault: type[Exception]) -> T:

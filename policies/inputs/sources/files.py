@@ -14,6 +14,7 @@ from os import PathLike as PathLike
 from os import fspath as fspath
 from typing import IO, Final
 
+from forewarn.policies.base.findings import nearest_word
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.reading import MAX_FILE
 from forewarn.policies.inputs.sources.git import GITIGNORE, Ignores, contents, upwards
@@ -64,15 +65,13 @@ def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceErro
 
 def no_such_file(path: str) -> str:
     """The problem of a path that does not exist, with a similar name in the directory."""
-    from difflib import get_close_matches
-
     if "://" in path:
         return "forewarn reads no URLs. Fix: download the file, or pipe it to forewarn and pass -"
     directory, name = os.path.split(path.rstrip("/"))
     if os.path.isfile(directory):
         return "not a directory. Fix: pass the file"
     with suppress(OSError):
-        for near in get_close_matches(name, os.listdir(directory or os.curdir), 1, 0.75):
+        if near := nearest_word(name, os.listdir(directory or os.curdir), 0.75):
             return f'no such file or directory; did you mean "{os.path.join(directory, near)}"?'
     return "no such file or directory. Fix: pass the path of an existing file or directory"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
@@ -16,6 +15,7 @@ from weakref import proxy
 
 import numpy as np
 
+from forewarn.policies.base.findings import nearest_word
 from forewarn.policies.base.metering import charge, meter
 from forewarn.policies.kubernetes.scheduling.reasons import Reason
 
@@ -352,8 +352,7 @@ def check_plugin(plugin: Any) -> None:
 
 def _nearest(method: str) -> str:
     plain = {name.replace("_", ""): name for name in _KNOWN}
-    matches = get_close_matches(method.replace("_", "").lower(), plain, 1, 0.85)
-    return plain[matches[0]] if matches else ""
+    return plain.get(nearest_word(method.replace("_", "").lower(), plain, 0.85), "")
 
 
 def _check_signature(what: str, method: Any, protocol: Any) -> None:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.disclosure import Disclose
-from forewarn.policies.base.findings import Action, Severity, cut, listed
+from forewarn.policies.base.findings import Action, Severity, cut, listed, nearest_word
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8, split
 from forewarn.policies.inputs.manifests.yaml import nodes
 from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
@@ -349,8 +348,8 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
 
 
 def _suggestion(word: str, words: Collection[str]) -> str:
-    near = get_close_matches(word[:_SHOWN], list(words), n=1)
-    return f'; did you mean "{near[0]}"?' if near else f"; known: {listed(sorted(words), 12)}"
+    near = nearest_word(word, words)
+    return f'; did you mean "{near}"?' if near else f"; known: {listed(sorted(words), 12)}"
 
 
 _RULES: Final = {rule.ID: rule for rule in RULES}

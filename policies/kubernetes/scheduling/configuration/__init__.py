@@ -6,12 +6,11 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.findings import Path, cut
+from forewarn.policies.base.findings import Path, cut, nearest_word
 from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.durations import parse_duration
 from forewarn.policies.kubernetes.kinds.registry import REMOVED_SCHEDULER_FIELDS
@@ -197,8 +196,8 @@ def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
 def _nearest(key: str, names: tuple[str, ...]) -> str:
     if key in REMOVED_SCHEDULER_FIELDS:
         return f": {REMOVED_SCHEDULER_FIELDS[key]}"
-    matches = get_close_matches(key[:_NAMED], names, 1)
-    return f' (did you mean "{matches[0]}"?)' if matches else ""
+    near = nearest_word(key, names)
+    return f' (did you mean "{near}"?)' if near else ""
 
 
 def _of_header(obj: ApiObject, path: Path, kind: str, *, must_be_given: bool = False) -> list[FieldError]:
