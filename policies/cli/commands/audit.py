@@ -137,14 +137,11 @@ def _changes(
     previous: dict[str, Any] | None, since: str, findings: list[Finding], run: cluster_command.Run
 ) -> list[ReportChange] | None:
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
-    if (previous := known_findings.earlier_report(previous, since, run)) is None:
+    if (earlier := known_findings.earlier_report(previous, since, run)) is None:
         return None
     from forewarn.policies.questions.application.report_changes import of_findings
 
-    try:
-        return of_findings(findings, previous)
-    except ValueError as fault:
-        raise InvalidInput(f"{since}: {fault}") from None
+    return known_findings.compared(since, lambda: of_findings(findings, earlier))
 
 
 def _printed(output: Output, result: Audit) -> Printed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from forewarn.policies import VERSION
 from forewarn.policies.base.documents import to_dict
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cli.commands.cluster_command import Run
 
+T = TypeVar("T")
 FAILED = 3
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
 
@@ -74,6 +75,14 @@ def earlier_report(result: dict[str, Any] | None, since: str, run: Run) -> dict[
     return None
 
 
+def compared(path: str | None, compare: Callable[[], T]) -> T:
+    """Return the comparison with a file of `--since` or `--baseline`. Raises InvalidInput if it is another file."""
+    try:
+        return compare()
+    except ValueError as fault:
+        raise InvalidInput(f"{path}: {fault}") from None
+
+
 def _read(path: str, what: str) -> dict[str, Any]:
     import json
 
@@ -99,10 +108,7 @@ def less_known(
         return findings, 0, []
     from forewarn.policies.linting.evaluation.suppressions import less_baseline
 
-    try:
-        new, known, fixed = less_baseline(findings, baseline, files)
-    except ValueError as fault:
-        raise InvalidInput(f"{path}: {fault}") from None
+    new, known, fixed = compared(path, lambda: less_baseline(findings, baseline, files))
     what = f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
     return new, known, [what] if fixed else []
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from forewarn.policies.cli.commands import autoscaling, cluster_command
-from forewarn.policies.cli.commands.known_findings import read_since
+from forewarn.policies.cli.commands.known_findings import compared, read_since
 from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import counting
-from forewarn.policies.kubernetes.objects.fields import InvalidInput
 
 if TYPE_CHECKING:
     import argparse
@@ -38,10 +37,8 @@ def main(arguments: Sequence[str]) -> int:
         with counting("losses", run.errors) as show:
             result = overview(cluster, events, nodes=options.most, autoscaling=settings, progress=show)
         if previous is not None:
-            try:
-                result = replace(result, changes=changes_since(result.lines, previous))
-            except ValueError as fault:
-                raise InvalidInput(f"{options.since}: {fault}") from None
+            changes = compared(options.since, lambda: changes_since(result.lines, previous))
+            result = replace(result, changes=changes)
         return cluster_command.print_result(run.output, result)
 
     return cluster_command.answered("overview", run.output, answer)

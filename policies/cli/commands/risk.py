@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cli.commands import autoscaling, cluster_command
-from forewarn.policies.cli.commands.known_findings import read_since
+from forewarn.policies.cli.commands.known_findings import compared, read_since
 from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.cli.terminal import counting
-from forewarn.policies.kubernetes.objects.fields import InvalidInput, InvalidObject, at
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, at
 from forewarn.policies.questions.application.simulated import DEFAULT_UNTIL
 
 if TYPE_CHECKING:
@@ -62,14 +62,11 @@ def _with_changes(since: str, risks: Risks, previous: dict[str, Any], workloads:
 
     from forewarn.policies.questions.application.report_changes import of_risks
 
-    try:
-        if isinstance(rows := previous.get("workloads"), list):
-            names = [(str(at(row, "namespace")), str(at(row, "priorityClass"))) for row in rows]
-            rows_of_selected = [row for row, of in zip(rows, names, strict=True) if workloads.has(*of)]
-            previous = {**previous, "workloads": rows_of_selected}
-        return replace(risks, changes=of_risks(risks, previous))
-    except ValueError as fault:
-        raise InvalidInput(f"{since}: {fault}") from None
+    if isinstance(rows := previous.get("workloads"), list):
+        names = [(str(at(row, "namespace")), str(at(row, "priorityClass"))) for row in rows]
+        rows_of_selected = [row for row, of in zip(rows, names, strict=True) if workloads.has(*of)]
+        previous = {**previous, "workloads": rows_of_selected}
+    return replace(risks, changes=compared(since, lambda: of_risks(risks, previous)))
 
 
 def argument_parser() -> argparse.ArgumentParser:

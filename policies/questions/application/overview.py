@@ -24,7 +24,7 @@ from forewarn.policies.questions.application.classes import classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
 from forewarn.policies.questions.application.headroom import quota_uses
 from forewarn.policies.questions.application.headroom_answer import full_quotas
-from forewarn.policies.questions.application.report_changes import UNEVALUATED
+from forewarn.policies.questions.application.report_changes import UNEVALUATED, entries_of
 from forewarn.policies.questions.application.whatif import sweep_of
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all
 from forewarn.policies.questions.whatif.effects import consequences, joined
@@ -229,10 +229,8 @@ def _preempted(explained: ClusterWhy) -> OverviewLine:
 
 def changes_since(lines: Iterable[OverviewLine], previous: Mapping[str, Any]) -> list[ReportChange]:
     """Return the lines that differ from those of an earlier report. Raises ValueError for another report."""
-    before = previous.get("lines")
-    if not isinstance(before, list) or not all(isinstance(each, dict) for each in before):
-        raise ValueError("not a report of `forewarn -o json`: no list lines")
-    return [*_changes({line.topic: line for line in lines}, {str(each.get("topic")): each for each in before})]
+    before = {str(each.get("topic")): each for each in entries_of(previous, "lines", "")}
+    return [*_changes({line.topic: line for line in lines}, before)]
 
 
 def _changes(lines: Mapping[str, OverviewLine], before: Mapping[str, Mapping[str, Any]]) -> Iterator[ReportChange]:

@@ -29,7 +29,7 @@ def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> lis
     marks = fingerprints(findings)
     reported = [ReportedFinding(each, each.location, mark) for each, mark in zip(findings, marks, strict=True)]
     now, not_now = _evaluated(json_of(reported))
-    before, not_before = _evaluated(_entries(previous, "findings", "audit"))
+    before, not_before = _evaluated(entries_of(previous, "findings", "audit"))
     changes = []
     for mark, each in now.items():
         if mark not in before:
@@ -94,7 +94,7 @@ def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
     """Return workloads with changed risks. `previous`: the report of `risk -o json`. Raises ValueError for an invalid
     report.
     """
-    before = {str(at(each, "workload")): each for each in _entries(previous, "workloads", "risk")}
+    before = {str(at(each, "workload")): each for each in entries_of(previous, "workloads", "risk")}
     now = {each["workload"]: each for each in json_of(risks.workloads)}
     changes = [ReportChange("new", name) for name in now if name not in before]
     changes += [
@@ -154,8 +154,9 @@ def _of_losses(
             yield ReportChange("worse" if more > less else "better", name, why)
 
 
-def _entries(previous: Mapping[str, Any], key: str, command: str) -> list[Mapping[str, Any]]:
+def entries_of(previous: Mapping[str, Any], key: str, command: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list of an earlier report. Raises ValueError for another document."""
     found = previous.get(key)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise ValueError(f"not a report of `forewarn {command} -o json`: no list {key}")
+        raise ValueError(f"not a report of `{' '.join(filter(None, ('forewarn', command)))} -o json`: no list {key}")
     return found
