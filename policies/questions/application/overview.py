@@ -25,8 +25,9 @@ from forewarn.policies.questions.application.cluster import Cluster, Progress, a
 from forewarn.policies.questions.application.headroom import quota_uses
 from forewarn.policies.questions.application.headroom_answer import full_quotas
 from forewarn.policies.questions.application.report_changes import UNEVALUATED, entries_of
-from forewarn.policies.questions.application.whatif import sweep_of
+from forewarn.policies.questions.application.whatif import most_frequent_effects, sweep_of
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all
+from forewarn.policies.questions.whatif.comparison import MAX_REPEATED
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.questions import (
     Question,
@@ -127,7 +128,7 @@ def overview(
     explained = explain_all(snapshot, events, cluster.sources)
     lines = [
         *(
-            _loss(sweep, kind, asked, len(asked) if len(asked) < len(every) else 0)
+            _loss(cluster, sweep, kind, asked, len(asked) if len(asked) < len(every) else 0, autoscaling)
             for kind, asked, every in losses
             if asked
         ),
@@ -142,16 +143,23 @@ def overview(
     return Overview(sweep.head, lines, len(every_node), sum(not pod.terminal for pod in snapshot.pods.values()), notes)
 
 
-def _loss(sweep: Sweep, kind: str, asked: Sequence[Question], sample: int) -> OverviewLine:
-    """The worst loss of a kind; the cases are in the order of badness."""
-    cases = {each.title for each in asked}
+def _loss(
+    cluster: Cluster, sweep: Sweep, kind: str, asked: Sequence[Question], sample: int, autoscaling: Autoscaling
+) -> OverviewLine:
+    """The worst loss of a kind; the cases are in the order of badness. If chance decides, the counters are those of the
+    most frequent run, as in the answer to `whatif lose`.
+    """
+    cases = {each.title: each for each in asked}
     worst = next(row for row in sweep.cases if row.case in cases)
     is_bad, command = harms(worst, sweep), f"whatif lose {worst.case}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
-    phrases = [*islice(consequences(worst.counters), _PHRASES)]
+    size, counters = len(cluster.snapshot.pods) + len(cluster.snapshot.objects.nodes), worst.counters
+    if is_bad and size <= MAX_REPEATED:
+        counters = most_frequent_effects(cluster, cases[worst.case], autoscaling)
+    phrases = [*islice(consequences(counters), _PHRASES)]
     short = phrases if len(joined(phrases)) <= _MAX_FINDING else phrases[:-1]
     finding = (joined(short) or "no steady state") if is_bad else NO_EFFECT
-    number = worst.counters.lost + worst.counters.preempted + worst.counters.pending if is_bad else 0
+    number = counters.lost + counters.preempted + counters.pending if is_bad else 0
     command = command if is_bad else f"whatif lose --each {kind}"
     return OverviewLine(f"worst {kind}", status, number, finding, command, sample)
 

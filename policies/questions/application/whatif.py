@@ -229,7 +229,7 @@ class _Asking(NamedTuple):
     watch: Callable[[Simulation], Occupancy] | None
 
     def most_frequent(
-        self, change: Change, question: questions.Question, world: World, after: ClusterSnapshot
+        self, change: Change | None, question: questions.Question, world: World, after: ClusterSnapshot
     ) -> tuple[Answer, Repeated | None]:
         """Return the answer of the most frequent outcome, and the outcomes of several runs: as many as Events name, or
         RUNS if chance decides; None for one run. `after`: the cluster after the change.
@@ -281,6 +281,15 @@ class _Asking(NamedTuple):
         if arrived.preempted is not None:
             arrived = arrived._replace(preempted=effects.preempted)
         return answer._replace(with_new_nodes=arrived)
+
+
+def most_frequent_effects(cluster: Cluster, question: questions.Question, autoscaling: Autoscaling) -> Effects:
+    """Return the counters that `whatif` shows for a question about the cluster: those of the most frequent of several
+    runs if chance decides.
+    """
+    world = simulated.world_with(cluster.cache, question.arrivals, _horizon(question))
+    asking = _Asking(cluster, autoscaling, None, None)
+    return effects_of(asking.most_frequent(None, question, world, cluster.snapshot)[0])
 
 
 def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -> None:

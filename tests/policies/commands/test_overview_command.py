@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLUSTER = "docs/examples/whatif/cluster.yaml"
+CONTENDED = "tests/clusters/a.json.gz"
 NO_CLUSTER = {"KUBECONFIG": "/nowhere/config", "HOME": "/nowhere", "PATH": "/usr/bin"}
 
 
@@ -84,6 +85,14 @@ def test_the_worst_losses_are_those_of_whatif_lose() -> None:
         assert {name: done["counters"][name] for name in ("lost", "preempted", "pending")} == {
             name: worst[name] for name in ("lost", "preempted", "pending")
         }
+
+
+def test_the_worst_loss_is_the_most_frequent_of_several_runs() -> None:
+    """The first run of this cluster has other numbers."""
+    line = _lines("--cluster", CONTENDED)["worst zone"]
+    done = forewarn(*line["command"].split(), "--cluster", CONTENDED, "-o", "json")
+    counters = json.loads(done.stdout)["counters"]
+    assert line["number"] == counters["lost"] + counters["preempted"] + counters["pending"]
 
 
 def test_each_risk_has_its_line(tmp_path: Path) -> None:
