@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Location, ObjectRef, Path, grouped
+from forewarn.policies.base.findings import Location, ObjectRef, Path, Severity, grouped
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.diagnostics import MAX_LINES, harmless, in_block
 from forewarn.policies.inputs.manifests.documents import as_utf8, indent_of
@@ -555,6 +555,8 @@ def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked, text: str) -
             above = _repeated(diagnostic.location, lines, masked)
             if above is None:
                 continue
+            if len(masked.blocks[above]) < len(masked.blocks[diagnostic.location.line - 1]):
+                diagnostic = diagnostic._replace(severity=Severity.NOTE)  # a value overrides the default above
             both = [_ONE_ACTION.fullmatch(original[number]) for number in (above, diagnostic.location.line - 1)]
             if both[0] and both[1] and both[0].groups() == both[1].groups():
                 diagnostic = harmless(diagnostic, both[0][1], above + 1)

@@ -58,9 +58,9 @@ def _identities(files: Input) -> Mapping[str, Collection[tuple[str, str]]]:
 def _unmatched_in(
     file: File, objects: Collection[tuple[str, str]], used: Sequence[Kustomization]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the patches of a file whose target is none of the objects."""
+    """Yield the patches of a file whose target is none of the objects; none if a program fills empty resources."""
     data = as_utf8(readable(file))
-    content = first_value(data, file.path) if b"target" in data else None
+    content = first_value(data, file.path) if objects and b"target" in data else None
     source = None
     for number, kind, name in _targets(content) if isinstance(content, dict) else ():
         if not any(_matches(kind, name, each, used) for each in objects):
