@@ -8,8 +8,10 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, AnyStr, Final
 
@@ -87,6 +89,24 @@ class Later:
 def later(pattern: AnyStr, flags: int = 0) -> Pattern[AnyStr]:
     """Return a pattern of which only the methods and attributes can be used: it is no argument of functions of re."""
     return Later(pattern, flags)  # type: ignore[return-value]
+
+
+def import_with_later_patterns(*names: str) -> None:
+    """Import modules or packages, and compile their patterns on the first use; those of other modules at once."""
+
+    def compile_pattern(pattern: Any, flags: int = 0) -> Any:
+        module = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001
+        return (Later if module.partition(".")[0] in names else compile_now)(pattern, flags)
+
+    re.compile = compile_pattern
+    try:
+        for name in names:
+            import_module(name)
+    finally:
+        re.compile = compile_now
+
+
+import_with_later_patterns("gettext", "json")
 
 
 _ENDINGS: Final = (".py", ".pyc", "")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from forewarn.policies.base.light import later
+
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART: Final = re.compile(r"(\d{1,19}\.?\d{0,19}|\.\d{1,19})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_PART: Final = later(r"(\d{1,19}\.?\d{0,19}|\.\d{1,19})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _LONGEST: Final = 128
 
 

@@ -15,15 +15,17 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
+from forewarn.policies.base.light import later
+
 NANO: Final = 10**9
 MILLI: Final = 10**6
 _MAX_BINARY: Final = (2**63 - 1) * NANO
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
-_SYNTAX: Final = re.compile(r"([+-]?)0*([0-9]*)(\.[0-9]*)?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
+_SYNTAX: Final = later(r"([+-]?)0*([0-9]*)(\.[0-9]*)?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 """Matches the start of every text, so that no step is repeated; a quantity has to match as a whole."""
-_EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
+_EXPONENT: Final = later(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
 # The characters that strings.TrimSpace removes and that JSON strings may contain without an escape.
 _SPACE: Final = (
     " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"

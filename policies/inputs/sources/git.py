@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.light import NamedTuple, later
 
 MAX_INDEX: Final = 64 << 20
 _MAX_NAMES: Final = 128 << 20
@@ -174,7 +174,7 @@ _LONGEST: Final = 1 << 18
 _MAX: Final = 1_000
 """Maximum patterns of one file; further ones are ignored."""
 _DEEPEST: Final = 100
-_ESCAPED: Final = re.compile(r"\\(.)")
+_ESCAPED: Final = later(r"\\(.)")
 _ANY: Final = "**"
 _WIDE: Final = (_ANY, "*")
 

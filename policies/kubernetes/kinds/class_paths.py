@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -111,7 +110,7 @@ def parse_path(text: str, *, is_name: bool = False) -> ClassPath:
 
 def _steps(text: str) -> tuple[str, ...]:
     """Return the steps of a path. A dot in a key is written as `\\.`."""
-    names = (part.replace("\\.", ".") for part in re.split(r"(?<!\\)\.", text))
+    names = (part.replace("\0", ".") for part in text.replace("\\.", "\0").split("."))
     parts = ((name.removesuffix(ITEMS), name.endswith(ITEMS)) for name in names)
     return tuple(step for name, items in parts for step in ((name, ITEMS) if items else (name,)))
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from forewarn.policies.base.findings import Path, cut, field_path
-from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import charge, charging, meter
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at
 from forewarn.policies.kubernetes.quantity import Quantity
@@ -159,7 +159,7 @@ _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE: Final = f"({_KEY})?"
-_MATCH: Final = {form: re.compile(form, re.ASCII).fullmatch for form in (_LABEL, _SUBDOMAIN, _KEY, _VALUE)}
+_MATCH: Final = {form: later(form, re.ASCII) for form in (_LABEL, _SUBDOMAIN, _KEY, _VALUE)}
 
 _LABEL_WORDS: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -182,8 +182,8 @@ _KEY_EXAMPLES: Final = ("MyName", "my.name", "123-abc")
 def dns1123_label(name: str) -> list[str]:
     """Return the errors of a DNS label (namespaces, containers)."""
     faults = _too_long(name, 63)
-    if not _MATCH[_LABEL](name):
-        has_dots = _MATCH[_SUBDOMAIN](name)
+    if not _MATCH[_LABEL].fullmatch(name):
+        has_dots = _MATCH[_SUBDOMAIN].fullmatch(name)
         faults.append("must not contain dots" if has_dots else _form(_LABEL_WORDS, _LABEL, "my-name", "123-abc"))
     return faults
 
@@ -191,7 +191,7 @@ def dns1123_label(name: str) -> list[str]:
 def dns1123_subdomain(name: str, unit: str = "characters") -> list[str]:
     """Return the errors of a DNS subdomain (most objects). `unit`: see `_too_long`."""
     faults = _too_long(name, 253, unit)
-    if not _MATCH[_SUBDOMAIN](name):
+    if not _MATCH[_SUBDOMAIN].fullmatch(name):
         faults.append(_form(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
     return faults
 
@@ -207,7 +207,7 @@ def qualified_name(key: str) -> list[str]:
     if not name:
         faults.append("name part must be non-empty")
     faults += [f"name part {fault}" for fault in _too_long(name, 63, "bytes")]
-    if not _MATCH[_KEY](name):
+    if not _MATCH[_KEY].fullmatch(name):
         faults.append("name part " + _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES))
     return faults
 
@@ -215,7 +215,7 @@ def qualified_name(key: str) -> list[str]:
 def label_value(value: str) -> list[str]:
     """Return the errors of a label value."""
     faults = _too_long(value, 63, "bytes")
-    if not _MATCH[_VALUE](value):
+    if not _MATCH[_VALUE].fullmatch(value):
         faults.append(_form(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
     return faults
 
