@@ -23,12 +23,12 @@ from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
 from forewarn.policies.linting.rules.wording.forecasts import cascade_phrases
 from forewarn.policies.prediction.forecast.forecast import Forecast
-from forewarn.policies.prediction.forecast.impact import NOT_PREDICTED, Cascade
+from forewarn.policies.prediction.forecast.impact import BY_CHOICE, BY_PDBS, NOT_PREDICTED, Cascade
 from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import summarize
 from forewarn.webhook.admission.decision import warnings_of
-from tests.builders import Made, MadePod, cluster, make_node, make_pod
+from tests.builders import Made, MadePod, cluster, make_budget, make_node, make_pod
 from tests.cases import cases
 
 if TYPE_CHECKING:
@@ -86,6 +86,21 @@ def workload(kind: str, name: str, pods: int, spec: Any, policy: str = "Parallel
     if kind == "Job":
         return made.spec(parallelism=pods)
     return made.spec(replicas=pods, selector={"matchLabels": {"app": name}}, podManagementPolicy=policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "pods", "cause"), [("Parallel", 2, BY_PDBS), ("OrderedReady", 2, ""), ("Parallel", 1, "")]
+)
+def test_chance_decides_whether_a_pod_sees_that_a_pdb_is_used_up(policy: str, pods: int, cause: str) -> None:
+    """The second Pod preempts the other Pod of the PDB, or one of higher priority. In order, it is tried later."""
+    made: list[Made] = [make_node(f"n{place}").has(cpu="2") for place in range(3)]
+    made += [make_pod(f"x-{place}").request(cpu="2").priority(10).labels(app="x").on(f"n{place}") for place in range(2)]
+    made += [make_pod("y").request(cpu="2").priority(50).on("n2"), make_budget("x", 1, app="x")]
+    spec = make_pod("").request(cpu="2").priority(100).obj["spec"]
+    impact = impact_of(ReviewedObject(workload("StatefulSet", "new", pods, spec, policy).obj), cluster(*made), Config())
+    assert impact is not None
+    assert len(impact.preempting) == pods
+    assert (impact.by_chance if impact.by_chance != BY_CHOICE else "") == cause
 
 
 @pytest.mark.parametrize(

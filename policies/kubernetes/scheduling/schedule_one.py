@@ -662,6 +662,21 @@ class Prediction:
             return self._decision.by_chance
         return self.may_be_elsewhere or victims_tie(self._decision.candidate, self.snapshot)
 
+    def depends_on_pdbs_since(self, begun: Snapshot) -> bool:
+        """Report whether the Pod preempts other Pods if kube-scheduler does not see in time that a PDB, which allowed
+        disruptions in the Snapshot `begun`, allows none any more.
+        """
+        if self.snapshot.objects.pdbs is begun.objects.pdbs:
+            return False
+        changed = {}
+        for namespace, pdbs in begun.pdbs.items():
+            now = self.snapshot.pdbs.get(namespace, ())
+            for before, after in zip(pdbs, now, strict=False) if now is not pdbs else ():
+                if before.disruptions_allowed > 0 >= after.disruptions_allowed:
+                    changed[before.namespace, before.name] = before
+        stale = Prediction(self.snapshot.with_pdbs(changed), self.pod)
+        return bool(changed) and (stale.best_nodes, stale.victims) != (self.best_nodes, self.victims)
+
     @property
     def certain_victims(self) -> Sequence[Pod]:
         """The victims that kube-scheduler selects whichever of equal nodes, and of equal Pods on the node, it takes."""

@@ -39,6 +39,7 @@ from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.forecast.impact import (
     BY_CHOICE,
     BY_NODES,
+    BY_PDBS,
     BY_RETRIES,
     MAX_SHOWN,
     NOT_PREDICTED,
@@ -627,7 +628,7 @@ class Forecast:
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,
             is_simulated=True,
-            by_chance=impact.by_chance or BY_RETRIES * quota.is_contested,
+            by_chance=impact.by_chance or BY_RETRIES * quota.is_contested or BY_PDBS * rehearsal.depends_on_pdbs,
             is_close=rehearsal.is_close and bool(rehearsal.preempting or rehearsal.by_old_template),
             cascade=rehearsal.cascade if rehearsal.victims else None,
         )
@@ -732,6 +733,9 @@ class Forecast:
                 preempts, is_pending = prediction.outcome == "preempts", prediction.outcome == "pending"
                 if why_not := prediction.unmodelled:
                     return done("not-predicted", why_not)
+                may_race = preempts and place > 0 and not change.one_by_one and not impact.by_chance
+                if may_race and prediction.depends_on_pdbs_since(begun):
+                    impact = impact._replace(by_chance=BY_PDBS)
                 self._next = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
                 settled = partial(prediction.settled, begun, len(predictions) < MAX_SHOWN, change.is_at_once)
                 predictions.append(prediction if is_pending else settled())

@@ -27,6 +27,7 @@ MAX_NAMED: Final = 3
 """Maximum names of victims in a message."""
 BY_NODES: Final = "the random order in which the DaemonSet controller visits nodes"
 BY_RETRIES: Final = "which controller first uses the quota that victims free"
+BY_PDBS: Final = "whether kube-scheduler sees in time that a PDB allows no more disruptions"
 BY_CHOICE: Final = "which of several nodes and victims kube-scheduler selects"
 BY_TIMING: Final = "the new Pods preempt {} only if they are scheduled before the old Pods terminate"
 """A note about preemptions during a rollout, if the old Pods terminate less than CLOSE seconds later."""
@@ -178,7 +179,8 @@ class Impact(NamedTuple):
     - `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod; "unknown", if time or work was
       used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
       not model kube-scheduler's decision (`why_not`: the reason); "group", see `group`.
-    - `by_chance`: the cause if chance decides how many new Pods preempt or stay Pending (`BY_NODES`, `BY_RETRIES`);
+    - `by_chance`: the cause if chance decides how many new Pods preempt or stay Pending (`BY_NODES`, `BY_RETRIES`,
+      `BY_PDBS`);
       the impact is then one with many preemptions. With `BY_CHOICE`, see `least`.
     - `keeps_old`: a rollout creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted
       before the outcome of the first new Pod is known.

@@ -253,6 +253,8 @@ class Rehearsal(NamedTuple):
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
     is_close: bool = False
     """True if a Pod preempts less than CLOSE seconds before old Pods of the workload have terminated."""
+    depends_on_pdbs: bool = False
+    """True if a Pod of the workload may not see in time that a PDB allows no more disruptions, and preempts others."""
 
     @property
     def victims(self) -> list[Pod]:
@@ -335,7 +337,9 @@ class _Run(Simulation):
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """(preemptor, victim) as `namespace/name`."""
-        self.by_chance = self.explains = self.is_close = False
+        self._before_burst, self._burst_ends = snapshot, float("-inf")
+        """The Snapshot before preemptions that are less than CLOSE seconds apart, and the end of this time."""
+        self.by_chance = self.explains = self.is_close = self._depends_on_pdbs = False
         latest = max(derived(cluster.pods, _latest_start), default=0.0)
         world = World(
             nodes=(),
@@ -483,6 +487,7 @@ class _Run(Simulation):
         kept = snapshot if self.explains else self._snapshot
         victims = Prediction(snapshot, preemptor, answer).violating if candidate.num_pdb_violations else ()
         violating = {victim.identity for victim in victims}
+        self._note_race(Prediction(snapshot, preemptor, answer))
         self._preemptions.append(_Preempting(preemptor, candidate, answer, kept, violating))
         if self._over.condemn(candidate.victims):
             self.is_close = self.is_close or self._old_pods_end_soon()
@@ -497,6 +502,14 @@ class _Run(Simulation):
                     self._load_pod(owner)
         self.api.watchers = watchers
         self.controllers.take_on([*islice(self._loaded, before, None)])
+
+    def _note_race(self, prediction: Prediction) -> None:
+        """Note whether a Pod of the workload that preempts right after others may see an old status of PDBs."""
+        if self.clock.now > self._burst_ends:
+            self._before_burst = prediction.snapshot
+        elif self._is_own(prediction.pod.key) and not self._depends_on_pdbs:
+            self._depends_on_pdbs = prediction.depends_on_pdbs_since(self._before_burst)
+        self._burst_ends = self.clock.now + CLOSE
 
     def _old_pods_end_soon(self) -> bool:
         """Report whether Pods of the workload terminate so soon that a slower controller or container comes later."""
@@ -534,6 +547,7 @@ class _Run(Simulation):
             sum(self.scheduler.violated_pdbs.counts.values()),
             bool(self.storage.not_modelled),
             self.is_close,
+            self._depends_on_pdbs,
         )
 
     def _quota_effect(self) -> QuotaEffect:

@@ -25,13 +25,22 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
     if placement.rollout is not None:
         return (*why, *rollout_notes(placement.rollout))
     beyond = f"only the first {len(placement.predictions)} new Pods are evaluated, {placement.omitted} more are not"
+    chance, ignored = _chance(following), 0 if cascade is None else cascade.pending_not_evaluated
     notes = (
+        (chance, chance),
+        (ignored, f"{plural(ignored, 'Pending Pod')} ignored: at least these Pods are preempted"),
         (placement.without_claims, WITHOUT_CLAIMS),
         (placement.existing > 0, MISSING_ONLY),
         (placement.omitted > 0, beyond),
         (placement.frees_quota, FREED),
     )
     return (*why, *(note for matches, note in notes if matches))
+
+
+def _chance(impact: Impact | None) -> str:
+    """Return what decides how many Pods preempt, apart from equal nodes and victims; "" if nothing does."""
+    is_by_chance = impact is not None and impact.by_chance not in ("", BY_CHOICE)
+    return f"how many Pods preempt depends on {impact.by_chance}" if impact is not None and is_by_chance else ""
 
 
 def rollout_notes(impact: Impact) -> Iterator[str]:
@@ -42,8 +51,8 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
         yield BY_TIMING.format("Pods" if impact.is_close else "Pods of the same workload")
     if impact.delay:
         yield f"new Pods are rejected at first by {impact.delay}, and the controller retries"
-    if impact.by_chance not in ("", BY_CHOICE):
-        yield f"how many Pods preempt depends on {impact.by_chance}"
+    if chance := _chance(impact):
+        yield chance
     if impact.by_waiting:
         victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
@@ -85,7 +94,7 @@ def cascade_phrases(cascade: Cascade, *, coarse: bool = False) -> tuple[str, ...
         return (next(text for number, text in worst if number),)
     phrases = tuple(_effects(cascade)) or ("replacement fits" if cascade.replaced == 1 else "replacements fit",)
     ignored = cascade.pending_not_evaluated
-    return (*phrases, f"{ignored:,} Pending Pods ignored") if ignored else phrases
+    return (*phrases, f"{plural(ignored, 'Pending Pod')} ignored") if ignored else phrases
 
 
 def _effects(cascade: Cascade) -> Iterator[str]:

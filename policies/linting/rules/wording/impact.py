@@ -109,11 +109,11 @@ def failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
 
 def _head(details: Preemption, audience: Audience) -> str:
     """Return the sentence before the number of victims: `during its rollout, 2 of 3 new Pods would preempt`."""
-    impact, is_by_choice = details.impact, details.impact.by_chance == BY_CHOICE
+    impact = details.impact
     if details.cause is Cause.RESTART:
-        return f"a restart now {'may' if is_by_choice else 'would'} preempt"
+        return f"a restart now {'may' if impact.by_chance else 'would'} preempt"
     if details.cause is Cause.OWN_ROLLOUT:
-        return f"its own rollout {'may' if impact.by_timing or is_by_choice else 'would'} preempt"
+        return f"its own rollout {'may' if impact.by_timing or impact.by_chance else 'would'} preempt"
     if details.cause is Cause.PENDING_PODS:
         pods = counted(shown_count(len(details.preempting), audience), "Pending Pod")
         return f"when its rollout terminates old Pods, {pods} would preempt"
