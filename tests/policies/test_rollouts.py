@@ -851,6 +851,19 @@ def test_a_preemption_shortly_before_old_pods_terminate_may_happen(grace: int, i
     assert (note in restarted.document.warnings) is is_close
 
 
+@pytest.mark.parametrize(("grace", "is_close"), [(2, True), (30, False)])
+def test_an_old_pod_that_a_rollout_deletes_after_a_preemption_may_terminate_first(grace: int, is_close: bool) -> None:
+    """The new Pod is tried before the Deployment deletes the old one."""
+    made = [*deployment("web", ["n"], "1", 10, strategy=rolling(1, 1)), make_node("n").has(cpu="3")]
+    for one in made[:-1]:
+        one.obj["spec"].get("template", one.obj)["spec"]["terminationGracePeriodSeconds"] = grace
+    made += [ready(make_pod(f"v-{place}").request(cpu="1"), "n") for place in range(2)]
+    containers = make_pod("").request(cpu="1500m").obj["spec"]["containers"]
+    found = impact(made, changed(made, priority=100, containers=containers))
+    assert found is not None
+    assert (len(found.preempting), found.is_close) == (1, is_close)
+
+
 @pytest.mark.parametrize("objects", [1, 2])
 def test_predict_knows_the_pdb_that_a_second_preemption_violates(objects: int, tmp_path: Path) -> None:
     """Two new Pods, of one object or of two objects of one apply, preempt Pods of one PDB that allows 1 disruption."""

@@ -87,9 +87,10 @@ class ChargedQuotas:
 
     def release(self, pod: Pod) -> None:
         """Give back what a running Pod uses."""
-        namespace, counted = pod.namespace, counted_by_requests(pod)
-        quotas = cached_in(self._now, namespace, lambda: self._stored(namespace))
-        self._now[namespace] = given_back(quotas, counted, PODS.usage(counted))
+        namespace = pod.namespace
+        if quotas := cached_in(self._now, namespace, lambda: self._stored(namespace)):
+            counted = counted_by_requests(pod)
+            self._now[namespace] = given_back(quotas, counted, PODS.usage(counted))
 
     def _stored(self, namespace: str) -> list[ResourceQuota]:
         stored = self._cluster.quotas_of(namespace)

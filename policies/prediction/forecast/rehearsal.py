@@ -51,7 +51,6 @@ from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot, changed_p
 from forewarn.policies.kubernetes.scheduling.ties import fewest_of, fewest_victims
 from forewarn.policies.prediction.forecast.impact import Cascade
 from forewarn.policies.prediction.simulation.clock import CLOSE, Clock
-from forewarn.policies.prediction.simulation.controller_manager import termination_seconds
 from forewarn.policies.prediction.simulation.scenario import MINUTE, Arrival, World, completed, quiet_for, read_workload
 from forewarn.policies.prediction.simulation.scheduler import QUEUE_STARTS
 from forewarn.policies.prediction.simulation.scheduler_cache import Rejected, SchedulerCache, node_tree_of
@@ -154,12 +153,11 @@ class CacheOverSnapshot(SchedulerCache):
         if pod.identity not in self._condemned:
             self._health.append((pod, _is_healthy(new) - _is_healthy(old)))
 
-    def condemn(self, pods: Iterable[Pod]) -> int:
-        """Count victims as deleted: their PDBs allow fewer disruptions from now on. Return how many are new."""
+    def condemn(self, pods: Iterable[Pod]) -> None:
+        """Count victims as deleted: their PDBs allow fewer disruptions from now on."""
         new = [pod for pod in pods if pod.identity not in self._condemned]
         self._condemned.update(pod.identity for pod in new)
         self._health += [(pod, -_is_healthy(pod)) for pod in new]
-        return len(new)
 
     def _change_of(self, node: str) -> NodeInfo:
         if node not in self._infos:
@@ -339,7 +337,7 @@ class _Run(Simulation):
         """(preemptor, victim) as `namespace/name`."""
         self._before_burst, self._burst_ends = snapshot, float("-inf")
         """The Snapshot before preemptions that are less than CLOSE seconds apart, and the end of this time."""
-        self.by_chance = self.explains = self.is_close = self._depends_on_pdbs = False
+        self.by_chance = self.explains = self._depends_on_pdbs = False
         latest = max(derived(cluster.pods, _latest_start), default=0.0)
         world = World(
             nodes=(),
@@ -489,8 +487,7 @@ class _Run(Simulation):
         violating = {victim.identity for victim in victims}
         self._note_race(Prediction(snapshot, preemptor, answer))
         self._preemptions.append(_Preempting(preemptor, candidate, answer, kept, violating))
-        if self._over.condemn(candidate.victims):
-            self.is_close = self.is_close or self._old_pods_end_soon()
+        self._over.condemn(candidate.victims)
         watchers, self.api.watchers = self.api.watchers, []
         before = len(self._loaded)
         for victim in candidate.victims:
@@ -510,13 +507,6 @@ class _Run(Simulation):
         elif self._is_own(prediction.pod.key) and not self._depends_on_pdbs:
             self._depends_on_pdbs = prediction.depends_on_pdbs_since(self._before_burst)
         self._burst_ends = self.clock.now + CLOSE
-
-    def _old_pods_end_soon(self) -> bool:
-        """Report whether Pods of the workload terminate so soon that a slower controller or container comes later."""
-        charge(len(self.api.pods) // 4)
-        states = [state for state in self.api.pods.values() if state.deleted is not None and not state.pod.terminal]
-        ends = (termination_seconds(each) + (each.deleted or 0) for each in states if self._is_own(each.pod.key))
-        return any(end <= self.api.seconds + CLOSE for end in ends)
 
     def rehearsal(self) -> Rehearsal:
         """Run the simulation and return the result. Raises CutShort if the simulation does not settle."""
@@ -546,7 +536,7 @@ class _Run(Simulation):
             self._created() - len(created),
             sum(self.scheduler.violated_pdbs.counts.values()),
             bool(self.storage.not_modelled),
-            self.is_close,
+            self.timeline.has_close_preemptions(),
             self._depends_on_pdbs,
         )
 

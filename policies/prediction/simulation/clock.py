@@ -4,12 +4,14 @@ timeline of what happened.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
+from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.controllers.own_pods import Recreator
 
 if TYPE_CHECKING:
@@ -243,3 +245,18 @@ class Timeline:
         self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins, change, group, *condition))
         if event not in ("unschedulable", "groupCondition"):
             self.last = self._clock.now
+
+    def has_close_preemptions(self) -> bool:
+        """Report whether new Pods of a rollout preempt less than CLOSE seconds before old Pods of the workload, which
+        the rollout deletes, have terminated.
+        """
+        deleted = {event.pod for event in self.events if event.event == "deleted" and event.change == BY_WORKLOAD}
+        gone = (event for event in self.events if event.event == "gone" and event.pod in deleted)
+        ends = grouped((self.origins[event.pod].workload, event.t) for event in gone)
+
+        def is_close(event: Event) -> bool:
+            own = ends.get(self.origins[event.by].workload, ())
+            number = bisect_left(own, event.t)
+            return number < len(own) and own[number] <= event.t + CLOSE
+
+        return any(event.event == "preempted" and is_close(event) for event in self.events)

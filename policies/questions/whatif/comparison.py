@@ -54,7 +54,7 @@ from forewarn.policies.questions.whatif.answer import (
     WorkloadCount,
 )
 from forewarn.policies.questions.whatif.interruptions import interruptions, surplus
-from forewarn.policies.questions.whatif.races import Rivals, equal_victims, is_by_timing, rivals
+from forewarn.policies.questions.whatif.races import Rivals, equal_victims, rivals
 from forewarn.policies.questions.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def answer_after(
         pod_losses=losses,
         rivals=sorted({*racing.names}.union(*map(equal.__getitem__, losers))),
         equal_victims=sorted(set[str]().union(*equal.values())),
-        by_timing=is_by_timing(simulation.timeline),
+        by_timing=simulation.timeline.has_close_preemptions(),
         has_more_rivals=not racing.is_complete or simulation.scheduler.algorithm.has_more_equal,
         left=others,
         interruptions=interruptions(simulation, summary.names, (count.origin for count in start.before.values())),

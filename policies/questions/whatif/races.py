@@ -8,9 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.prediction.simulation.clock import BY_WORKLOAD, CLOSE, Event, Timeline
 from forewarn.policies.prediction.simulation.summary import Names, touched
 
 if TYPE_CHECKING:
@@ -49,22 +47,6 @@ class _Racing(NamedTuple):
     at: float
     workload: str
     pod: Pod
-
-
-def is_by_timing(timeline: Timeline) -> bool:
-    """Report whether new Pods of a rollout preempt less than CLOSE seconds before old Pods of the workload, which the
-    rollout deletes, have terminated.
-    """
-    deleted = {event.pod for event in timeline.events if event.event == "deleted" and event.change == BY_WORKLOAD}
-    gone = (event for event in timeline.events if event.event == "gone" and event.pod in deleted)
-    ends = grouped((timeline.origins[event.pod].workload, event.t) for event in gone)
-
-    def is_close(event: Event) -> bool:
-        own = ends.get(timeline.origins[event.by].workload, ())
-        number = bisect_left(own, event.t)
-        return number < len(own) and own[number] <= event.t + CLOSE
-
-    return any(event.event == "preempted" and is_close(event) for event in timeline.events)
 
 
 def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> Rivals:
