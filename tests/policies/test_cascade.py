@@ -422,18 +422,18 @@ def test_a_hostile_template_does_not_make_it_late() -> None:
 
 
 def test_where_time_is_up_the_first_preemption_is_told_and_that_no_more_was_worked_out() -> None:
-    made = full_node("n1", pods=20, owner="w")
+    made = full_node("n1", pods=80, owner="w")
     for number, one in enumerate(made[1:]):
         one.spec(terminationGracePeriodSeconds=number)
-    made.append(workload("ReplicaSet", "w", 20, make_pod("").request(cpu="1").obj["spec"]))
-    new = make_pod("new").priority(1).request(cpu="20")
+    made.append(workload("ReplicaSet", "w", 80, make_pod("").request(cpu="1").obj["spec"]))
+    new = make_pod("new").priority(1).request(cpu="80")
     told: list[str] = []
-    for enough in range(1, 60, 3):
+    for enough in range(1, 20):
         looks = iter([False] * enough)
         told += evaluated(cluster(*made), new, partial(next, looks, True))
     late = [text for text in told if "cascade not predicted" in text]
     assert late
-    assert all("would preempt 20 Pods" in text for text in late)
+    assert all("would preempt 80 Pods" in text for text in late)
 
 
 def quota(hard: dict[str, str], used: dict[str, str], *classes: str) -> Made:

@@ -733,9 +733,7 @@ class Forecast:
                 preempts, is_pending = prediction.outcome == "preempts", prediction.outcome == "pending"
                 if why_not := prediction.unmodelled:
                     return done("not-predicted", why_not)
-                may_race = preempts and place > 0 and not change.one_by_one and not impact.by_chance
-                if may_race and prediction.depends_on_pdbs_since(begun):
-                    impact = impact._replace(by_chance=BY_PDBS)
+                impact = impact if change.one_by_one else _with_race(impact, prediction, begun)
                 self._next = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
                 settled = partial(prediction.settled, begun, len(predictions) < MAX_SHOWN, change.is_at_once)
                 predictions.append(prediction if is_pending else settled())
@@ -759,6 +757,12 @@ class Forecast:
         """
         if deleted := change.deleted.get(place):
             self._next = partial(without, self._snapshot(), deleted)
+
+
+def _with_race(impact: Impact, prediction: Prediction, begun: Snapshot) -> Impact:
+    """Return the impact with the note that PDBs decide by chance which Pods this Pod preempts, if they do."""
+    may_race = prediction.outcome == "preempts" and not impact.by_chance and prediction.depends_on_pdbs_since(begun)
+    return impact._replace(by_chance=BY_PDBS) if may_race else impact
 
 
 def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_pending: bool) -> str:

@@ -180,14 +180,15 @@ class Rejections:
         missing, now = sync.wanted - sync.created, self._api.seconds
         return self._retry_after(key, RejectedWorkload(failures, missing, sync.message, 0, now, ()))
 
-    def is_repeated(self, key: Key) -> bool:
-        """Report whether a quota rejects the Pods of a workload again, because the quotas have not changed."""
+    def repeat(self, key: Key, write: Callable[[], float]) -> float | None:
+        """Reject the Pods of a workload again: return the seconds until the next retry; None if the quotas have changed
+        since the last sync, so that a sync must find out. `write`: returns the seconds of the rejected write.
+        """
         last, quotas = self._now.get(key), self._api.quotas
-        return last is not None and quotas is not None and last.quotas is quotas.now.get(key[1])
-
-    def repeat(self, key: Key, seconds: float) -> float:
-        """Reject the Pods of a workload again after a write of `seconds`: return the seconds from then to the retry."""
-        return self._retry_after(key, self._now[key]._replace(at=self._api.seconds + seconds))
+        if last is None or quotas is None or last.quotas is not quotas.now.get(key[1]):
+            return None
+        seconds = write()
+        return seconds + self._retry_after(key, last._replace(at=self._api.seconds + seconds))
 
     def _retry_after(self, key: Key, rejected: RejectedWorkload) -> float:
         """Record one more failed sync of a workload; return the seconds until the retry."""
@@ -574,9 +575,11 @@ class ControllerManager:
         if reader_of(self.api, key) is not None:
             self._wake_controller(key)
 
-    def _requeue(self, key: Key, time: float) -> None:
+    def _requeue(self, key: Key, time: float, *, repeats: bool = False) -> None:
+        """Schedule a sync. `repeats`: nothing has changed for the workload."""
         self._idle.discard(key)
-        self._repeating.discard(key)
+        if not repeats:
+            self._repeating.discard(key)
         if not self._delayed.get(key, float("inf")) <= time:
             self._delayed[key] = time
             self.clock.at(time, partial(self._sync_due, key, time))
@@ -584,24 +587,16 @@ class ControllerManager:
     def _sync_due(self, key: Key, time: float) -> None:
         if self._delayed.get(key) != time:
             return
-        if key in self._repeating and self.rejections.is_repeated(key):
-            self._repeat(key)
-        else:
+        seconds = self.rejections.repeat(key, partial(self._rejected_write, key)) if key in self._repeating else None
+        if seconds is None:
             self._sync_now(key)
+        else:
+            del self._delayed[key]
+            self._requeue(key, self.clock.now + seconds, repeats=True)
 
-    def _repeat(self, key: Key) -> None:
-        """Let a quota reject the Pods of a workload again, as in a sync."""
+    def _rejected_write(self, key: Key) -> float:
         self._unnamed += 1
-        seconds = self.latencies.write("create", f"{key[1]}/{self._unnamed}")
-        del self._delayed[key]
-        self._retry(key, seconds + self.rejections.repeat(key, seconds))
-
-    def _retry(self, key: Key, seconds: float) -> None:
-        """Schedule a sync of a workload whose Pods a quota rejected."""
-        repeats = key in self._repeating
-        self._requeue(key, self.clock.now + seconds)
-        if repeats:
-            self._repeating.add(key)
+        return self.latencies.write("create", f"{key[1]}/{self._unnamed}")
 
     def _sync_now(self, key: Key) -> None:
         self._delayed.pop(key, None)
@@ -748,7 +743,7 @@ class ControllerManager:
         """Schedule a retry with back-off if a quota rejected a Pod of the workload."""
         seconds = self.rejections.back_off(key)
         if seconds is not None:
-            self._retry(key, seconds)
+            self._requeue(key, self.clock.now + seconds, repeats=True)
 
     def _is_revised(self, key: Key, actions: Sequence[Action]) -> bool:
         """Report whether a StatefulSet or DaemonSet has a new template, which needs a ControllerRevision."""

@@ -86,14 +86,14 @@ def test_a_repeated_rejection_is_that_of_a_sync(seed: int, monkeypatch: pytest.M
     arrivals.append((dice.uniform(3, 400), "create", workload("ReplicaSet", "late", 1)))
     arrivals.sort(key=itemgetter(0))
     limit = {"pods": str(dice.randint(3, 7))}
-    repeats, repeat = 0, ControllerManager._repeat
+    repeats, write = 0, ControllerManager._rejected_write
 
-    def counted(self: ControllerManager, key: Key) -> None:
+    def counted(self: ControllerManager, key: Key) -> float:
         nonlocal repeats
         repeats += 1
-        repeat(self, key)
+        return write(self, key)
 
-    monkeypatch.setattr(ControllerManager, "_repeat", counted)
+    monkeypatch.setattr(ControllerManager, "_rejected_write", counted)
     found = happened(arrivals, limit)
     assert repeats > 10
     monkeypatch.setattr(controller_manager, "_REPEATING", ())

@@ -25,22 +25,21 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
     if placement.rollout is not None:
         return (*why, *rollout_notes(placement.rollout))
     beyond = f"only the first {len(placement.predictions)} new Pods are evaluated, {placement.omitted} more are not"
-    chance, ignored = _chance(following), 0 if cascade is None else cascade.pending_not_evaluated
+    ignored = 0 if cascade is None else cascade.pending_not_evaluated
     notes = (
-        (chance, chance),
         (ignored, f"{plural(ignored, 'Pending Pod')} ignored: at least these Pods are preempted"),
         (placement.without_claims, WITHOUT_CLAIMS),
         (placement.existing > 0, MISSING_ONLY),
         (placement.omitted > 0, beyond),
         (placement.frees_quota, FREED),
     )
-    return (*why, *(note for matches, note in notes if matches))
+    return (*why, *_of_chance(following), *(note for matches, note in notes if matches))
 
 
-def _chance(impact: Impact | None) -> str:
-    """Return what decides how many Pods preempt, apart from equal nodes and victims; "" if nothing does."""
-    is_by_chance = impact is not None and impact.by_chance not in ("", BY_CHOICE)
-    return f"how many Pods preempt depends on {impact.by_chance}" if impact is not None and is_by_chance else ""
+def _of_chance(impact: Impact | None) -> Iterator[str]:
+    """Yield what decides how many Pods preempt, apart from equal nodes and victims."""
+    if impact is not None and impact.by_chance not in ("", BY_CHOICE):
+        yield f"how many Pods preempt depends on {impact.by_chance}"
 
 
 def rollout_notes(impact: Impact) -> Iterator[str]:
@@ -51,8 +50,7 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
         yield BY_TIMING.format("Pods" if impact.is_close else "Pods of the same workload")
     if impact.delay:
         yield f"new Pods are rejected at first by {impact.delay}, and the controller retries"
-    if chance := _chance(impact):
-        yield chance
+    yield from _of_chance(impact)
     if impact.by_waiting:
         victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
