@@ -33,6 +33,12 @@ def test_each_struct_belongs_to_a_kind() -> None:
     assert reached == STRUCTS.keys()
 
 
+@pytest.mark.parametrize("kind", sorted(fields.KINDS))
+def test_each_kind_has_its_checks(kind: str) -> None:
+    known = fields._kind_of(kind)
+    assert known.structs[known.name].fields
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_each_check_belongs_to_a_struct(module: str) -> None:
     used = {word for struct in STRUCTS.values() for text in struct.values() for word in text.replace("=", " ").split()}

@@ -210,5 +210,5 @@ _STRUCTS: Final = tables.STRUCTS.extended(
     }
 )
 KINDS: Final = dict.fromkeys(
-    registry.WEBHOOK_CONFIGURATIONS, tables.Kind(_STRUCTS["WebhookConfiguration"], namespaced=False)
+    registry.WEBHOOK_CONFIGURATIONS, tables.Kind(_STRUCTS, "WebhookConfiguration", namespaced=False)
 )

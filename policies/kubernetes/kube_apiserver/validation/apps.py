@@ -182,9 +182,9 @@ _STRUCTS: Final = STRUCTS.extended(
     }
 )
 KINDS: Final = {
-    registry.REPLICATION_CONTROLLER: tables.Kind(_STRUCTS["ReplicationController"], prepared=_with_selector),
-    registry.REPLICA_SET: tables.Kind(_STRUCTS["ReplicaSet"]),
-    registry.DEPLOYMENT: tables.Kind(_STRUCTS["Deployment"]),
-    registry.DAEMON_SET: tables.Kind(_STRUCTS["DaemonSet"]),
-    registry.STATEFUL_SET: tables.Kind(_STRUCTS["StatefulSet"], name_faults=dns1123_label),
+    registry.REPLICATION_CONTROLLER: tables.Kind(_STRUCTS, "ReplicationController", prepared=_with_selector),
+    registry.REPLICA_SET: tables.Kind(_STRUCTS, "ReplicaSet"),
+    registry.DEPLOYMENT: tables.Kind(_STRUCTS, "Deployment"),
+    registry.DAEMON_SET: tables.Kind(_STRUCTS, "DaemonSet"),
+    registry.STATEFUL_SET: tables.Kind(_STRUCTS, "StatefulSet", name_faults=dns1123_label),
 }

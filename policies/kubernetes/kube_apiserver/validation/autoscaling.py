@@ -135,7 +135,7 @@ _AUTOSCALER: Final = _STRUCTS.extended(
         "scaled-api-version": partial(_api_version, has_group=True),
         "tolerance": _tolerance,
     }
-)["HorizontalPodAutoscaler"]
+)
 
 
 def _as_internal(autoscaler: ApiObject) -> ApiObject:
@@ -151,4 +151,4 @@ def _as_internal(autoscaler: ApiObject) -> ApiObject:
     return {**autoscaler, "spec": spec} if "spec" in autoscaler else autoscaler
 
 
-KINDS: Final = {registry.AUTOSCALER: tables.Kind(_AUTOSCALER, prepared=_as_internal)}
+KINDS: Final = {registry.AUTOSCALER: tables.Kind(_AUTOSCALER, "HorizontalPodAutoscaler", prepared=_as_internal)}

@@ -347,6 +347,6 @@ _STRUCTS: Final = STRUCTS.extended(
     }
 )
 KINDS: Final = {
-    registry.JOB: tables.Kind(_STRUCTS["Job"], prepared=_as_created),
-    registry.CRON_JOB: tables.Kind(_STRUCTS["CronJob"]),
+    registry.JOB: tables.Kind(_STRUCTS, "Job", prepared=_as_created),
+    registry.CRON_JOB: tables.Kind(_STRUCTS, "CronJob"),
 }

@@ -110,7 +110,7 @@ def _both_amounts(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldEr
 
 
 _STRUCTS: Final = tables.STRUCTS.extended({"both-amounts": _both_amounts})
-_DISRUPTION_BUDGETS: Final = tables.Kind(_STRUCTS["PodDisruptionBudget"], name_faults=path_segment, metadata_last=True)
+_DISRUPTION_BUDGETS: Final = tables.Kind(_STRUCTS, "PodDisruptionBudget", name_faults=path_segment, metadata_last=True)
 
 
 KINDS: Final = frozenset(

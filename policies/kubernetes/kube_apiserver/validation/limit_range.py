@@ -119,5 +119,5 @@ def _with_name(limit_range: ApiObject) -> ApiObject:
 
 
 KINDS: Final = {
-    registry.LIMIT_RANGE: tables.Kind(tables.Structs({"limits": _items})["LimitRange"], prepared=_with_name)
+    registry.LIMIT_RANGE: tables.Kind(tables.Structs({"limits": _items}), "LimitRange", prepared=_with_name)
 }

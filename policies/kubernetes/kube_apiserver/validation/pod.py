@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
@@ -16,19 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.kube_apiserver.validation import decode
+from forewarn.policies.kubernetes.kube_apiserver.validation import decode, tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
     FieldError,
-    dns1123_label,
     dns1123_subdomain,
     duplicate,
     forbidden,
     invalid,
     keyed,
-    not_supported,
-    path_segment,
-    qualified_name,
     required,
     too_many,
     validate_object_meta,
@@ -140,10 +136,6 @@ def _validate_under_pod(resources: PodResources) -> list[FieldError]:
     return errors
 
 
-if TYPE_CHECKING:
-    Check = Callable[[Path, Any], list[FieldError]]
-
-
 class Form(Enum):
     """The Go type of a field, which determines when the field is unset."""
 
@@ -175,7 +167,7 @@ class Tagged:
     fixed_items: bool = False
     keyed: bool = False
     union: bool = False
-    checks: tuple[Check, ...] = ()
+    checks: tuple[tables.Check, ...] = ()
 
     def value(self, obj: ApiObject | None, name: str) -> Any:
         """Return the value of the field in an object; Go's zero value if unset."""
@@ -324,28 +316,6 @@ def _by_name(items: Sequence[ApiObject]) -> dict[str, ApiObject]:
     return {_name(item): item for item in reversed(items)}
 
 
-def at_least(least: int) -> Check:
-    """Return the check of `+k8s:minimum`."""
-    detail = f"must be greater than or equal to {least}"
-    return lambda path, value: [invalid(path, value, detail)] if value < least else []
-
-
-def maximum(limit: int) -> Check:
-    """Return the check of `+k8s:maximum`."""
-    detail = f"must be less than or equal to {limit}"
-    return lambda path, value: [invalid(path, value, detail)] if value > limit else []
-
-
-def one_of(*values: str) -> Check:
-    """Return the check of `+k8s:enum`; the values are in the order of the message."""
-    return lambda path, value: [] if value in values else [not_supported(path, value, values)]
-
-
-def formed(faults: Callable[[str], list[str]]) -> Check:
-    """Return the check of `+k8s:format`. `faults`: returns the errors of a text."""
-    return lambda path, value: [invalid(path, value, fault) for fault in faults(value)]
-
-
 PREEMPTION_POLICY_GATE: Final = "PodGroupPreemptionPolicy"
 _PREEMPTION_GATE: Final = "WorkloadAwarePreemption"
 
@@ -365,18 +335,6 @@ class GroupVersion:
         return self.group if kind == registry.POD_GROUP else self.workload
 
 
-_FORMATS: Final[Mapping[str, Callable[[str], list[str]]]] = {
-    "label-key": qualified_name,
-    "long-name": dns1123_subdomain,
-    "path-segment": path_segment,
-    "short-name": dns1123_label,
-}
-_CHECKS: Final[Mapping[str, Callable[[str], Check]]] = {
-    "enum": lambda values: one_of(*values.split(",")),
-    "format": lambda name: formed(_FORMATS[name]),
-    "maximum": lambda limit: maximum(int(limit)),
-    "minimum": lambda least: at_least(int(least)),
-}
 _PLAIN: Final = {"string": decode.Plain("string", "string"), "int32": decode.Plain("number", "int32")}
 _TAGS: Final = "pod_group_tags.json"
 """The file with the types: version -> struct -> field -> its Go type, and its tags with their values."""
@@ -396,8 +354,8 @@ class _Types(NamedTuple):
     def _tagged(self, text: str) -> Tagged:
         name, *words = text.split()
         tags = dict(word.partition("=")[::2] for word in words)
-        checks = tuple(_CHECKS[tag](value) for tag, value in tags.items() if tag in _CHECKS)
-        others: dict[str, Any] = {tag: int(v) if v else True for tag, v in tags.items() if tag not in _CHECKS}
+        checks = tuple(tables.TAGS[tag](value) for tag, value in tags.items() if tag in tables.TAGS)
+        others: dict[str, Any] = {tag: int(v) if v else True for tag, v in tags.items() if tag not in tables.TAGS}
         value_type = self._type(name.lstrip("*[]"))
         form = Form.LIST if name[0] == "[" else Form.POINTER if name[0] == "*" else Form.VALUE
         form = Form.STRUCT if form is Form.VALUE and isinstance(value_type, Tags) else form

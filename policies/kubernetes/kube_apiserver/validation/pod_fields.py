@@ -274,4 +274,4 @@ def _merged(value: Any, labels: Mapping[str, Any]) -> Any:
     return merged
 
 
-KINDS: Final = {registry.POD: tables.Kind(STRUCTS["Pod"], prepared=_with_label_keys)}
+KINDS: Final = {registry.POD: tables.Kind(STRUCTS, "Pod", prepared=_with_label_keys)}

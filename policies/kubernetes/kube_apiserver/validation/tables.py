@@ -165,6 +165,12 @@ def at_least(least: int) -> Check:
     return lambda path, value: [invalid(path, value, detail)] if value < least else ()
 
 
+def at_most(limit: int) -> Check:
+    """Return the check of a number (`+k8s:maximum`)."""
+    detail = f"must be less than or equal to {limit}"
+    return lambda path, value: [invalid(path, value, detail)] if value > limit else ()
+
+
 def supported(*values: str) -> Check:
     """Return the check of an enumeration."""
 
@@ -176,6 +182,11 @@ def supported(*values: str) -> Check:
         ]
 
     return check
+
+
+def one_of(*values: str) -> Check:
+    """Return the check of an enumeration (`+k8s:enum`); the values are in the order of the message."""
+    return lambda path, value: () if value in values else [not_supported(path, value, values)]
 
 
 def required_text(check: Check | None = None, detail: str = "") -> Check:
@@ -262,16 +273,19 @@ def validate_node_requirement(expression: ApiObject, path: Path, _: Semantics) -
 
 _FORMATS: Final[Mapping[str, Callable[[str], Iterable[str]]]] = {
     "label": dns1123_label,
+    "qualified-name": qualified_name,
     "segment": path_segment,
     "subdomain": dns1123_subdomain,
 }
-_TAGS: Final[Mapping[str, Callable[[str], Check]]] = {
+TAGS: Final[Mapping[str, Callable[[str], Check]]] = {
     "each": lambda name: on_each(_FORMATS[name]),
     "enum": lambda values: supported(*values.split(",")),
     "format": lambda name: unless_empty(_FORMATS[name]),
     "key": lambda _: validate_key,
     "labels": lambda _: lambda path, labels: validate_labels(labels, path),
+    "maximum": lambda limit: at_most(int(limit)),
     "minimum": lambda least: at_least(int(least)),
+    "one_of": lambda values: one_of(*values.split(",")),
     "percent": lambda _: int_or_percent(),
     "range": lambda limits: within_range(*map(int, limits.split(".."))),
 }
@@ -329,7 +343,7 @@ class Structs:
             return Items(struct) if kind[0] == "[" else struct._replace(is_value=kind[0] != "*")
         default: Any = tags.pop("default", None)
         default = int(default) if default and kind == "int32" else default
-        checks = [self.checks[value] if tag == "check" else _TAGS[tag](value) for tag, value in tags.items()]
+        checks = [self.checks[value] if tag == "check" else TAGS[tag](value) for tag, value in tags.items()]
         return Field(_READERS[kind], checks[0] if checks else None, default)
 
 
@@ -353,11 +367,12 @@ def selects(selector: ApiObject | None, labels: Mapping[str, str | None], semant
 
 
 class Kind(NamedTuple):
-    """How a kind is validated. `name_faults`: returns the errors of a name. `prepared`: returns an object as
-    kube-apiserver validates it.
+    """How a kind is validated. `name`: of its struct. `name_faults`: returns the errors of a name. `prepared`: returns
+    an object as kube-apiserver validates it.
     """
 
-    table: Struct
+    structs: Structs
+    name: str
     namespaced: bool = True
     name_faults: Callable[[str], list[str]] = dns1123_subdomain
     prepared: Callable[[ApiObject], ApiObject] = dict
@@ -374,4 +389,4 @@ class Kind(NamedTuple):
 
     def validate_fields(self, prepared: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
         """Yield the errors of the fields in the table. Raises InvalidObject."""
-        return validate_struct(self.table, prepared, (), semantics)
+        return validate_struct(self.structs[self.name], prepared, (), semantics)
