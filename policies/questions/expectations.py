@@ -469,25 +469,21 @@ class Expectations(Result):
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
-        return _document_of(self.expectations)
-
-
-def _document_of(results: Sequence[Tested]) -> AnswerDocument:
-    """Return the answer: the numbers of results, and the violations."""
-    failed = sum(bool(result.failures) for result in results)
-    unanswered = sum(bool(result.not_evaluated) for result in results)
-    counts = {"met": sum(result.met for result in results), "failed": failed, "not evaluated": unanswered}
-    bad = [f"{counts[name]:,} {name}" for name in ("failed", "not evaluated") if counts[name]]
-    return AnswerDocument(
-        status=AnswerStatus.NO_ANSWER if unanswered else AnswerStatus.HARM if failed else AnswerStatus.OK,
-        question=plural(len(results), "expectation"),
-        clause=", ".join(bad) or "all met",
-        shown=[*(Counter(name, number) for name, number in counts.items()), _cases_of(results)],
-        warnings=[*_warnings(results)],
-        why=_why(results),
-        tables=[*_tables(results)],
-        more=["-v violations, counterexamples and met expectations"],
-    )
+        failed = sum(bool(result.failures) for result in self.expectations)
+        unanswered = sum(bool(result.not_evaluated) for result in self.expectations)
+        counts = {"met": sum(result.met for result in self.expectations), "failed": failed, "not evaluated": unanswered}
+        cases = sum(result.cases for result in self.expectations)
+        bad = [f"{counts[name]:,} {name}" for name in ("failed", "not evaluated") if counts[name]]
+        return AnswerDocument(
+            status=AnswerStatus.NO_ANSWER if unanswered else AnswerStatus.HARM if failed else AnswerStatus.OK,
+            question=plural(len(self.expectations), "expectation"),
+            clause=", ".join(bad) or "all met",
+            shown=[Counter(name, number) for name, number in {**counts, "cases": cases}.items()],
+            warnings=[*_warnings(self.expectations)],
+            why=_why(self.expectations),
+            tables=[*_tables(self.expectations)],
+            more=["-v violations, counterexamples and met expectations"],
+        )
 
 
 def _why(results: Sequence[Tested]) -> Why:
@@ -510,10 +506,6 @@ def _why(results: Sequence[Tested]) -> Why:
     ]
     total = sum(cause.number for cause in causes)
     return Why(heads[0], total, plural(total, *heads[1:]), causes)
-
-
-def _cases_of(results: Sequence[Tested]) -> Counter:
-    return Counter("cases", sum(result.cases for result in results))
 
 
 def _warnings(results: Sequence[Tested]) -> Iterator[str]:

@@ -86,7 +86,25 @@ class Classes(Result):
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
-        return _document_of(self)
+        old = [level for level in self.classes if level.new_pods is None]
+        counts = {
+            "running Pods": sum(level.running.pods for level in self.classes),
+            _PENDING: sum(level.pending for level in self.classes),
+            _OLD_VALUE: sum(each.running.pods + each.pending for each in old if each.class_),
+            _WITHOUT: sum(each.running.pods + each.pending for each in self.classes if not each.class_),
+            "Pending for other schedulers": self.pending_of_other_schedulers,
+        }
+        doubts = [f"{plural(counts[name], 'Pod')} {name}" for name in (_WITHOUT, _OLD_VALUE) if counts[name]]
+        doubts += [f"{plural(counts[_PENDING], 'Pod')} Pending"] if counts[_PENDING] else []
+        number = sum(bool(level.class_ and level.new_pods) for level in self.classes)
+        return AnswerDocument(
+            status=AnswerStatus.WARN if doubts else AnswerStatus.OK,
+            question=plural(number, "PriorityClass", "PriorityClasses"),
+            clause=", ".join(doubts) or "all Pods have one",
+            shown=[*_shown(self, counts)],
+            tables=[table_of(self), *_matrix(self)],
+            more=("-v which class may preempt which", "forewarn predict -f FILE, for the actual victims"),
+        )
 
 
 # The answer
@@ -97,29 +115,6 @@ _OLD: Final = "old value"
 _WITHOUT: Final = "without a class"
 _OLD_VALUE: Final = "with an old value of their class"
 _PENDING: Final = "Pods Pending now"
-
-
-def _document_of(levels: Classes) -> AnswerDocument:
-    """Return the answer: what the Pods of each PriorityClass request, and which Pods they may preempt."""
-    old = [level for level in levels.classes if level.new_pods is None]
-    counts = {
-        "running Pods": sum(level.running.pods for level in levels.classes),
-        _PENDING: sum(level.pending for level in levels.classes),
-        _OLD_VALUE: sum(each.running.pods + each.pending for each in old if each.class_),
-        _WITHOUT: sum(each.running.pods + each.pending for each in levels.classes if not each.class_),
-        "Pending for other schedulers": levels.pending_of_other_schedulers,
-    }
-    doubts = [f"{plural(counts[name], 'Pod')} {name}" for name in (_WITHOUT, _OLD_VALUE) if counts[name]]
-    doubts += [f"{plural(counts[_PENDING], 'Pod')} Pending"] if counts[_PENDING] else []
-    number = sum(bool(level.class_ and level.new_pods) for level in levels.classes)
-    return AnswerDocument(
-        status=AnswerStatus.WARN if doubts else AnswerStatus.OK,
-        question=plural(number, "PriorityClass", "PriorityClasses"),
-        clause=", ".join(doubts) or "all Pods have one",
-        shown=[*_shown(levels, counts)],
-        tables=[table_of(levels), *_matrix(levels)],
-        more=("-v which class may preempt which", "forewarn predict -f FILE, for the actual victims"),
-    )
 
 
 def _shown(levels: Classes, counts: Mapping[str, int]) -> Iterator[Counter]:

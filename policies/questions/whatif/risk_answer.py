@@ -176,20 +176,15 @@ class Risks(Result):
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
-        return document_of(self)
-
-
-def document_of(risks: Risks) -> AnswerDocument:
-    """Return the answer: what a lost zone or node costs, and which PriorityClasses may preempt which workloads."""
-    return AnswerDocument(
-        status=_status(risks),
-        question=f"risks of {plural(len(risks.own), 'workload')}",
-        clause=_clause(risks),
-        shown=[*_counters(risks)],
-        warnings=[*_warnings(risks)],
-        tables=[*_tables(risks)],
-        more=("-v workloads", "-vv losses", "forewarn whatif lose zone|node NAME") if risks.workloads else (),
-    )
+        return AnswerDocument(
+            status=_status(self),
+            question=f"risks of {plural(len(self.own), 'workload')}",
+            clause=_clause(self),
+            shown=[*_counters(self)],
+            warnings=[*_warnings(self)],
+            tables=[*_tables(self)],
+            more=("-v workloads", "-vv losses", "forewarn whatif lose zone|node NAME") if self.workloads else (),
+        )
 
 
 def _status(risks: Risks) -> AnswerStatus:

@@ -116,7 +116,22 @@ class Sweep(Result):
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
-        return _document_of(self)
+        harmful = [row for row in self.cases if harms(row, self)]
+        worst = harmful[0] if harmful else None
+        effects = worst.counters if worst else Effects()
+        of_worst = f" ({worst.name})" if worst and len(self.cases) > 1 else ""
+        return AnswerDocument(
+            status=_status(self, worst),
+            question=f"each of {plural(len(self.cases), self.sweep)} lost",
+            clause=_clause(self, harmful),
+            counters=effects,
+            shown=counters_of(effects, victims=None, preempted=Counter("preempted", effects.preempted, more=of_worst)),
+            counters_with_new_nodes=worst.counters_with_new_nodes if worst else None,
+            warnings=[*_warnings(self, worst)],
+            tables=[_table(self, harmful)],
+            priority=worst.priority if worst else None,
+            more=(f"forewarn whatif lose {worst.case}", "-v every case that does harm") if worst else (),
+        )
 
     @property
     def conditions(self) -> frozenset[str]:
@@ -192,26 +207,6 @@ _COLUMNS: Final = ("preempted", "pending", "lost", "down", "rejected", "jobs_fai
 
 
 _ORDER: Final = "WORST FIRST: HIGHEST PRIORITY VALUE OF LOST REPLICAS, THEN MOST LOST"
-
-
-def _document_of(sweep: Sweep) -> AnswerDocument:
-    """Return the answer, with the counters of the worst case."""
-    harmful = [row for row in sweep.cases if harms(row, sweep)]
-    worst = harmful[0] if harmful else None
-    effects = worst.counters if worst else Effects()
-    of_worst = f" ({worst.name})" if worst and len(sweep.cases) > 1 else ""
-    return AnswerDocument(
-        status=_status(sweep, worst),
-        question=f"each of {plural(len(sweep.cases), sweep.sweep)} lost",
-        clause=_clause(sweep, harmful),
-        counters=effects,
-        shown=counters_of(effects, victims=None, preempted=Counter("preempted", effects.preempted, more=of_worst)),
-        counters_with_new_nodes=worst.counters_with_new_nodes if worst else None,
-        warnings=[*_warnings(sweep, worst)],
-        tables=[_table(sweep, harmful)] if harmful else [],
-        priority=worst.priority if worst else None,
-        more=(f"forewarn whatif lose {worst.case}", "-v every case that does harm") if worst else (),
-    )
 
 
 def _status(sweep: Sweep, worst: Row | None) -> AnswerStatus:
