@@ -311,32 +311,31 @@ def scaled(
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
     target = _named(cluster, workload, namespace, _KINDS, _INSTEAD_OF_SCALE)
     arrival = _scaling(target, replicas)
-    note, undone = _scaled_again(replicas, _by_target(autoscalers or {}).get(target, ()))
+    command = f"forewarn whatif scale {target[0].rpartition('/')[2].lower()}/{target[2]} {{}} -n {target[1]}"
+    notes = _scaled_again(replicas, _by_target(autoscalers or {}).get(target, ()), command)
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
-    title = f"{_text_of(target)} {verb} {plural(replicas, 'replica')}{undone}"
-    return Question(title, [arrival], notes=[note] if note else [])
+    return Question(f"{_text_of(target)} {verb} {plural(replicas, 'replica')}", [arrival], notes=notes)
 
 
 def _by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, list[_Scaler]]:
     return grouped((target_of(item[0][0], item[1]), item) for item in autoscalers.items())
 
 
-def _scaled_again(
-    replicas: int, scalers: Sequence[_Scaler], undoing: str = "HPA {} would set it back to {}"
-) -> tuple[str, str]:
-    """Return a note about the HorizontalPodAutoscaler of a workload, and what it does with so many replicas; "" for
-    nothing. `undoing`: the text for its name and its number of replicas.
+def _scaled_again(replicas: int, scalers: Sequence[_Scaler], fix: str) -> list[str]:
+    """Return the note about the HorizontalPodAutoscaler of a workload, if any, and what it does with so many replicas.
+
+    `fix`: the text for its number of replicas.
     """
     if not scalers or not replicas:
-        return "", ""
+        return []
     key, obj = scalers[0]
     (least, most), scaler = _limits_of(obj), "/".join(key)
     kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
+    if kept and kept != replicas and len(scalers) == 1:  # two autoscalers of a workload change nothing
+        return [f"HPA {scaler} would set replicas back to {kept}; this is not simulated. Fix: {fix.format(kept)}"]
     limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
-    is_undone = kept and kept != replicas and len(scalers) == 1  # two autoscalers of a workload change nothing
-    undone = f" ({undoing.format(scaler, kept)})" if is_undone else ""
-    return f"HorizontalPodAutoscaler {scaler} {limits}; its changes are not simulated", undone
+    return [f"HPA {scaler} {limits}; its changes are not simulated"]
 
 
 def applied(
@@ -349,20 +348,17 @@ def applied(
 
     The title says so if all are workloads, and the apply changes none of them.
     """
-    notes, undone, scalers = [], list[str](), _by_target(autoscalers)
+    notes, scalers = list[str](), _by_target(autoscalers)
     for obj in (arrival.object for arrival in arrivals if scalers):
         ref, replicas = ref_of(obj, registry.DEFAULT_NAMESPACE), at(obj, "spec", "replicas")
         target = group_kind(obj), ref.namespace, ref.name
         stored = cluster.workloads.get(target)
         if isinstance(replicas, int) and (stored is None or _replicas(stored.object) != replicas):
-            note, text = _scaled_again(replicas, scalers.get(target, ()), "stored HPA {} would set replicas back to {}")
-            notes += [note] if note else []
-            undone += [text] if text else []
+            notes += _scaled_again(replicas, scalers.get(target, ()), "raise maxReplicas, or apply replicas: {}")
     left = len(notes) - _MOST_NOTES
     others = [f"changes of {plural(left, 'more HorizontalPodAutoscaler')} are not simulated"] if left > 0 else []
     is_same = arrivals and all(_is_stored(arrival.object, cluster) for arrival in arrivals)
-    title = f"{title}{' (unchanged)' if is_same else ''}{undone[0] if len(undone) == 1 else ''}"
-    return Question(title, arrivals, notes=[*notes[:_MOST_NOTES], *others])
+    return Question(f"{title}{' (unchanged)' if is_same else ''}", arrivals, notes=[*notes[:_MOST_NOTES], *others])
 
 
 _MOST_NOTES: Final = 10

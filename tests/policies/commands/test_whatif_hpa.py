@@ -143,28 +143,35 @@ def test_without_autoscalers_there_is_no_answer(tmp_path: Path) -> None:
         asked(tmp_path, workload("a"))
 
 
+NOT_SIMULATED = "this is not simulated. Fix"
+
+
 @pytest.mark.parametrize(("replicas", "scaler", "noted"), [(2, "a", True), (0, "a", False), (2, "b", False)])
 def test_scaling_a_workload_names_the_autoscaler_that_may_change_it_again(
     replicas: int, scaler: str, noted: bool, tmp_path: Path
 ) -> None:
     change = forewarn.Scale("deployment/a", replicas, "team")
     result = asked(tmp_path, workload("a"), workload("b"), autoscaler(scaler, 3), change=change)
-    note = "HorizontalPodAutoscaler team/a allows 1 to 3 replicas; its changes are not simulated"
+    note = "HPA team/a allows 1 to 3 replicas; its changes are not simulated"
     assert (note in result.notes) is noted
 
 
 @pytest.mark.parametrize(
-    ("replicas", "notes", "undone"),
-    [(1, 0, " (unchanged)"), (2, 1, ""), (6, 1, " (stored HPA team/a would set replicas back to 3)")],
+    ("replicas", "same", "notes"),
+    [
+        (1, " (unchanged)", []),
+        (2, "", ["HPA team/a allows 1 to 3 replicas; its changes are not simulated"]),
+        (6, "", [f"HPA team/a would set replicas back to 3; {NOT_SIMULATED}: raise maxReplicas, or apply replicas: 3"]),
+    ],
 )
 def test_an_applied_number_of_replicas_names_the_autoscaler_too(
-    replicas: int, notes: int, undone: str, tmp_path: Path
+    replicas: int, same: str, notes: list[str], tmp_path: Path
 ) -> None:
     changed = workload("a")
     changed["spec"] = changed["spec"] | {"replicas": replicas}
     result = asked(tmp_path, workload("a"), autoscaler("a", 3), change=forewarn.Apply([changed]))
-    assert len(result.notes) == notes
-    assert result.answer.title.endswith(f" applied{undone}")
+    assert list(result.notes) == notes
+    assert result.answer.title.endswith(f" applied{same}")
 
 
 def test_the_notes_about_autoscalers_of_applied_workloads_are_bounded(tmp_path: Path) -> None:
@@ -186,18 +193,21 @@ def test_the_notes_about_autoscalers_of_applied_workloads_are_bounded(tmp_path: 
         (None, "9", "has invalid maxReplicas", None),
     ],
 )
-def test_scaling_a_workload_names_what_its_autoscaler_allows(
+def test_scaling_a_workload_names_once_what_its_autoscaler_does(
     least: int | None, most: Any, told: str, kept: int | None, tmp_path: Path
 ) -> None:
     scaler = autoscaler("a", most, minReplicas=least)
     result = asked(tmp_path, workload("a"), scaler, change=forewarn.Scale("deployment/a", 2, "team"))
-    assert list(result.notes) == [f"HorizontalPodAutoscaler team/a {told}; its changes are not simulated"]
-    undone = f" (HPA team/a would set it back to {kept})" if kept else ""
-    assert result.answer.change == f"Deployment team/a scaled to 2 replicas{undone}"
+    note = f"HPA team/a {told}; its changes are not simulated"
+    if kept:
+        fix = f"forewarn whatif scale deployment/a {kept} -n team"
+        note = f"HPA team/a would set replicas back to {kept}; {NOT_SIMULATED}: {fix}"
+    assert list(result.notes) == [note]
+    assert result.answer.change == "Deployment team/a scaled to 2 replicas"
     two = asked(
         tmp_path, workload("a"), scaler, autoscaler("b", 1, "a"), change=forewarn.Scale("deployment/a", 2, "team")
     )
-    assert two.answer.change == "Deployment team/a scaled to 2 replicas", "two autoscalers change nothing"
+    assert "set replicas back" not in "".join(two.notes), "two autoscalers change nothing"
 
 
 def test_placeholder_pods_are_in_no_other_counter() -> None:
