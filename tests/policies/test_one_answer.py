@@ -268,8 +268,9 @@ def by_predict(state: str, *arguments: str) -> Answer:
     for pod in pods:
         if pod["outcome"] == "preempts":
             candidate = pod["candidates"][pod["nominatedNode"]]
-            beyond += candidate["pdbViolations"] if not victims.issuperset(candidate["victims"]) else 0
-            victims |= {*candidate["victims"]}
+            own = {*candidate["victims"]}.union(*pod.get("inVain", {}).values())
+            beyond += candidate["pdbViolations"] if not victims.issuperset(own) else 0
+            victims |= own
     assert document["counters"]["victims"] == len(victims)
     is_contested = any(CONTESTED in warning for warning in document["warnings"])
     ends = sum(counts.get(outcome, 0) for outcome in ("fits", "preempts", "waits"))

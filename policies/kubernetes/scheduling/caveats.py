@@ -130,7 +130,7 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot, *, ties:
     caveats = []
     if preemption.may_stop_early and preemption.candidates:
         caveats.append(
-            f"preemption may help on {preemption.potential_nodes} nodes: the scheduler tries a random part of them"
+            f"chance decides on which of {preemption.potential_nodes} nodes it preempts: the number of victims may vary"
         )
     if ties and len(preemption.best_candidates) > 1:
         caveats.append(f"{len(preemption.best_candidates)} nodes tie: any of them may be nominated")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 
 from forewarn.policies.base.documents import Always, Exact, to_dict
-from forewarn.policies.base.findings import described, listed
+from forewarn.policies.base.findings import described, grouped, listed
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.scheduling import responsible
 from forewarn.policies.kubernetes.scheduling.caveats import (
@@ -170,7 +170,7 @@ class PredictionDocument(NamedTuple):
     which preemption helps. `dryRunStatuses`: nodes on which preemption does not help, with the reason.
     `numCandidates`: number of candidates after which the search stops. `selected`: nodes that kube-scheduler may
     choose. `nominatedNode`: the first of these by name, if the Pod preempts. `odds`: with more than 100 nodes, their
-    probabilities. `standing`: why the prediction is uncertain.
+    probabilities. `standing`: why the prediction is uncertain. `inVain`: node -> victims of earlier attempts there.
     """
 
     outcome: PredictedOutcome
@@ -187,6 +187,7 @@ class PredictionDocument(NamedTuple):
     nominated_node: Always[str] = ""
     odds: Mapping[str, float] = _NONE
     standing: Always[Sequence[str]] = ()
+    in_vain: Mapping[str, Sequence[str]] = _NONE
 
 
 class Prediction:
@@ -777,9 +778,10 @@ class Prediction:
             return PredictionDocument(outcome, standing=standing)
         preemption = self.preemption
         candidates = {c.node_name: Evicted([v.key for v in c.victims], c.num_pdb_violations) for c in self.candidates}
-        if self._decision.candidate is not None:  # perhaps with the victims of earlier attempts
-            number = self._decision.candidate.num_pdb_violations
-            candidates[self.nominated_node] = Evicted([v.key for v in self.victims], number)
+        in_vain = grouped((victim.node_name, victim.key) for victim in self.victims)
+        if self._decision.candidate is not None:
+            number, own = self._decision.candidate.num_pdb_violations, in_vain.pop(self.nominated_node, [])
+            candidates[self.nominated_node] = Evicted(own, number)
         may_stop_early = preemption.may_stop_early and self.nomination_probabilities
         return PredictionDocument(
             outcome=outcome,
@@ -796,6 +798,7 @@ class Prediction:
             nominated_node=self.nominated_node,
             odds={name: Exact(chance) for name, chance in (may_stop_early or {}).items()},
             standing=standing,
+            in_vain=in_vain,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -307,6 +307,9 @@ def _of_pending_pods(in_turn: Sequence[Prediction], cluster: ClusterSnapshot) ->
 def _of_pods(result: PredictResult) -> Iterator[str]:
     """Yield the doubts about single Pods, each once with the number of Pods."""
     texts, predictions = Tally[str](), result.predicted.alone
+    if in_vain := sum(victim.node_name != each.node for each in predictions for victim in each.victims):
+        again = "the new Pods then do not fit there, and preempt on other nodes"
+        yield f"{plural(in_vain, 'Pod is', 'Pods are')} preempted in vain: {again}"
     for prediction in predictions:
         texts.update(prediction.doubts)
         texts.update(_attempts(prediction, result))
@@ -549,7 +552,8 @@ def _pods(result: PredictResult) -> Iterator[Table]:
     """Yield the predicted Pods with nodes and victims."""
     rows: Rows = []
     for each in result.predicted.alone:
-        victims = ", ".join(victim.key for victim in each.victims)
+        on = {node: f" on {node}" for node in {victim.node_name for victim in each.victims} - {each.node}}
+        victims = ", ".join(f"{victim.key}{on.get(victim.node_name, '')}" for victim in each.victims)
         rows.append([each.pod.key, each.pod.effective_priority, each.outcome, each.node, victims])
     for group in result.groups:
         rows += [[pod.key, pod.effective_priority, group.outcome, group.places.get(pod.identity, ""), ""]
