@@ -160,7 +160,7 @@ class Request:
             present += nominations.amounts(self.resources, self._priority)
         insufficient = present > self.limits
         self.version += 1
-        if not self.version_of_fit or (insufficient != self.insufficient).any():
+        if not self.version_of_fit or insufficient.tobytes() != self.insufficient.tobytes():
             self.insufficient, self.full = insufficient, np.logical_or.reduce(insufficient)
             self.version_of_fit += 1
         self.present = present
