@@ -171,7 +171,6 @@ class _Pool:
 @contextmanager
 def _frozen() -> Iterator[None]:
     """Freeze Python's garbage collector inside the block, so that forks do not copy shared memory."""
-    gc.collect()
     gc.freeze()
     try:
         yield
