@@ -263,7 +263,7 @@ def _validations(config: Config, matched: _Matched) -> Iterator[tuple[str, str, 
             problem = "no PriorityClass, but the configuration requires one. Fix: use a PriorityClass"
         yield "class-required", _has_required(entry), quoted(problem)
     names = ", ".join(map(quoted, sorted(priority_class.SYSTEM_NAMES)))
-    outside = quoted('" outside kube-system: its Pods can preempt all your workloads. Fix: use a class of your own')
+    outside = quoted('" outside kube-system: its Pods rank above all your workloads. Fix: use a class of your own')
     message = f"""{quoted('class "')} + variables.className + {outside}"""
 
     yield "system-class-outside-kube-system", f"!(variables.className in [{names}])", message

@@ -312,7 +312,7 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
         return
     if context.phase is Phase.LINT and not (template.namespace or _is_namespace_known(subject, context)):
         return
-    message = f"class {quote(class_name(template))} outside kube-system: its Pods can preempt all your workloads"
+    message = f"class {quote(class_name(template))} outside kube-system: its Pods rank above all your workloads"
     yield Problem(message, template.at("priorityClassName"), "use a class of your own")
 
 

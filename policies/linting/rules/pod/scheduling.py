@@ -116,14 +116,18 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
     reasons: Sequence[tuple[Reason, int]] = ()
     is_class_needed, of_all = False, None
-    from forewarn.policies.prediction.forecast.why_not import cause  # the linter starts without it
+    from forewarn.policies.kubernetes.scheduling.plugins.node_affinity import CHANGE  # the linter starts without these
+    from forewarn.policies.prediction.forecast.why_not import cause
 
     with suppress(CutShort):
         reasons = reasons_of(pending)
         is_class_needed = needs_class(pending[0])
         of_all = cause(pending[0])
     details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed, cause=of_all)
-    yield Problem(details, template.at("priorityClassName" if is_class_needed else "containers"))
+    field = "priorityClassName" if is_class_needed else "containers"
+    if of_all is not None and CHANGE in of_all.fixes and "nodeSelector" in template.spec:
+        field = "nodeSelector"
+    yield Problem(details, template.at(field))
 
 
 _PREEMPTION_FIX: Final = "lower requests or priority"
