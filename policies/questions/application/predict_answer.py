@@ -255,16 +255,22 @@ def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
 
 
 def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
-    """Yield the quotas that reject Pods beside what the reasons tell, and those that are exceeded already."""
+    """Yield the quotas that reject Pods beside what the reasons tell, and those that are exceeded already, also if they
+    may reject the replacements of victims.
+    """
     rejected = [placement for placement in result.placements if placement.rejection]
     if (effects.pending or _missing(result) or result.faults) and rejected:
         by = rejecting([(_namespace(each), each.rejection) for each in rejected])
         yield f"{by} rejects {plural(result.outcomes['rejected'], 'new Pod')}"
     yield from dict.fromkeys(text for each in rejected for text in _usage(each, result.cluster))
-    namespaces = {_namespace(placement) for placement in rejected}
-    for name, usage in exceeded_quotas(result.cluster).items() if rejected else ():
-        if name.partition("/")[0] in namespaces:
-            yield f"quota {name} is exceeded already ({usage})"
+    namespaces, victims = {_namespace(placement) for placement in rejected}, result.predicted.victims
+    of_namespace = Tally(pod.namespace for pod in victims if pod.owner_kind)
+    for name, usage in exceeded_quotas(result.cluster).items() if rejected or victims else ():
+        namespace = name.partition("/")[0]
+        replaced = of_namespace[namespace]
+        then = f": it may reject the replacements of {plural(replaced, 'victim')}" if replaced else ""
+        if then or namespace in namespaces:
+            yield f"quota {name} is exceeded already ({usage}){then}"
 
 
 def _usage(placement: Placement, cluster: ClusterSnapshot) -> Iterator[str]:
