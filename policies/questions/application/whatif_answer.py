@@ -338,16 +338,23 @@ def _without_replicas(answer: Answer) -> Iterator[str]:
 
 
 def _of_quotas_left(answer: Answer) -> Iterator[str]:
-    """Yield the quotas that limit fewer Pods after a change of classes, in namespaces where none limits more."""
+    """Yield the quotas of PriorityClasses that limit fewer Pods after a change of classes, in namespaces where none
+    limits more; nothing if Pods are lost, which use less of each quota.
+    """
     quotas = answer.after.simulation.api.quotas
     changes = [*quotas.changes()] if quotas is not None else []
     moved = {
         (before.namespace, before.name): after.used.get("pods", ZERO).value - before.used.get("pods", ZERO).value
         for before, after in changes
     }
+    by_class = {
+        (before.namespace, before.name)
+        for before, _ in changes
+        if any(selector.scope_name == "PriorityClass" for selector in before.scope_selectors)
+    }
     growing = {namespace for (namespace, _), pods in moved.items() if pods > 0}
     for (namespace, name), pods in sorted(moved.items()):
-        if pods < 0 and namespace not in growing:
+        if pods < 0 and namespace not in growing and not answer.after.lost and (namespace, name) in by_class:
             leave = plural(-pods, "Pod leaves", "Pods leave")
             yield f"{leave} quota {namespace}/{name}, and no other limits the number of such Pods"
 

@@ -160,8 +160,11 @@ class ClassChange(NamedTuple):
 
     @property
     def gained(self) -> tuple[str, int] | None:
-        """The other PriorityClass whose new Pods may preempt most more Pods afterwards, and how many; None without."""
-        others = [each for each in self.totals if each.class_ != self.class_ and each.after > each.before]
+        """The PriorityClass whose new Pods may preempt most more Pods afterwards, and how many; None without one. A
+        created class is left out.
+        """
+        created = None if self.before else self.class_
+        others = [each for each in self.totals if each.class_ != created and each.after > each.before]
         worst = max(others, key=lambda each: (each.after - each.before, each.class_), default=None)
         return worst and (worst.class_, worst.after - worst.before)
 
