@@ -175,7 +175,7 @@ def _luminance(color: str) -> float:
         ("drain a-1 a-2", 0, "blocked 2"),
         ("drain a-1 a-2", 0, "PDBs blocking 1"),
         ("drain b-1", 1, "lost 2 of 8"),
-        ("lose node node-a", None, "lost 2 of 10"),
+        ("lose node node-a", None, "lost 2 of 9"),
     ],
 )
 def test_the_tiles_have_the_counters(

@@ -45,7 +45,8 @@ complete -o default -F _forewarn forewarn"""
 _SHELLS: Final = {
     "bash": _BASH,
     "zsh": f"autoload -U +X bashcompinit && bashcompinit\n{_BASH}",
-    "fish": "complete -c forewarn -a '(forewarn completion --words (commandline -opc)[2..-1] (commandline -ct))'",
+    "fish": "complete -c forewarn -a "
+    "'(forewarn completion --words (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'",
 }
 
 
@@ -74,7 +75,7 @@ def choices(words: Sequence[str], commands: Commands) -> list[str]:
     seconds = changes(commands["whatif"]) if before[0] == "whatif" else groups.get(before[0], [])
     if len(before) == 1 and seconds and not (is_option and before[0] in commands):
         return seconds
-    if before == ["completion"]:
+    if before == ["completion"] and "completion" in commands:
         return [*_SHELLS]
     if before == ["explain"] and not is_option:
         return re.findall(r"^[a-z]\S+", _output_of(commands["lint"], "--list-rules"), re.MULTILINE)

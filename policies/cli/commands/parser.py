@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     Paint = Callable[[str, str], str]
     Lines = Callable[[Paint], Iterable[str]]
 
-# There are no translations, which argparse would look for in the file system at each text.
-argparse._ = str  # type: ignore[attr-defined]
-
 T = TypeVar("T")
 R = TypeVar("R", bound="Result")
 

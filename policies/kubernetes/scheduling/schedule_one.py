@@ -663,6 +663,14 @@ class Prediction:
             return self._decision.by_chance
         return self.may_be_elsewhere or victims_tie(self._decision.candidate, self.snapshot)
 
+    @property
+    def victims_in_vain(self) -> list[Pod]:
+        """The victims of earlier attempts on other nodes, without members of a PodGroup that is preempted as a unit."""
+        here = [victim for victim in self.victims if victim.node_name == self.nominated_node]
+        units = {(victim.namespace, victim.spec.pod_group) for victim in here if victim.spec.pod_group}
+        others = (victim for victim in self.victims if victim.node_name != self.nominated_node)
+        return [victim for victim in others if (victim.namespace, victim.spec.pod_group) not in units]
+
     def depends_on_pdbs_since(self, begun: Snapshot) -> bool:
         """Report whether the Pod preempts other Pods if kube-scheduler does not see in time that a PDB, which allowed
         disruptions in the Snapshot `begun`, allows none any more.
@@ -778,10 +786,10 @@ class Prediction:
             return PredictionDocument(outcome, standing=standing)
         preemption = self.preemption
         candidates = {c.node_name: Evicted([v.key for v in c.victims], c.num_pdb_violations) for c in self.candidates}
-        in_vain = grouped((victim.node_name, victim.key) for victim in self.victims)
+        in_vain = grouped((victim.node_name, victim.key) for victim in self.victims_in_vain)
         if self._decision.candidate is not None:
-            number, own = self._decision.candidate.num_pdb_violations, in_vain.pop(self.nominated_node, [])
-            candidates[self.nominated_node] = Evicted(own, number)
+            own = [victim.key for victim in self.victims if victim.key not in in_vain.get(victim.node_name, ())]
+            candidates[self.nominated_node] = Evicted(own, self._decision.candidate.num_pdb_violations)
         may_stop_early = preemption.may_stop_early and self.nomination_probabilities
         return PredictionDocument(
             outcome=outcome,

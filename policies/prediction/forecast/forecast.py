@@ -733,7 +733,7 @@ class Forecast:
                 preempts, is_pending = prediction.outcome == "preempts", prediction.outcome == "pending"
                 if why_not := prediction.unmodelled:
                     return done("not-predicted", why_not)
-                impact = impact if change.one_by_one else _with_race(impact, prediction, begun)
+                impact = _with_race(impact, prediction, begun, change)
                 self._next = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
                 settled = partial(prediction.settled, begun, len(predictions) < MAX_SHOWN, change.is_at_once)
                 predictions.append(prediction if is_pending else settled())
@@ -759,8 +759,10 @@ class Forecast:
             self._next = partial(without, self._snapshot(), deleted)
 
 
-def _with_race(impact: Impact, prediction: Prediction, begun: Snapshot) -> Impact:
+def _with_race(impact: Impact, prediction: Prediction, begun: Snapshot, change: PodChange) -> Impact:
     """Return the impact with the note that PDBs decide by chance which Pods this Pod preempts, if they do."""
+    if change.one_by_one or isinstance(change.pods, DaemonPods):  # nor has `_on_each_node` races
+        return impact
     may_race = prediction.outcome == "preempts" and not impact.by_chance and prediction.depends_on_pdbs_since(begun)
     return impact._replace(by_chance=BY_PDBS) if may_race else impact
 

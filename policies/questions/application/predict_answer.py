@@ -313,7 +313,7 @@ def _of_pending_pods(in_turn: Sequence[Prediction], cluster: ClusterSnapshot) ->
 def _of_pods(result: PredictResult) -> Iterator[str]:
     """Yield the doubts about single Pods, each once with the number of Pods."""
     texts, predictions = Tally[str](), result.predicted.alone
-    if in_vain := sum(victim.node_name != each.node for each in predictions for victim in each.victims):
+    if in_vain := sum(len(each.victims_in_vain) for each in predictions):
         again = "the new Pods then do not fit there, and preempt on other nodes"
         yield f"{plural(in_vain, 'Pod is', 'Pods are')} preempted in vain: {again}"
     for prediction in predictions:

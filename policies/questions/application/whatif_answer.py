@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.node import Node
+    from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
@@ -220,7 +221,8 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         if without_any == later.down
         else f" ({without_any:,} completely)"
     )
-    down = f" workload{'s' * (later.down > 1)}{some}, up to {duration(later.down_seconds)}"
+    down = f" workload{'s' * (later.down > 1)}"
+    down += f"{some}, up to {duration(later.down_seconds)}" if later.down else ""
     not_counted = answer.placeholder_pods + answer.after.daemon_pods_of_lost_nodes
     running = answer.after.running_before - not_counted if effects.lost else None
     arrived = answer.with_new_nodes
@@ -338,25 +340,27 @@ def _without_replicas(answer: Answer) -> Iterator[str]:
 
 
 def _of_quotas_left(answer: Answer) -> Iterator[str]:
-    """Yield the quotas of PriorityClasses that limit fewer Pods after a change of classes, in namespaces where none
-    limits more; nothing if Pods are lost, which use less of each quota.
+    """Yield the quotas of PriorityClasses that limit fewer Pods after a change of classes, in namespaces where no other
+    limits their number; nothing if Pods are lost, which use less of each quota.
     """
     quotas = answer.after.simulation.api.quotas
-    changes = [*quotas.changes()] if quotas is not None else []
-    moved = {
-        (before.namespace, before.name): after.used.get("pods", ZERO).value - before.used.get("pods", ZERO).value
-        for before, after in changes
-    }
-    by_class = {
-        (before.namespace, before.name)
-        for before, _ in changes
-        if any(selector.scope_name == "PriorityClass" for selector in before.scope_selectors)
-    }
-    growing = {namespace for (namespace, _), pods in moved.items() if pods > 0}
-    for (namespace, name), pods in sorted(moved.items()):
-        if pods < 0 and namespace not in growing and not answer.after.lost and (namespace, name) in by_class:
-            leave = plural(-pods, "Pod leaves", "Pods leave")
-            yield f"{leave} quota {namespace}/{name}, and no other limits the number of such Pods"
+    if quotas is None or answer.after.lost:
+        return
+    decreases = [(after, _pods_in(before) - _pods_in(after)) for before, after in quotas.changes()]
+    growing = {quota.namespace for quota, pods in decreases if pods < 0}
+    for quota, pods in decreases:
+        others = (each for each in quotas.now[quota.namespace] if each.name != quota.name and "pods" in each.hard)
+        if pods > 0 and quota.namespace not in growing and _is_by_class(quota) and all(map(_is_by_class, others)):
+            leave = plural(pods, "Pod leaves", "Pods leave")
+            yield f"{leave} quota {quota.namespace}/{quota.name}, and no other limits the number of such Pods"
+
+
+def _pods_in(quota: ResourceQuota) -> int:
+    return quota.used.get("pods", ZERO).value
+
+
+def _is_by_class(quota: ResourceQuota) -> bool:
+    return any(selector.scope_name == "PriorityClass" for selector in quota.scope_selectors)
 
 
 def _of_the_time_after(answer: Answer) -> Iterator[str]:

@@ -34,7 +34,7 @@ from forewarn.policies.questions.whatif.node_groups import free_names, new_node_
 from forewarn.policies.questions.whatif.upgrade import UpgradeRun
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents import Hidden
     from forewarn.policies.base.documents.answer import AnswerStatus
@@ -311,7 +311,10 @@ def scaled(
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
     target = _named(cluster, workload, namespace, _KINDS, _INSTEAD_OF_SCALE)
     arrival = _scaling(target, replicas)
-    command = f"forewarn whatif scale {target[0].rpartition('/')[2].lower()}/{target[2]} {{}} -n {target[1]}"
+
+    def command(kept: int) -> str:
+        return f"forewarn whatif scale {target[0].rpartition('/')[2].lower()}/{target[2]} {kept} -n {target[1]}"
+
     notes = _scaled_again(replicas, _by_target(autoscalers or {}).get(target, ()), command)
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
@@ -322,10 +325,10 @@ def _by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, li
     return grouped((target_of(item[0][0], item[1]), item) for item in autoscalers.items())
 
 
-def _scaled_again(replicas: int, scalers: Sequence[_Scaler], fix: str) -> list[str]:
+def _scaled_again(replicas: int, scalers: Sequence[_Scaler], fix: Callable[[int], str]) -> list[str]:
     """Return the note about the HorizontalPodAutoscaler of a workload, if any, and what it does with so many replicas.
 
-    `fix`: the text for its number of replicas.
+    `fix`: returns the text for its number of replicas.
     """
     if not scalers or not replicas:
         return []
@@ -333,7 +336,7 @@ def _scaled_again(replicas: int, scalers: Sequence[_Scaler], fix: str) -> list[s
     (least, most), scaler = _limits_of(obj), "/".join(key)
     kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
     if kept and kept != replicas and len(scalers) == 1:  # two autoscalers of a workload change nothing
-        return [f"HPA {scaler} would set replicas back to {kept}; this is not simulated. Fix: {fix.format(kept)}"]
+        return [f"HPA {scaler} would set replicas to {kept}; this is not simulated. Fix: {fix(kept)}"]
     limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
     return [f"HPA {scaler} {limits}; its changes are not simulated"]
 
@@ -354,7 +357,7 @@ def applied(
         target = group_kind(obj), ref.namespace, ref.name
         stored = cluster.workloads.get(target)
         if isinstance(replicas, int) and (stored is None or _replicas(stored.object) != replicas):
-            notes += _scaled_again(replicas, scalers.get(target, ()), "raise maxReplicas, or apply replicas: {}")
+            notes += _scaled_again(replicas, scalers.get(target, ()), lambda kept: f"apply replicas: {kept}")
     left = len(notes) - _MOST_NOTES
     others = [f"changes of {plural(left, 'more HorizontalPodAutoscaler')} are not simulated"] if left > 0 else []
     is_same = arrivals and all(_is_stored(arrival.object, cluster) for arrival in arrivals)

@@ -120,7 +120,7 @@ def test_replicas_that_are_down_for_long_are_an_effect(
         pod["spec"]["terminationGracePeriodSeconds"] = 600
     write(tmp_path / "cluster.yaml", node, none, old, *others)
     found = asked(*versions({"web.yaml": [old]}, {"web.yaml": [new]}), "--cluster", tmp_path / "cluster.yaml")
-    assert (found["status"], counters_of(found)) == ("HARM", {"down": 1})
+    assert (found["status"], counters_of(found)) == ("WARN", {"down": 1})
     assert 1200 <= found["counters"]["downSeconds"] < 1260
 
 

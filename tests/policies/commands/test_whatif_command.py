@@ -700,7 +700,7 @@ def test_a_stored_run_of_a_cron_job_is_not_repeated(
     [
         (("whatif", "apply"), "OK  Pod default/new applied: 1 of 1 new Pod runs"),
         (("predict",), "OK  Pod default/new: the new Pod runs on n1"),
-        (("headroom",), "OK  Pod default/new (priority 0; 1 nvidia.com/gpu): 1 more Pod fits, 1 with"),
+        (("headroom",), "OK  Pod default/new (priority 0; 1 nvidia.com/gpu): 1 more Pod fits"),
     ],
     ids=" ".join,
 )

@@ -161,7 +161,7 @@ def test_scaling_a_workload_names_the_autoscaler_that_may_change_it_again(
     [
         (1, " (unchanged)", []),
         (2, "", ["HPA team/a allows 1 to 3 replicas; its changes are not simulated"]),
-        (6, "", [f"HPA team/a would set replicas back to 3; {NOT_SIMULATED}: raise maxReplicas, or apply replicas: 3"]),
+        (6, "", [f"HPA team/a would set replicas to 3; {NOT_SIMULATED}: apply replicas: 3"]),
     ],
 )
 def test_an_applied_number_of_replicas_names_the_autoscaler_too(
@@ -201,13 +201,13 @@ def test_scaling_a_workload_names_once_what_its_autoscaler_does(
     note = f"HPA team/a {told}; its changes are not simulated"
     if kept:
         fix = f"forewarn whatif scale deployment/a {kept} -n team"
-        note = f"HPA team/a would set replicas back to {kept}; {NOT_SIMULATED}: {fix}"
+        note = f"HPA team/a would set replicas to {kept}; {NOT_SIMULATED}: {fix}"
     assert list(result.notes) == [note]
     assert result.answer.change == "Deployment team/a scaled to 2 replicas"
     two = asked(
         tmp_path, workload("a"), scaler, autoscaler("b", 1, "a"), change=forewarn.Scale("deployment/a", 2, "team")
     )
-    assert "set replicas back" not in "".join(two.notes), "two autoscalers change nothing"
+    assert "set replicas" not in "".join(two.notes), "two autoscalers change nothing"
 
 
 def test_placeholder_pods_are_in_no_other_counter() -> None:
@@ -221,3 +221,9 @@ def test_placeholder_pods_are_in_no_other_counter() -> None:
     assert (effects.pdbs_violated, effects.pdbs_short) == (1, 2)
     effects = effects_of(answer._replace(placeholders=["reports/nightly"]))
     assert (effects.lost, effects.preempted, effects.placeholders) == (0, 0, 4)
+
+
+def test_a_name_with_braces_is_no_format(tmp_path: Path) -> None:
+    scaler = autoscaler("a", 1, "we{b}")
+    result = asked(tmp_path, workload("we{b}"), scaler, change=forewarn.Scale("deployment/we{b}", 2, "team"))
+    assert result.notes[0].endswith("Fix: forewarn whatif scale deployment/we{b} 1 -n team")

@@ -265,12 +265,12 @@ def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
 def _at_minimum(workload: ReviewedObject, least: int, context: Context) -> str | None:
     """Return when a workload has no more replicas than `least`, as words; None if never, or if unknown."""
+    replicas = at(workload.object, "spec", "replicas")
     for scaler in _scalers_of(workload, context):
         minimum = scaler.minimum
-        if minimum is not None and max(minimum, 1) <= least:
+        if minimum is not None and replicas != 0 and max(minimum, 1) <= least:
             who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _LONGEST_NAME)}"
             return f"while {who} is at {scaler.limits[0][-1]} {minimum}"
-    replicas = at(workload.object, "spec", "replicas")
     default = _DEFAULT.fullmatch(replicas) if isinstance(replicas, str) else None
     return f"while replicas has the default {default[1]}" if default and int(default[1]) <= least else None
 
@@ -384,7 +384,9 @@ def _replicas(workload: ReviewedObject, context: Context) -> int | None:
     """Return the replicas of a workload, which scalers raise to their minimum; None if unknown."""
     replicas = at(workload.object, "spec", "replicas") if group_kind(workload.object) in _SCALED else None
     minimums = (scaler.minimum or 0 for scaler in _scalers_of(workload, context))
-    return max(replicas, *minimums, 0) if isinstance(replicas, int) else None
+    if not isinstance(replicas, int):
+        return None
+    return max(replicas, 0, *minimums) if replicas else 0  # 0 disables a HorizontalPodAutoscaler
 
 
 def _scalers_of(workload: ReviewedObject, context: Context) -> Iterator[Scaler]:

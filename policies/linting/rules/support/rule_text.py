@@ -88,7 +88,7 @@ def is_variable(text: str) -> bool:
 _VARIABLE: Final = later(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>")
 
 
-_CAPITALS: Final = later(r"[A-Z]{3,}(?:_[A-Z]+)*")
+_CAPITALS: Final = later(r"(?!(?:TRUE|FALSE|YES|OFF|NONE|NULL|NAN|INF|AUTO|ALL|ONE|TWO|THREE)$)[A-Z]{3,}(?:_[A-Z]+)*")
 
 
 def is_capitals(value: object) -> bool:

@@ -1,0 +1,63 @@
+"""Findings that are lowered or left out because of words: only where these words say something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from forewarn.policies.linting.rules.support.rule_text import is_capitals
+from tests.in_process import forewarn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRONG = """
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata:
+  name: gold
+value: 2000000000
+"""
+
+
+def test_a_directory_above_the_files_is_no_archive(tmp_path: Path) -> None:
+    file = tmp_path / "old" / "manifests" / "class.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(WRONG)
+    assert forewarn("lint", file).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "is_placeholder"),
+    [("QUOTA", True), ("MAX_REPLICAS", True), ("TRUE", False), ("NONE", False), ("THREE", False), ("ALL_NODES", True)],
+)
+def test_literals_in_capitals_are_no_placeholders(value: str, *, is_placeholder: bool) -> None:
+    assert is_capitals(value) is is_placeholder
+
+
+def test_an_autoscaler_does_not_raise_0_replicas(tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(
+        """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+spec: {minReplicas: 3, maxReplicas: 6, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: shop}
+spec: {minAvailable: 3, selector: {matchLabels: {app: web}}}
+"""
+    )
+    assert "allows no eviction" not in forewarn("lint", tmp_path, "-v").stdout
