@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import forewarn
-from tests.builders import Made, cluster, make_node, make_pod
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.releases.release import semantics_of
+from tests.builders import Made, cluster, make_node, make_pod, make_priority_class
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -37,3 +39,25 @@ def test_victims_in_vain_are_counted_and_shown_on_their_own_node() -> None:
 
 
 VALUES = {"a1": 1, "a2": 1, "b1": 5, "b2": 5}
+
+
+def test_members_of_a_group_that_is_preempted_as_a_unit_are_not_in_vain() -> None:
+    nodes = [make_node(name).has(cpu="4") for name in ("n1", "n2")]
+    group = Made("scheduling.k8s.io/v1beta1", "PodGroup", "old", "default")
+    group.spec(schedulingPolicy={"basic": {}}, disruptionMode={"all": {}}, priority=1)
+    member = {"schedulingGroup": {"podGroupName": "old"}}
+    old = [
+        make_pod(name).on(node).priority(1).request(cpu=cpu).spec(**member)
+        for name, node, cpu in (("old-1", "n1", "4"), ("old-2", "n2", "1"))
+    ]
+    big, gold = make_pod("big").on("n2").priority(10).request(cpu="3"), make_priority_class(10, "gold")
+    cache = Cache(semantics=semantics_of(37, {"GenericWorkload": True}))
+    for made in (*nodes, group, *old, big, gold):
+        cache.add(made.obj)
+    new = {"priorityClassName": "gold", "containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}
+    pod = Made("v1", "Pod", "new", "default").spec(**new).obj
+    result = forewarn.predict(cache.snapshot(), [pod])
+    (prediction,) = result.predictions
+    assert prediction.node == "n1"
+    assert not [each for each in result.document.warnings if "in vain" in each]
+    assert prediction.to_dict()["candidates"]["n1"]["victims"] == ["default/old-1", "default/old-2"]
