@@ -51,7 +51,8 @@ def _lowered(finding: Finding, says_deprecated: Callable[[str], bool]) -> Findin
     path = os.path.relpath(os.path.realpath(finding.file), top) if top else finding.file
     is_old = (finding.rule in _OF_TESTS or _NAMELESS in finding.message) and _TESTS.search(path)
     is_meant = finding.rule in _WRONG_ON_PURPOSE and _FIXTURES.search(finding.file)
-    is_archived = top is not None and _ARCHIVES.search(path)  # a directory above the files says nothing about them
+    is_inside = top is not None or not os.path.isabs(path)  # a directory above the checkout says nothing about it
+    is_archived = is_inside and _ARCHIVES.search(path)
     if is_old or is_meant or is_archived:
         return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
     if not any(map(says_deprecated, upwards(os.path.dirname(finding.file)))):
