@@ -81,6 +81,7 @@ from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.releases.profiles import Extender, SchedulerConfiguration
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
@@ -677,14 +678,17 @@ class Prediction:
         """
         if self.snapshot.objects.pdbs is begun.objects.pdbs:
             return False
-        changed = {}
+        used_up: dict[tuple[str, str], PodDisruptionBudget] = {}
         for namespace, pdbs in begun.pdbs.items():
             now = self.snapshot.pdbs.get(namespace, ())
-            for before, after in zip(pdbs, now, strict=False) if now is not pdbs else ():
-                if before.disruptions_allowed > 0 >= after.disruptions_allowed:
-                    changed[before.namespace, before.name] = before
-        stale = Prediction(self.snapshot.with_pdbs(changed), self.pod)
-        return bool(changed) and (stale.best_nodes, stale.victims) != (self.best_nodes, self.victims)
+            none_left = {pdb.name for pdb in now if pdb.disruptions_allowed <= 0} if now is not pdbs else ()
+            used_up |= {
+                (namespace, pdb.name): pdb for pdb in pdbs if pdb.name in none_left and pdb.disruptions_allowed > 0
+            }
+        if not used_up:
+            return False
+        stale = Prediction(self.snapshot.with_pdbs(used_up), self.pod)
+        return (stale.best_nodes, stale.victims) != (self.best_nodes, self.victims)
 
     @property
     def certain_victims(self) -> Sequence[Pod]:

@@ -143,7 +143,8 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
             needed = max(before, after + usage[resource])
             if needed > limit.nano:
                 limits[resource] = Quantity(needed, limit.format)
-        yield _raised(quota, limits, "rejected")._replace(admits=admits[namespace, name])
+        if limits:
+            yield _raised(quota, limits, "rejected")._replace(admits=admits[namespace, name])
 
 
 def _usage_of(workload: tuple[str, str], message: ExceededQuota, simulation: Simulation) -> Mapping[str, Quantity]:

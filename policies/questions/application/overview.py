@@ -27,7 +27,6 @@ from forewarn.policies.questions.application.headroom_answer import full_quotas
 from forewarn.policies.questions.application.report_changes import UNEVALUATED, entries_of
 from forewarn.policies.questions.application.whatif import most_frequent_effects, sweep_of
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all
-from forewarn.policies.questions.whatif.comparison import MAX_REPEATED
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.questions import (
     Question,
@@ -153,9 +152,8 @@ def _loss(
     worst = next(row for row in sweep.cases if row.case in cases)
     is_bad, command = harms(worst, sweep), f"whatif lose {worst.case}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
-    size, counters = len(cluster.snapshot.pods) + len(cluster.snapshot.objects.nodes), worst.counters
-    if is_bad and size <= MAX_REPEATED:
-        counters = most_frequent_effects(cluster, cases[worst.case], autoscaling)
+    repeated = most_frequent_effects(cluster, cases[worst.case], autoscaling) if is_bad else None
+    counters = repeated or worst.counters
     phrases = [*islice(consequences(counters), _PHRASES)]
     short = phrases if len(joined(phrases)) <= _MAX_FINDING else phrases[:-1]
     finding = (joined(short) or "no steady state") if is_bad else NO_EFFECT

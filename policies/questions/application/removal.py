@@ -16,7 +16,7 @@ from forewarn.policies.prediction.simulation.simulation import Simulation, forbi
 from forewarn.policies.prediction.simulation.summary import random_of
 from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
-from forewarn.policies.questions.whatif.comparison import MAX_REPEATED, placeholder_workloads
+from forewarn.policies.questions.whatif.comparison import is_repeated, placeholder_workloads
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.questions import KeptNode, Question, Removal, drained
 from forewarn.policies.questions.whatif.tally import Tally
@@ -141,7 +141,7 @@ class _Search:
         """Return what a drain costs in the first of some random runs in which it is not free; None without one, and in
         clusters so large that `whatif` shows one run.
         """
-        if len(self._world.pods) + len(self._world.nodes) > MAX_REPEATED:
+        if not is_repeated(self._world):
             return None
         question = drained(self._cluster, names)
 
@@ -210,11 +210,10 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
     if sizes and is_complete:
         chosen = [*(search.exhaustive(candidates, sizes) or chosen)]
     kept = [each for each in search.kept if each.node not in chosen]
-    notes = [
-        f"quota {name} is exceeded ({usage}): it rejects Pods that a drain deletes"
-        for name, usage in search.exceeded.items()
-        if kept
-    ]
+    notes = list[str]()
+    if kept and search.exceeded:
+        exceeded = [f"quota {name} is exceeded ({usage})" for name, usage in search.exceeded.items()]
+        notes.append(f"{listed(exceeded, 3)}: it rejects Pods that a drain deletes")
     if kept and search.blocked:
         blocks = plural(search.blocked, "node has Pods", "nodes have Pods")
         notes.append(f"{blocks} whose eviction a PDB forbids now")

@@ -534,11 +534,8 @@ def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | 
     unpriced = sorted({kind.family for kind in kinds if kind.price is None})
     if any(kind.price for kind in kinds) and unpriced:
         notes = [*notes, f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"]
-    for name, usage in exceeded_quotas(snapshot).items():
-        notes = [
-            *notes,
-            f"quota {name} is exceeded ({usage}): Pods that it rejects need no nodes until it is raised",
-        ]
+    if exceeded := [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(snapshot).items()]:
+        notes = [*notes, f"{listed(exceeded, 3)}: rejected Pods need no nodes until the quota is raised"]
     notes = [*notes, *not_simulated(cluster.cache)]
     head = head_with_nodes(snapshot, (), is_loss=True)
     question = request.scope, request.selector, [*request.protect]

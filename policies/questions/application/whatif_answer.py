@@ -213,22 +213,17 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     by_pdbs = _nodes_blocked_by_pdbs(answer) if answer.after.upgrade else ()
     blocked = f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else ""
     by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
-    without_any = sum(map(_is_complete, (answer.end if grown else answer).outages))
-    some = (
-        " in part"
-        if not without_any
-        else " completely"
-        if without_any == later.down
-        else f" ({without_any:,} completely)"
-    )
+    complete = sum(map(_is_complete, (answer.end if grown else answer).outages))
+    some = f" ({complete:,} completely)"
+    if complete in (0, later.down):
+        some = " completely" if complete else " in part"
     down = f" workload{'s' * (later.down > 1)}"
     down += f"{some}, up to {duration(later.down_seconds)}" if later.down else ""
     not_counted = answer.placeholder_pods + answer.after.daemon_pods_of_lost_nodes
     running = answer.after.running_before - not_counted if effects.lost else None
     arrived = answer.with_new_nodes
-    groups = (
-        [f"{nodes:,} {group}" for group, nodes in Tally(arrived.nodes).most_common()] if arrived is not None else []
-    )
+    by_size = Tally(arrived.nodes).most_common() if arrived is not None else ()
+    groups = [f"{nodes:,} {group}" for group, nodes in by_size]
     by_group = f" ({listed(groups, 2)})" if later.new_nodes else ""
     return counters_of(
         effects,

@@ -72,8 +72,14 @@ if TYPE_CHECKING:
 
 MAX_REPEATED: Final = 2_000
 """Maximum number of Pods, nodes and events of a simulation that is repeated: about 20 s of CPU time."""
+
 _JOB_STARTS: Final = 5.0
 """Seconds after the time of a CronJob until its Pods exist, in which the run does not end."""
+
+
+def is_repeated(world: World) -> bool:
+    """Report whether a cluster is so small that what chance decides in it is shown from several runs."""
+    return len(world.pods) + len(world.nodes) <= MAX_REPEATED
 
 
 def ask(
@@ -228,7 +234,7 @@ def prepare(simulation: Simulation, question: Question) -> None:
     upgrade, and the starts of CronJobs.
     """
     simulation.scheduler.algorithm.equal = []
-    if len(simulation.world.pods) + len(simulation.world.nodes) <= MAX_REPEATED:
+    if is_repeated(simulation.world):
         simulation.scheduler.watch_draws()
     if question.upgrade is not None:
         question.upgrade.start(simulation)
