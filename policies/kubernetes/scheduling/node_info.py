@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
@@ -33,7 +34,6 @@ class NodeInfo:
         "non_zero_cpu",
         "non_zero_memory",
         "pods",
-        "pods_with_affinity",
         "pods_with_required_anti_affinity",
         "scalars",
         "semantics",
@@ -46,7 +46,6 @@ class NodeInfo:
         self.semantics = semantics
         self.serial = next(_SERIALS)
         self.pods: list[Pod] = []
-        self.pods_with_affinity: list[Pod] = []
         self.pods_with_required_anti_affinity: list[Pod] = []
         self.milli_cpu = self.memory = self.ephemeral_storage = 0
         self.non_zero_cpu = self.non_zero_memory = 0
@@ -65,7 +64,6 @@ class NodeInfo:
         copy.node, copy.semantics = self.node, self.semantics
         copy.serial = next(_SERIALS)
         copy.pods = self.pods.copy()
-        copy.pods_with_affinity = self.pods_with_affinity.copy()
         copy.pods_with_required_anti_affinity = self.pods_with_required_anti_affinity.copy()
         copy.milli_cpu, copy.memory, copy.ephemeral_storage = self.milli_cpu, self.memory, self.ephemeral_storage
         copy.non_zero_cpu, copy.non_zero_memory = self.non_zero_cpu, self.non_zero_memory
@@ -79,12 +77,8 @@ class NodeInfo:
         added = [pod for pod in pods if removed.pop(id(pod), None) is None]
         copy = self.clone()
         copy.pods = list(pods)
-        if self.pods_with_affinity or any(pod.spec.pod_affinity.present for pod in added):
-            with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
-            copy.pods_with_affinity = with_affinity
-            copy.pods_with_required_anti_affinity = [
-                pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity
-            ]
+        if self.pods_with_required_anti_affinity or any(map(_keeps_others_away, added)):
+            copy.pods_with_required_anti_affinity = [*filter(_keeps_others_away, pods)]
         if self.used_ports or any(pod.spec.host_ports for pod in added):
             copy.used_ports = {port for pod in pods for port in pod.spec.host_ports}
         for pod in added:
@@ -96,11 +90,8 @@ class NodeInfo:
     def add_pod(self, pod: Pod) -> None:
         """Add a Pod and its resources (upstream `AddPodInfo`)."""
         self.pods.append(pod)
-        affinity = pod.spec.pod_affinity
-        if affinity.present:
-            self.pods_with_affinity.append(pod)
-            if affinity.has_required_anti_affinity:
-                self.pods_with_required_anti_affinity.append(pod)
+        if _keeps_others_away(pod):
+            self.pods_with_required_anti_affinity.append(pod)
         self.count(pod, 1)
         if pod.spec.host_ports:
             self.used_ports.update(pod.spec.host_ports)
@@ -111,25 +102,17 @@ class NodeInfo:
         The last Pod takes the position of the removed one.
         """
         _swap_out(self.pods, pod)
-        affinity = pod.spec.pod_affinity
-        if affinity.present:
-            _swap_out(self.pods_with_affinity, pod)
-            if affinity.has_required_anti_affinity:
-                _swap_out(self.pods_with_required_anti_affinity, pod)
+        if _keeps_others_away(pod):
+            _swap_out(self.pods_with_required_anti_affinity, pod)
         self.count(pod, -1)
         if pod.spec.host_ports:
             self.used_ports.difference_update(pod.spec.host_ports)
 
     def end_pods(self, pods: Sequence[Pod]) -> None:
         """Replace Pods of this node by terminating copies, at the end of the lists of Pods. Resources do not change."""
-        with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
-        apart = [pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity]
+        apart = [*filter(_keeps_others_away, pods)]
         ending = {id(pod): pod.as_terminating() for pod in pods}
-        for present, those in (
-            (self.pods, pods),
-            (self.pods_with_affinity, with_affinity),
-            (self.pods_with_required_anti_affinity, apart),
-        ):
+        for present, those in ((self.pods, pods), (self.pods_with_required_anti_affinity, apart)):
             for pod in those:
                 _swap_out(present, pod)
             present += [ending[id(pod)] for pod in those]
@@ -149,6 +132,9 @@ class NodeInfo:
 
 def footprint(pod: Pod, semantics: Semantics) -> PodResource:
     return pod.occupies.counted(semantics.counting) if pod.occupies.elsewhere else pod.occupies
+
+
+_keeps_others_away: Final = attrgetter("spec.pod_affinity.has_required_anti_affinity")
 
 
 def _swap_out(pods: list[Pod], pod: Pod) -> None:

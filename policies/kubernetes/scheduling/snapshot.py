@@ -578,10 +578,6 @@ class Snapshot:
         return view.labels if view else {}
 
     @cached_property
-    def have_pods_with_affinity(self) -> list[NodeInfo]:
-        return [info for info in self.node_infos if info.pods_with_affinity]
-
-    @cached_property
     def have_pods_with_required_anti_affinity(self) -> list[NodeInfo]:
         return [info for info in self.node_infos if info.pods_with_required_anti_affinity]
 

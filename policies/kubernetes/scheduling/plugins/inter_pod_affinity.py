@@ -17,7 +17,6 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     SKIP,
     CycleState,
     FilterInColumns,
-    Plugin,
     PreFilterResult,
     Status,
     unresolvable,
@@ -28,6 +27,7 @@ from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized.equivalence_classes import Scope, scope_of
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Constraint, RequiredAffinity, rejected
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix, cache_size
+from forewarn.policies.kubernetes.scheduling.vectorized.scores import ScorePluginInColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,9 +93,13 @@ def required_affinity(problem: NodeFit) -> RequiredAffinity | None:
     )
 
 
+def _are_few_namespaces(terms: Iterable[AffinityTerm]) -> bool:
+    """Report whether the terms select so few namespaces that tables for them may be cached."""
+    return sum(len(term.namespaces or ()) for term in terms) <= _MAX_NAMESPACES
+
+
 def _check_namespaces(terms: Iterable[AffinityTerm]) -> None:
-    """Raise NotValid if the terms select so many namespaces that cached tables would be too large."""
-    if sum(len(term.namespaces or ()) for term in terms) > _MAX_NAMESPACES:
+    if not _are_few_namespaces(terms):
         raise NotValid("as affinity selects many namespaces")
 
 
@@ -262,7 +266,7 @@ def _normalized(sums: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
-    """Yield (score of the Pods on each node by the Pod's preferred terms, topology key). Raises NotValid."""
+    """Yield (score of the Pods on each node by the Pod's preferred terms, topology key)."""
     weighted = [(weight, term) for weight, term in _preferred(pod) if term.topology_key in matrix.nodes.keys]
     selects = any(term.namespace_selector is not None for _, term in weighted)
     keep = pod.spec, snapshot.objects.namespaces if selects else None
@@ -272,9 +276,10 @@ def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tup
         if counts is None:
             own = [(weight, term) for weight, term in weighted if term.topology_key == key]
             terms = [(weight, merge_namespaces(term, snapshot.objects.namespaces)) for weight, term in own]
-            _check_namespaces(term for _, term in terms)
             scope = _scope_of_any([term for _, term in terms], pod.namespace)
-            counts = matrix.counts(about, keep, partial(_score, terms, pod, NO_LABELS), scope)
+            arguments = partial(_score, terms, pod, NO_LABELS), scope
+            is_small = _are_few_namespaces(term for _, term in terms)
+            counts = matrix.counts(about, keep, *arguments) if is_small else matrix.counts_once(keep, *arguments)
         yield counts, key
 
 
@@ -438,7 +443,7 @@ class _FilterState:
                 _update(self.anti_affinity, term.topology_key, labels, delta)
 
 
-class InterPodAffinity(Plugin, FilterInColumns):
+class InterPodAffinity(ScorePluginInColumns, FilterInColumns):
     """Rejects nodes by required affinity and anti-affinity, of the Pod and of others; scores preferred terms."""
 
     name: ClassVar[str] = "InterPodAffinity"
@@ -507,46 +512,11 @@ class InterPodAffinity(Plugin, FilterInColumns):
         if problem.affinity is not None:
             yield rejected(~amounts.affinity_met(problem.affinity), AFFINITY)
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
-        """Sum scores by topology: preferred terms of the Pod, and all terms of Pods on nodes except required
-        anti-affinity.
-
-        Upstream `PreScore`.
-        """
-        namespaces, namespace_labels = self.snapshot.objects.namespaces, self.snapshot.namespace_labels(pod.namespace)
-        own = [(weight, merge_namespaces(term, namespaces)) for weight, term in _preferred(pod)]
-        every = bool(own)
-        if self.args.ignore_preferred_terms_of_existing_pods and not every:
-            return SKIP
-        scores: dict[str, dict[str, int]] = {}
-        hard_weight = self.args.hard_pod_affinity_weight
-        work = meter()
-        for node_info in self.snapshot.node_infos if every else self.snapshot.have_pods_with_affinity:
-            work.charge(1 + len(node_info.pods))
-            labels = node_info.node.labels
-            for other in node_info.pods if every else node_info.pods_with_affinity:
-                _score_terms(scores, own, pod, other, NO_LABELS, labels)
-                if other.spec.pod_affinity.present:
-                    _score_terms(scores, _attracting(other, hard_weight), other, pod, namespace_labels, labels)
-        if not scores:
-            return SKIP
-        state.data[self.name] = scores
-        return None
-
     def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
         if self.args.ignore_preferred_terms_of_existing_pods and not pod.spec.pod_affinity.has_preferred:
             return 0
         return affinity_scores(pod, rows, matrix, self.snapshot, self.args.hard_pod_affinity_weight)
-
-    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """Return the sum of the scores of the node's topologies, before normalization. Upstream `Score`."""
-        labels = node_info.node.labels
-        return sum(values.get(labels[key], 0) for key, values in state.data[self.name].items() if key in labels)
-
-    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        values = _normalized(np.fromiter(scores.values(), np.int64, len(scores)))
-        scores.update(zip(scores, values.tolist(), strict=True))
 
 
 def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
@@ -580,18 +550,3 @@ def _satisfies_affinity(state: _FilterState, labels: Mapping[str, str]) -> bool:
             return False
         exist = exist and state.affinity.get((term.topology_key, value), 0) > 0
     return exist or (not state.affinity and matches_all(state.affinity_terms, state.pod, state.pod))
-
-
-def _score_terms(
-    scores: dict[str, dict[str, int]],
-    terms: Sequence[tuple[int, AffinityTerm]],
-    owner: Pod,
-    pod: Pod,
-    namespace_labels: Mapping[str, str],
-    labels: Mapping[str, str],
-) -> None:
-    for weight, term in charging(terms, 1):
-        value = labels.get(term.topology_key)
-        if value is not None and term.matches(owner.namespace, pod.namespace, pod.labels, namespace_labels):
-            by_value = scores.setdefault(term.topology_key, {})
-            by_value[value] = by_value.get(value, 0) + weight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from math import floor, log
+from math import log
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -21,7 +21,6 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     SKIP,
     CycleState,
     FilterInColumns,
-    Plugin,
     PreFilterResult,
     Status,
     failed,
@@ -39,6 +38,7 @@ from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
     Skew,
     rejected,
 )
+from forewarn.policies.kubernetes.scheduling.vectorized.scores import ScorePluginInColumns
 from forewarn.policies.kubernetes.selectors import (
     InvalidSelector,
     LabelSelector,
@@ -321,21 +321,7 @@ class _FilterState:
         return self.critical_paths[index].least
 
 
-@dataclass(frozen=True, slots=True)
-class _ScoreState:
-    """The ScheduleAnyway constraints; for each constraint, topology value -> count in domains of feasible nodes, and
-    the weight of the topology.
-
-    `ignored`: names of nodes that lack a topology key.
-    """
-
-    constraints: Constraints
-    ignored: frozenset[str]
-    counts: tuple[dict[str, int], ...]
-    weights: tuple[float, ...]
-
-
-class PodTopologySpread(Plugin, FilterInColumns):
+class PodTopologySpread(ScorePluginInColumns, FilterInColumns):
     """Rejects nodes that violate DoNotSchedule constraints; scores ScheduleAnyway constraints.
 
     A Pod without constraints that belongs to a Service or a controller gets the default constraints.
@@ -354,7 +340,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
         if not constraints:
             return PreFilterResult(status=SKIP)
         counts: list[dict[str, int]] = [{} for _ in constraints]
-        self._count(nodes, constraints, counts, pod, only_known=False)
+        self._count(nodes, constraints, counts, pod)
         critical_paths = [CriticalPaths() for _ in constraints]
         for paths, by_value in zip(critical_paths, counts, strict=True):
             for value, count in by_value.items():
@@ -380,51 +366,6 @@ class PodTopologySpread(Plugin, FilterInColumns):
             if count - filter_state.min_match_num(index) > constraint.max_skew:
                 return NOT_MATCHED
         return None
-
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
-        """Count the matching Pods in each domain of ScheduleAnyway constraints. Upstream `PreScore`."""
-        own, constraints = self._requires_all_topologies(pod), self.constraints_of(pod, SCHEDULE_ANYWAY)
-        if not constraints:
-            return SKIP
-        ignored = frozenset(n.name for n in nodes if own and not _has_all_keys(n.node, constraints))
-        scored = [n.node for n in nodes if n.name not in ignored]
-        charge(len(nodes) * len(constraints) // 8)
-        counts: list[dict[str, int]] = [
-            {} if c.topology_key == HOSTNAME else {node.labels.get(c.topology_key, ""): 0 for node in scored}
-            for c in constraints
-        ]
-        sizes = [len(scored if c.topology_key == HOSTNAME else n) for c, n in zip(constraints, counts, strict=True)]
-        self._count(self.snapshot.node_infos, constraints, counts, pod, own=own)
-        state.data[self.name] = _ScoreState(constraints, ignored, tuple(counts), tuple(log(s + 2) for s in sizes))
-        return None
-
-    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Return the weighted matching Pods in the node's domains; lower is better. Upstream `Score`."""
-        score_state: _ScoreState = state.data[self.name]
-        if node_info.name in score_state.ignored:
-            return 0
-        score = 0.0
-        for index, constraint in enumerate(charging(score_state.constraints, 2)):
-            value = node_info.node.labels.get(constraint.topology_key)
-            if value is None:
-                continue
-            if constraint.topology_key == HOSTNAME:
-                count = self._matching(node_info.pods, constraint, pod.namespace)
-            else:
-                count = score_state.counts[index][value]
-            score += float(count) * score_state.weights[index] + float(constraint.max_skew - 1)
-        return floor(score + 0.5)
-
-    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """Scale the scores to 0…100, higher is better; 0 for ignored nodes. Upstream `NormalizeScore`."""
-        ignored = state.data[self.name].ignored
-        counted = [score for name, score in scores.items() if name not in ignored]
-        least, most = min(counted, default=0), max(counted, default=0)
-        for name, score in scores.items():
-            if name in ignored:
-                scores[name] = 0
-            else:
-                scores[name] = MAX_NODE_SCORE * (most + least - score) // most if most else MAX_NODE_SCORE
 
     def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
@@ -478,29 +419,19 @@ class PodTopologySpread(Plugin, FilterInColumns):
         return sum(p.namespace == namespace and not p.terminating and constraint.matches(p.labels) for p in pods)
 
     def _count(
-        self,
-        nodes: Iterable[NodeInfo],
-        constraints: Constraints,
-        counts: list[dict[str, int]],
-        pod: Pod,
-        *,
-        own: bool = True,
-        only_known: bool = True,
+        self, nodes: Iterable[NodeInfo], constraints: Constraints, counts: list[dict[str, int]], pod: Pod
     ) -> None:
-        """Add the matching Pods of the nodes to `counts` ([constraint]: topology value -> number).
-
-        `own`: only nodes with all topology keys count. `only_known`: only values in `counts` count.
-        """
+        """Add matching Pods on nodes with all topology keys to `counts` ([constraint]: topology value -> number)."""
         work = meter()
         for node_info in nodes:
             node = node_info.node
-            if own and not _has_all_keys(node, constraints):
+            if not _has_all_keys(node, constraints):
                 work.charge(1)
                 continue
             work.charge(len(constraints) * (2 + len(node_info.pods) // 4))
             for constraint, by_value in zip(constraints, counts, strict=True):
-                value = node.labels.get(constraint.topology_key, "")
-                if (value in by_value or not only_known) and constraint.includes(node, pod.spec):
+                if constraint.includes(node, pod.spec):
+                    value = node.labels[constraint.topology_key]
                     matching = self._matching(node_info.pods, constraint, pod.namespace)
                     by_value[value] = by_value.get(value, 0) + matching
 

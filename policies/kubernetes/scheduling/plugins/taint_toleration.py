@@ -19,15 +19,14 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
     CycleState,
-    Plugin,
     StaticFilter,
     StaticFilterPlugin,
     Status,
-    default_normalize_score,
     default_normalized,
     unresolvable,
 )
 from forewarn.policies.kubernetes.scheduling.reasons import Reason
+from forewarn.policies.kubernetes.scheduling.vectorized.scores import ScorePluginInColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +40,7 @@ ADD_TOLERATION: Final = "add a toleration"
 REASON: Final = unresolvable(Reason("node(s) had untolerated taint(s)", "untolerated taint", ADD_TOLERATION))
 
 
-class TaintToleration(Plugin, StaticFilterPlugin):
+class TaintToleration(ScorePluginInColumns, StaticFilterPlugin):
     """Rejects nodes by untolerated NoSchedule and NoExecute taints; scores fewer PreferNoSchedule taints higher."""
 
     name: ClassVar[str] = "TaintToleration"
@@ -71,17 +70,6 @@ class TaintToleration(Plugin, StaticFilterPlugin):
                 results[node.taints] = passes(node)
             result[row] = results[node.taints]
         return result
-
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
-        """Find the tolerations for PreferNoSchedule. Upstream `PreScore`."""
-        state.data[self.name] = of_preferences(pod.spec.tolerations)
-
-    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        return untolerated_preferences(state.data[self.name], node_info.node)
-
-    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """Scale the numbers of taints to scores from 100 (no taints) to 0 in place."""
-        default_normalize_score(scores, reverse=True)
 
     def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""

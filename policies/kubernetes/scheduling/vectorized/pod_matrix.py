@@ -819,6 +819,12 @@ class PodMatrix:
             self._counting.clear()
         return totals
 
+    def counts_once(self, keep: object, value_of: Callable[[Pod], int], scope: Scope | None) -> PodCounts:
+        """Return the same as `counts`, but do not cache the result."""
+        charge(self.kind.size // VECTOR)
+        per_kind = PerClass(self.kinds, value_of, scope).values()
+        return PodCounts(per_kind[self.kind].sum(axis=0), value_of, keep)
+
     def counted(self, key: Hashable) -> PodCounts | None:
         """Return the numbers of Pods on each node that are cached under this key, or None."""
         return self._counts.get(key)
