@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import operator
-from bisect import bisect_left
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 _INT64: Final = 2**63 - 1
 _IMMENSE: Final = 2**60
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(slots=True, eq=False)
@@ -88,27 +88,19 @@ class Columns:
             columns.largest = int(columns.requested.max(initial=0))
         return columns
 
-    def without(self, rows: NDArray[np.intp]) -> Columns:
-        """Return columns without the nodes at these indices."""
-        columns = Columns(self.resources, *(np.delete(table, rows, axis=-1) for table in self._tables()))
-        columns.largest = self.largest
-        return columns
-
     def _tables(self) -> tuple[NDArray[np.int64], ...]:
         return self.allocatable, self.requested, self.non_zero, self.serials
 
-    def with_more(self, node_infos: Sequence[NodeInfo], places: NDArray[np.intp] | None = None) -> Columns | None:
-        """Return columns with more nodes; None if a node has a resource that these columns lack.
+    def rearranged(self, origin: NDArray[np.intp], new: Sequence[NodeInfo] = ()) -> Columns | None:
+        """Return columns of other nodes; None if a new node has a resource that these columns lack.
 
-        `places`: in ascending order, the indices of the present nodes before which the new ones are inserted; None: at
-        the end.
+        `origin`: see `picked`. `new`: the nodes for which it is -1, in order.
         """
-        if not {*self.resources}.issuperset(name for info in node_infos for name in info.node.allocatable.scalars):
+        if not {*self.resources}.issuperset(name for info in new for name in info.node.allocatable.scalars):
             return None
-        at = np.full(len(node_infos), len(self.serials)) if places is None else places
-        columns = Columns(self.resources, *(np.insert(table, at, 0, axis=-1) for table in self._tables()))
+        columns = Columns(self.resources, *(picked(table, origin) for table in self._tables()))
         columns.largest = self.largest
-        for index, info in zip((at + np.arange(len(at))).tolist(), node_infos, strict=True):
+        for index, info in zip(np.flatnonzero(origin < 0).tolist(), new, strict=True):
             columns._set(index, info)
         return columns
 
@@ -125,6 +117,17 @@ class Columns:
             self.allocatable[row, index] = has.scalars.get(name, 0)
             self.requested[row, index] = min(amount, _INT64)
             self.largest = max(self.largest, amount)
+
+
+def picked(table: NDArray[T], origin: NDArray[np.intp]) -> NDArray[T]:
+    """Return a table ([..., node]) for other nodes. `origin`: [new row], the row in `table`; -1 for a node that is new,
+    whose values are 0.
+    """
+    if not table.shape[-1]:
+        return np.zeros((*table.shape[:-1], len(origin)), table.dtype)
+    rows = table.take(origin, axis=-1)
+    rows[..., origin < 0] = 0
+    return rows
 
 
 class NotValid(Exception):
@@ -346,44 +349,30 @@ class Snapshot:
         """
         if base is None or dirty is None:
             return cls._rebuild(objects, {})
-        deleted = [name for name in dirty if name in base.rows and ("", name) not in objects.nodes]
-        if deleted and base.objects.semantics == objects.semantics:
-            base, dirty = base.without_nodes(deleted), dirty.difference(deleted)
-        added = sorted(name for name in dirty if name not in base.rows and ("", name) in objects.nodes)
-        if added and base.objects.semantics == objects.semantics:
-            base, dirty = base.with_sorted(objects, added), dirty.difference(added)
-        rows = base.rows
-        if any((name in rows) != (("", name) in objects.nodes) for name in dirty):
+        others = {name for name in dirty if (name in base.rows) != (("", name) in objects.nodes)}
+        if others and base.objects.semantics != objects.semantics:
             return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
-        infos = base.node_infos
+        base, dirty = base.with_other_nodes(objects, others) if others else base, dirty.difference(others)
+        rows, infos = base.rows, base.node_infos
         changed = {rows[name]: _node_info(objects, name, infos[rows[name]]) for name in dirty if name in rows}
         return base.with_node_infos(objects, changed, in_place=in_place)
 
-    def without_nodes(self, names: Iterable[str]) -> Snapshot:
-        """Return a Snapshot without the named nodes, which takes over the derived values. `objects` does not change."""
-        rows = np.array(sorted(self.rows[name] for name in names), np.intp)
-        removed = set(rows.tolist())
-        left = [info for row, info in enumerate(self.node_infos) if row not in removed]
-        snapshot = Snapshot(self.objects, left, self.columns.without(rows))
-        self._hand_over(snapshot, lambda matrix: matrix.remove(rows))
-        return snapshot
-
-    def with_sorted(self, objects: ClusterObjects, names: Sequence[str]) -> Snapshot:
-        """Return a Snapshot with more nodes, which takes over derived values. `names`: sorted, like `node_infos`."""
-        present, new = [info.name for info in self.node_infos], [_node_info(objects, name) for name in names]
-        places = np.array([bisect_left(present, name) for name in names], np.intp)
-        every = sorted([*self.node_infos, *new], key=attrgetter("name"))
-        snapshot = Snapshot(objects, every, self.columns.with_more(new, places) or Columns.build(every))
-        self._hand_over(snapshot, lambda matrix: matrix.insert(places))
-        return snapshot
-
-    def _hand_over(self, snapshot: Snapshot, change: Callable[[Any], None]) -> None:
-        """Give the derived values to a Snapshot of other nodes."""
+    def with_other_nodes(self, objects: ClusterObjects, names: Collection[str]) -> Snapshot:
+        """Return a Snapshot with these objects, without those of the named nodes that are here, and with the others. It
+        takes over the derived values. The nodes must be sorted by name.
+        """
+        new = {name: _node_info(objects, name) for name in sorted(names) if name not in self.rows}
+        kept = [info for info in self.node_infos if info.name not in names]
+        infos = sorted([*kept, *new.values()], key=attrgetter("name"))
+        origin = np.array([-1 if info.name in new else self.rows[info.name] for info in infos], np.intp)
+        columns = self.columns.rearranged(origin, [*new.values()]) or Columns.build(infos)
+        snapshot = Snapshot(objects, infos, columns)
         with self.derived.lock:
             matrix, self.derived.matrix = self.derived.matrix, None
             if matrix is not None:
-                change(matrix)
+                matrix.rearrange(origin)
                 snapshot.derived.matrix = matrix
+        return snapshot
 
     def with_node_infos(
         self, objects: ClusterObjects, changed: Mapping[int, NodeInfo], *, in_place: bool = False
@@ -405,7 +394,8 @@ class Snapshot:
         nodes = _over(self.objects.nodes, {("", info.name): info.node for info in infos})
         pods = _over(self.objects.pods_by_node, {info.name: tuple(info.pods) for info in infos})
         every = [*self.node_infos, *infos]
-        columns = self.columns.with_more(infos) or Columns.build(every)
+        origin = np.append(np.arange(len(self.node_infos)), np.full(len(infos), -1))
+        columns = self.columns.rearranged(origin, infos) or Columns.build(every)
         return Snapshot(replace(self.objects, nodes=nodes, pods_by_node=pods), every, columns)
 
     @classmethod

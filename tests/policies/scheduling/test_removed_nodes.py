@@ -91,7 +91,7 @@ def test_pods_are_counted_on_the_nodes_that_are_left() -> None:
             assert found.here.tolist() == anew
 
     counted()
-    snapshot = snapshot.without_nodes(["n0", "n3"])
+    snapshot = snapshot.with_other_nodes(snapshot.objects, ["n0", "n3"])
     assert pod_matrix_of(snapshot) is matrix
     counted()
 
@@ -143,5 +143,5 @@ def test_conditions_that_no_pod_matches_share_their_counts_until_one_matches() -
     matrix.sync(cluster(*nodes, make_pod("new").labels(app="x").on("b")).scheduling)
     assert counts() == {"x": [0, 1], "y": [0, 0]}
     matrix.sync(cluster(*nodes).scheduling)
-    matrix.remove(np.array([0]))
+    matrix.rearrange(np.arange(1, len(matrix.serials)))
     assert matrix.counts("z", None, conditions["x"], ("default",)).here.tolist() == [0]

@@ -392,10 +392,9 @@ class LowerPriorityPods:
         for start in range(0, len(others), BLOCK):
             self._put(others[start : start + BLOCK], matrix)
 
-    def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices. The tables shrink at the next `sync`."""
-        left = np.arange(len(self.serials)) if self._left is None else self._left
-        self._left = np.delete(left, rows)
+    def keep_only(self, rows: NDArray[np.intp]) -> None:
+        """Keep only the nodes at these indices. The tables shrink at the next `sync`."""
+        self._left = rows if self._left is None else self._left[rows]
 
     def _keep_only(self, rows: NDArray[np.intp]) -> None:
         for name in ("serials", "stale", "count", "violating"):

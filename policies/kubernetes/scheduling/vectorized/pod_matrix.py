@@ -14,7 +14,7 @@ import numpy as np
 
 from forewarn.policies.base.copies import cached_in
 from forewarn.policies.base.metering import FEW, VECTOR, CutShort, charge, charging, meter, unmetered
-from forewarn.policies.kubernetes.scheduling.snapshot import Columns, NotValid, Snapshot
+from forewarn.policies.kubernetes.scheduling.snapshot import Columns, NotValid, Snapshot, picked
 from forewarn.policies.kubernetes.scheduling.vectorized.equivalence_classes import (
     EquivalenceClasses,
     KindsWithTerms,
@@ -65,14 +65,9 @@ class Column:
         self.values[row] = self._of(node)
         self._any = None
 
-    def insert(self, places: NDArray[np.intp]) -> None:
-        """Make room for nodes before these indices. Call `set` for each of them before the values are read."""
-        self.values = np.insert(self.values, places, 0)
-        self._any = None
-
-    def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices."""
-        self.values = np.delete(self.values, rows)
+    def rearrange(self, origin: NDArray[np.intp]) -> None:
+        """Take other nodes, see `picked`. Call `set` for each new node before the values are read."""
+        self.values = picked(self.values, origin)
         self._any = None
 
 
@@ -206,19 +201,11 @@ class NodeTables:
         yield from self._values.values()
         yield from self._topologies.values()
 
-    def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices."""
-        removed = set(rows.tolist())
-        self.nodes = [node for row, node in enumerate(self.nodes) if row not in removed]
+    def rearrange(self, origin: NDArray[np.intp]) -> None:
+        """Take other nodes, see `picked`. Call `set` for each new node before the tables are read."""
+        self.nodes = [None if row < 0 else self.nodes[row] for row in origin.tolist()]
         for table in self._every():
-            table.remove(rows)
-
-    def insert(self, places: NDArray[np.intp]) -> None:
-        """Make room for nodes before these indices. Call `set` for each of them before the tables are read."""
-        for place in places[::-1].tolist():
-            self.nodes.insert(place, None)
-        for table in self._every():
-            table.insert(places)
+            table.rearrange(origin)
 
     def cost(self, row: int, node: Node) -> int:
         """Return the cost of `set` with these arguments, in units of work."""
@@ -748,25 +735,16 @@ class PodMatrix:
             self._forget_counts()
             raise
 
-    def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices. Values of the other nodes do not change."""
-        self.kind, self.start = np.delete(self.kind, rows, axis=1), np.delete(self.start, rows, axis=1)
-        self.serials, self._columns = np.delete(self.serials, rows), None
-        removed = set(rows.tolist())
-        self._pods = [pods for row, pods in enumerate(self._pods) if row not in removed]
-        self.nodes.remove(rows)
+    def rearrange(self, origin: NDArray[np.intp]) -> None:
+        """Take other nodes, see `picked`. The next `sync` sets the values of new ones; the others do not change."""
+        self.kind, self.start = picked(self.kind, origin), picked(self.start, origin)
+        self.serials, self._columns = picked(self.serials, origin), None
+        self._pods = [() if row < 0 else self._pods[row] for row in origin.tolist()]
+        self.nodes.rearrange(origin)
+        if (origin < 0).any():
+            self.lower_priority.clear()
         for lower in self.lower_priority.values():
-            lower.remove(rows)
-        self._forget_results()
-
-    def insert(self, places: NDArray[np.intp]) -> None:
-        """Make room for nodes before these indices. The next `sync` sets their values; the others do not change."""
-        self.kind, self.start = np.insert(self.kind, places, 0, axis=1), np.insert(self.start, places, 0, axis=1)
-        self.serials, self._columns = np.insert(self.serials, places, 0), None
-        for place in places[::-1].tolist():
-            self._pods.insert(place, ())
-        self.nodes.insert(places)
-        self.lower_priority.clear()
+            lower.keep_only(origin)
         self._forget_results()
 
     def _forget_results(self) -> None:
