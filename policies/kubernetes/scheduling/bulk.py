@@ -37,9 +37,8 @@ from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMat
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask
     from forewarn.policies.kubernetes.scheduling.preemption import Candidate
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import CapacityConstraint, NodeFit, Skew
     from forewarn.policies.kubernetes.selectors import LabelSelector
@@ -57,7 +56,7 @@ class Capacity:
 
     __slots__ = ("_added", "_names", "by_node", "total")
 
-    def __init__(self, names: Sequence[str], added: NDArray[np.int64], tiers: Sequence[_Tier], total: int) -> None:
+    def __init__(self, names: Sequence[str], added: Ints, tiers: Sequence[_Tier], total: int) -> None:
         """`added`: [domain of the last tier, or node if there are no tiers], number of Pods. `names`: [node].
 
         `tiers`: from nodes to larger domains.
@@ -79,8 +78,8 @@ class Spread(NamedTuple):
     `present`: [node], number of matching Pods in the node's domain.
     """
 
-    concerned: NDArray[np.bool_]
-    present: NDArray[np.int64]
+    concerned: Mask
+    present: Ints
     skew: Skew
 
 
@@ -90,14 +89,14 @@ class _Tier(NamedTuple):
     `parent`: [part], the domain of the part. `capacity`: [part], the number of Pods that fit.
     """
 
-    parent: NDArray[np.int64]
-    capacity: NDArray[np.int64]
+    parent: Ints
+    capacity: Ints
 
-    def sums(self, size: int) -> NDArray[np.int64]:
+    def sums(self, size: int) -> Ints:
         """Return [domain]: the sum of the capacities of the domain's parts. `size`: the number of domains."""
         return np.bincount(self.parent, self.capacity, size).astype(np.int64)
 
-    def dealt(self, added: NDArray[np.int64]) -> NDArray[np.int64]:
+    def dealt(self, added: Ints) -> Ints:
         """Return [part]: the number of Pods for each part, if each domain gets `added` ([domain]) Pods."""
         counts = np.zeros(len(self.capacity), np.int64)
         order = np.argsort(self.parent, kind="stable")
@@ -112,11 +111,11 @@ class _Tier(NamedTuple):
 class _Domains:
     """The topology domains of one limit. `of`: [node], the domain of each node, -1 for none."""
 
-    def __init__(self, domains: NDArray[np.int64]) -> None:
+    def __init__(self, domains: Ints) -> None:
         self.of = domains
         self.size = int(domains.max(initial=-1)) + 2  # the last entry is for nodes without a domain
 
-    def free(self, by_node: NDArray[np.int64]) -> NDArray[np.int64]:
+    def free(self, by_node: Ints) -> Ints:
         """Return [domain]: the sum of `by_node`, the capacities of the domain's nodes."""
         inside = self.of >= 0
         return np.bincount(self.of[inside], by_node[inside], self.size).astype(np.int64)
@@ -125,7 +124,7 @@ class _Domains:
 class _Moving(_Domains):
     """The domains of a topology spread constraint. `count`: [domain], number of Pods; -1: no such domain."""
 
-    def __init__(self, spread: Spread, by_node: NDArray[np.int64]) -> None:
+    def __init__(self, spread: Spread, by_node: Ints) -> None:
         domains = spread.skew.domains
         inside = spread.concerned & (domains >= 0)
         if by_node[~inside].any():
@@ -137,11 +136,11 @@ class _Moving(_Domains):
         self.exists = self.count >= 0
         self.least = 0 if self.few or not self.exists.any() else int(self.count[self.exists].min())
 
-    def is_constant(self, free: NDArray[np.int64]) -> bool:
+    def is_constant(self, free: Ints) -> bool:
         """Report whether the minimum count of all domains cannot grow. `free`: [domain], capacity."""
         return self.few or not self.exists.any() or bool((free[self.exists & (self.count == self.least)] == 0).any())
 
-    def added(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
+    def added(self, free: Ints) -> Ints:
         """Return [domain]: the number of Pods that fit. `free`: [domain], capacity without the constraint."""
         full = self.count + free
         least = 0 if self.few or not self.exists.any() else int(full[self.exists].min())
@@ -152,11 +151,11 @@ class _Fixed(NamedTuple):
     """A limit on the Pods of each domain that does not grow. `capacity`: [domain], the maximum number of Pods."""
 
     domains: _Domains
-    capacity: NDArray[np.int64]
+    capacity: Ints
 
 
 def capacity_in_domains(
-    names: Sequence[str], by_node: NDArray[np.int64], apart: Sequence[NDArray[np.int64]], spread: Sequence[Spread]
+    names: Sequence[str], by_node: Ints, apart: Sequence[Ints], spread: Sequence[Spread]
 ) -> Capacity:
     """Return how many equal Pods fit on nodes if domains have limits, too.
 
@@ -202,12 +201,12 @@ def capacity_in_domains(
     return Capacity(names, added, tiers, int(added.sum()))
 
 
-def are_nodes(domains: NDArray[np.int64]) -> bool:
+def are_nodes(domains: Ints) -> bool:
     """Report whether each domain has only one node. `domains`: [node], -1: none."""
     return bool(np.bincount(domains[domains >= 0], minlength=1).max() <= 1)
 
 
-def _nested(by_node: NDArray[np.int64], fixed: Sequence[_Fixed]) -> tuple[list[_Tier], NDArray[np.int64]]:
+def _nested(by_node: Ints, fixed: Sequence[_Fixed]) -> tuple[list[_Tier], Ints]:
     """Return (the tiers of limits that do not grow, [domain of the last tier, or node]: capacity)."""
     tiers: list[_Tier] = []
     capacity = by_node
@@ -217,9 +216,7 @@ def _nested(by_node: NDArray[np.int64], fixed: Sequence[_Fixed]) -> tuple[list[_
     return tiers, capacity
 
 
-def _within(
-    tiers: list[_Tier], capacity: NDArray[np.int64], by_node: NDArray[np.int64], domains: _Domains
-) -> tuple[list[_Tier], NDArray[np.int64]]:
+def _within(tiers: list[_Tier], capacity: Ints, by_node: Ints, domains: _Domains) -> tuple[list[_Tier], Ints]:
     """Return (`tiers` with a tier for `domains` added, [domain]: the sum of the capacities of its parts).
 
     `capacity`: [part of the new tier]. Raises NotValid if a part of a tier lies in two of the domains.
@@ -237,7 +234,7 @@ def _within(
     return [*tiers, tier], tier.sums(domains.size)
 
 
-def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tuple[list[_Tier], NDArray[np.int64]]:
+def _in_rounds(by_node: Ints, zones: _Moving, nodes: _Moving) -> tuple[list[_Tier], Ints]:
     """Return (tiers, [zone]: the number of Pods that fit), if the minimum counts of both zones and nodes grow.
 
     No node may have two Pods more than another node. In a round, each node with the minimum count gets one Pod, if the
@@ -263,7 +260,7 @@ def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tu
     raise NotValid
 
 
-def _evenly(total: int, capacity: NDArray[np.int64]) -> NDArray[np.int64]:
+def _evenly(total: int, capacity: Ints) -> Ints:
     """Return [part]: `total` Pods spread as evenly as possible over parts with these capacities.
 
     The capacity must be enough for all Pods. No part gets two Pods more than another part with free capacity.
@@ -362,7 +359,7 @@ def _capacity(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int
         if not node_fit.affinity.settled:
             raise NotValid
         by_node[~node_fit.affinity.now] = 0
-    apart: list[NDArray[np.int64]] = []
+    apart: list[Ints] = []
     for demand in demands:
         charge(4 * len(by_node) // VECTOR)
         constraint = demand.constraint
@@ -384,7 +381,7 @@ def _capacity(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int
     return capacity_in_domains([*node_fit.snapshot.rows], by_node, apart, spread)
 
 
-def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray[np.int64]:
+def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> Ints:
     """Return [node]: how many Pods fit within one constraint. `own`: number of the Pod's equivalence class."""
     free = demand.limit - demand.present
     if demand.constraint is not None:
@@ -392,7 +389,7 @@ def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray
     item = int(node_fit.matrix.kinds.amounts(demand.resource)[own])
     if not item:
         return np.where(free >= 0, _PLENTY, 0)
-    fitting: NDArray[np.int64] = np.clip(free // item + 1, 0, _PLENTY)
+    fitting: Ints = np.clip(free // item + 1, 0, _PLENTY)
     return fitting
 
 

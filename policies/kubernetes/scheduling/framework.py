@@ -20,13 +20,12 @@ from forewarn.policies.base.metering import charge, meter
 from forewarn.policies.kubernetes.scheduling.reasons import Reason
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.base.documents import Always
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.releases.profiles import Profile
     from forewarn.policies.kubernetes.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
@@ -434,9 +433,9 @@ class Plugin:
     def scores_in_columns(
         self,
         pod: Pod,  # noqa: ARG002
-        rows: NDArray[np.intp],  # noqa: ARG002
+        rows: Rows,  # noqa: ARG002
         matrix: Any,  # noqa: ARG002
-    ) -> NDArray[np.int64] | int | None:
+    ) -> Ints | int | None:
         """Return [index in `rows`]: the normalized scores of PreScore, Score and NormalizeScore for these nodes,
         given as row numbers; an integer if all nodes have the same score.
 
@@ -452,7 +451,7 @@ def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
     scores.update(zip(scores, values.tolist(), strict=True))
 
 
-def default_normalized(scores: NDArray[np.int64], *, reverse: bool) -> NDArray[np.int64]:
+def default_normalized(scores: Ints, *, reverse: bool) -> Ints:
     """Return scores scaled to 0…100, or to 100…0 with `reverse`. Source: upstream `helper.DefaultNormalizeScore`."""
     scaled = MAX_NODE_SCORE * scores // max(int(scores.max(initial=0)), 1)
     return MAX_NODE_SCORE - scaled if reverse else scaled
@@ -467,7 +466,7 @@ class StaticFilter(NamedTuple):
 
     passes: Callable[[Node], bool]
     may_reject: Callable[[Node], bool] | None = None
-    in_columns: Callable[[Any], NDArray[np.bool_]] | None = None
+    in_columns: Callable[[Any], Mask] | None = None
 
 
 class StaticFilterPlugin(Protocol):

@@ -21,10 +21,9 @@ from forewarn.policies.kubernetes.scheduling.framework import FILTERS, Code, fai
 from forewarn.policies.kubernetes.scheduling.reasons import NO_VICTIMS_IN_SHORT, NOT_HELPFUL, Reason
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.framework import (
         CycleState,
         Framework,
@@ -55,7 +54,7 @@ class Victim(NamedTuple):
     is_group: bool = False
 
 
-_Number = TypeVar("_Number", int, "NDArray[np.int64]")
+_Number = TypeVar("_Number", int, "Ints")
 
 
 def importance(
@@ -494,9 +493,9 @@ def pick_nodes_for_preemption(candidates: Sequence[Candidate]) -> tuple[Candidat
     return tuple(sorted((candidates[place] for place in best.tolist()), key=lambda c: c.node_name))
 
 
-def costs_of_candidates(candidates: Sequence[Candidate]) -> NDArray[np.int64]:
+def costs_of_candidates(candidates: Sequence[Candidate]) -> Ints:
     """Return [criterion, candidate]: the preemption cost of each candidate; see `costs_of`."""
-    known: NDArray[np.int64] | None = getattr(candidates, "costs", None)
+    known: Ints | None = getattr(candidates, "costs", None)
     if known is not None:
         return known
     counts = np.array([len(candidate.victims) for candidate in candidates])
@@ -514,12 +513,12 @@ VIOLATIONS, HIGHEST, TOTAL, VICTIMS, OLDEST = CRITERIA = range(5)
 
 
 def costs_of(
-    victims: NDArray[np.bool_],
-    violations: NDArray[np.int64],
-    priorities: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    first: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]:
+    victims: Mask,
+    violations: Ints,
+    priorities: Ints,
+    starts: Ints,
+    first: Ints | None = None,
+) -> Ints:
     """Return [criterion, node]: the preemption cost of each node, smaller is better.
 
     The criteria: PDB violations, the priority `first` of the most important victim, the sum of priorities, the number
@@ -539,7 +538,7 @@ def costs_of(
     return np.array([costs[criterion] for criterion in CRITERIA], np.int64)
 
 
-def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:
+def least(costs: Ints, places: Rows) -> Rows:
     """Return those of `places` (columns of `costs`) with the lowest cost.
 
     `costs`: [criterion, place], see `costs_of`.

@@ -63,11 +63,10 @@ from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
     from forewarn.policies.kubernetes.objects.storage import PersistentVolumeClaim
     from forewarn.policies.kubernetes.scheduling.arguments import DefaultPreemptionArgs
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.framework import Framework
     from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, Occupancy
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Nominated, Nominations
@@ -82,7 +81,7 @@ class Demand(NamedTuple):
 
     resource: str
     row: int
-    limit: NDArray[np.int64]
+    limit: Ints
 
 
 class VolumeRejections(NamedTuple):
@@ -92,7 +91,7 @@ class VolumeRejections(NamedTuple):
     """
 
     found: FirstRejections
-    room: NDArray[np.int64]
+    room: Ints
 
 
 class Spec(NamedTuple):
@@ -105,10 +104,10 @@ class Spec(NamedTuple):
     spec: PodSpec
     request: Hashable
     demands: list[Demand]
-    open: NDArray[np.bool_]
+    open: Mask
     plugins: frozenset[str]
     reasons: Counter[str]
-    allowed: NDArray[np.bool_]
+    allowed: Mask
     leaves: int
     """A number that is equal for all specs with the same `open`, `allowed` and static rejections."""
     nominated: bool
@@ -117,7 +116,7 @@ class Spec(NamedTuple):
     """The arguments of DefaultPreemption, if it is in the profile."""
     constrained: bool
     """Whether constraints other than resources may reject nodes for a Pod with this spec. Their filters run later."""
-    reached: NDArray[np.bool_]
+    reached: Mask
     """[node], bool: whether the Pod's bound volumes can be mounted there."""
     is_reached: bool
     """Whether the volumes can be mounted on one of the `open` nodes."""
@@ -137,7 +136,7 @@ class Request:
     def __init__(self, demands: Sequence[Demand], priority: int) -> None:
         self.resources, self._priority = tuple(demand.resource for demand in demands), priority
         self._rows = np.array([demand.row for demand in demands], np.intp)
-        self.limits: NDArray[np.int64] = np.array([demand.limit for demand in demands], np.int64)
+        self.limits: Ints = np.array([demand.limit for demand in demands], np.int64)
         """The largest amounts that other Pods may use so that the Pod fits."""
         self._columns: Columns | None = None
         self._nominations: Nominations | None = None
@@ -145,10 +144,10 @@ class Request:
         self.version = self.version_of_fit = 0
         """Increases with each change of `present`, and of `insufficient`."""
         self.fitting_nodes, self.helped = defaultdict[int, FittingNodes](FittingNodes), defaultdict[int, Helped](Helped)
-        self.present: NDArray[np.int64] = self.limits
+        self.present: Ints = self.limits
         """The amounts in use, with all nominated Pods."""
-        self.insufficient: NDArray[np.bool_] = np.zeros(self.limits.shape, np.bool_)
-        self.full: NDArray[np.bool_] = np.zeros(self.limits.shape[-1], np.bool_)
+        self.insufficient: Mask = np.zeros(self.limits.shape, np.bool_)
+        self.full: Mask = np.zeros(self.limits.shape[-1], np.bool_)
         """[node], bool: whether any resource is insufficient."""
 
     def sync(self, columns: Columns, nominations: Nominations) -> None:
@@ -166,10 +165,10 @@ class Request:
         self.present = present
         self._columns, self._nominations, self._nominated = columns, nominations, nominations.version
 
-    def lacking_without(self, lower: LowerPriorityPods, matrix: PodMatrix) -> NDArray[np.bool_]:
+    def lacking_without(self, lower: LowerPriorityPods, matrix: PodMatrix) -> Mask:
         """Return whether the resource is insufficient even if all Pods of lower priority were removed."""
         totals = [lower.total(resource, matrix) for resource in self.resources]
-        lacking: NDArray[np.bool_] = self.present - np.array(totals) > self.limits
+        lacking: Mask = self.present - np.array(totals) > self.limits
         return lacking
 
 
@@ -180,7 +179,7 @@ class FittingNodes:
         self._seen = 0
         self.nodes = 0
         """Number of nodes on which the request fits."""
-        self.insufficient_counts: NDArray[np.intp] = np.zeros(0, np.intp)
+        self.insufficient_counts: Rows = np.zeros(0, np.intp)
         """[demand]: number of nodes with an insufficient amount of the resource."""
 
     def sync(self, request: Request, spec: Spec) -> None:
@@ -197,13 +196,13 @@ class Helped:
 
     def __init__(self) -> None:
         self._seen = 0
-        self._nodes: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.lacking: NDArray[np.bool_] = np.zeros((0, 0), np.bool_)
+        self._nodes: Mask = np.zeros(0, np.bool_)
+        self.lacking: Mask = np.zeros((0, 0), np.bool_)
         """See `Request.lacking_without`."""
-        self.rows: NDArray[np.intp] = np.zeros(0, np.intp)
+        self.rows: Rows = np.zeros(0, np.intp)
         """Row numbers of the nodes."""
 
-    def rows_but(self, row: int, *, helps: bool) -> NDArray[np.intp]:
+    def rows_but(self, row: int, *, helps: bool) -> Rows:
         """Return `rows`, but with the node `row` included if `helps` is true, and excluded if not."""
         if bool(self._nodes[row]) == helps:
             return self.rows
@@ -232,14 +231,14 @@ class Own:
     def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:
         self.row = nominated.row
         own = [matrix.kinds.amounts(resource)[nominated.kind] for resource in request.resources]
-        self.present: NDArray[np.int64] = request.present[:, self.row] - np.array(own)
-        self.insufficient: NDArray[np.bool_] = self.present > request.limits[:, self.row]
+        self.present: Ints = request.present[:, self.row] - np.array(own)
+        self.insufficient: Mask = self.present > request.limits[:, self.row]
         self.full = bool(self.insufficient.any())
 
-    def lacking_without(self, lower: LowerPriorityPods, request: Request, matrix: PodMatrix) -> NDArray[np.bool_]:
+    def lacking_without(self, lower: LowerPriorityPods, request: Request, matrix: PodMatrix) -> Mask:
         """Return whether the resource is insufficient even if all Pods of lower priority were removed."""
         totals = [lower.total(resource, matrix)[self.row] for resource in request.resources]
-        lacking: NDArray[np.bool_] = self.present - np.array(totals) > request.limits[:, self.row]
+        lacking: Mask = self.present - np.array(totals) > request.limits[:, self.row]
         return lacking
 
 
@@ -305,7 +304,7 @@ def _resources_are_first(framework: Framework) -> bool:
     return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
 
 
-def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[np.bool_]:
+def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> Mask:
     """Return [node], bool: whether the Pod's bound volumes can be mounted there."""
     reached = np.ones(nodes, np.bool_)
     if all(claim is None or claim.fully_bound for claim in _claims_of(snapshot, pod)):
@@ -314,7 +313,7 @@ def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[
     return reached
 
 
-def _of_volumes(snapshot: Snapshot, pod: Pod, cycle: Cycle, opens: NDArray[np.bool_]) -> VolumeRejections | None:
+def _of_volumes(snapshot: Snapshot, pod: Pod, cycle: Cycle, opens: Mask) -> VolumeRejections | None:
     """Return `Spec.of_volumes`. `opens`: see `Spec.open`."""
     claims = [claim for claim in _claims_of(snapshot, pod) if claim is not None]
     if not claims or not all(claim.fully_bound for claim in claims):
@@ -507,7 +506,7 @@ class RecurringCycle:
         """Number of nodes that pass static filters and have enough resources."""
         if self._own is not None and spec.open[self._own.row]:
             self.nodes += bool(request.full[self._own.row]) - self._own.full
-        self._out_of_reach: NDArray[np.bool_] | None = None
+        self._out_of_reach: Mask | None = None
         """[node], bool: the nodes with enough resources, if the Pod's volumes reject all of them; otherwise None."""
 
     def rejects_for_volumes(self) -> bool:
@@ -523,7 +522,7 @@ class RecurringCycle:
         self._out_of_reach, self.nodes = here, 0
         return True
 
-    def _are_within_volume_limits(self, nodes: NDArray[np.bool_], room: NDArray[np.int64]) -> bool:
+    def _are_within_volume_limits(self, nodes: Mask, room: Ints) -> bool:
         """Report whether NodeVolumeLimits certainly rejects none of these nodes ([node], bool) for the volumes of other
         Pods. `room`: see `VolumeRejections`.
         """
@@ -552,7 +551,7 @@ class RecurringCycle:
         return not (self._own.full if self._own is not None and self._own.row == row else self._request.full[row])
 
     @property
-    def feasible(self) -> NDArray[np.bool_]:
+    def feasible(self) -> Mask:
         """[node], bool: whether the node can run the Pod now."""
         if self._out_of_reach is not None:
             return np.zeros(len(self._out_of_reach), np.bool_)
@@ -561,13 +560,13 @@ class RecurringCycle:
             mask[self._own.row] = self._spec.open[self._own.row] and not self._own.full
         return mask
 
-    def find(self, order: NDArray[np.intp]) -> Found:
+    def find(self, order: Rows) -> Found:
         """Return the feasible nodes that kube-scheduler finds before it stops."""
         if not self.nodes:
             return Found(order[:0], len(order))
         return found_in_order(self.feasible, order, self._spec.percentage)
 
-    def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def scores(self, rows: Rows) -> Ints:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return Scores(framework_in_columns(self.snapshot, self.pod), self.pod, self._matrix).total_scores(rows)
 
@@ -592,7 +591,7 @@ class RecurringCycle:
         return pod_eligible_to_preempt_others(self.pod, self.snapshot, lambda name: not self._spec.open[rows[name]])
 
     @cached_property
-    def helped_nodes(self) -> NDArray[np.intp]:
+    def helped_nodes(self) -> Rows:
         """Row numbers of the nodes with enough resources if all Pods of lower priority were removed; none if the Pod's
         volumes can be mounted on none of them. Raises NotValid.
         """
@@ -659,7 +658,7 @@ class RecurringCycle:
             count_rejections(volumes.found, fits, set(), reasons)
         return {reason: nodes for reason, nodes in reasons.items() if nodes}
 
-    def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
+    def _helped(self, lower: LowerPriorityPods) -> Rows:
         """Return the row numbers of the nodes with enough resources if all Pods of lower priority were removed."""
         helped = self._request.helped[self._spec.leaves]
         helped.sync(self._request, self._spec, lower, self._matrix)

@@ -79,11 +79,10 @@ from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.releases.profiles import Extender, SchedulerConfiguration
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.preemption import Fewest, Victim
 
@@ -411,7 +410,7 @@ class Prediction:
     def _scored(self) -> Scored:
         return self.score(self._rows_of(self._of_filters.feasible))
 
-    def score(self, rows: NDArray[np.intp]) -> Scored:
+    def score(self, rows: Rows) -> Scored:
         """Return the scores of these feasible nodes, given as row numbers, in their order."""
         if len(rows) < 2:
             return Scored()
@@ -445,7 +444,7 @@ class Prediction:
             self.framework.run_filter_plugins_with_nominated_pods(state, self.pod, node_info)
         return state
 
-    def _rows_of(self, feasible: Sequence[str]) -> NDArray[np.intp]:
+    def _rows_of(self, feasible: Sequence[str]) -> Rows:
         rows = self.snapshot.rows
         if isinstance(feasible, NodeNames):
             return feasible.rows
@@ -818,7 +817,7 @@ class Prediction:
         return to_dict(self.document)
 
 
-def _by_node(scores: dict[str, NDArray[np.int64]], nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
+def _by_node(scores: dict[str, Ints], nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
     """Return node -> plugin -> weighted score, and the sum as `total`, without plugins that score 0 on all nodes."""
     charge(len(nodes))
     scores["total"] = np.sum([np.zeros(len(nodes), np.int64), *scores.values()], axis=0)

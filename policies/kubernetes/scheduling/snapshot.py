@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.storage import VolumeAttachment
     from forewarn.policies.kubernetes.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
     from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
 
 BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -48,10 +49,10 @@ class Columns:
     """
 
     resources: tuple[str, ...]
-    allocatable: NDArray[np.int64]
-    requested: NDArray[np.int64]
-    non_zero: NDArray[np.int64]
-    serials: NDArray[np.int64]
+    allocatable: Ints
+    requested: Ints
+    non_zero: Ints
+    serials: Ints
     largest: int = field(default=0, init=False)
 
     @classmethod
@@ -88,10 +89,10 @@ class Columns:
             columns.largest = int(columns.requested.max(initial=0))
         return columns
 
-    def _tables(self) -> tuple[NDArray[np.int64], ...]:
+    def _tables(self) -> tuple[Ints, ...]:
         return self.allocatable, self.requested, self.non_zero, self.serials
 
-    def rearranged(self, origin: NDArray[np.intp], new: Sequence[NodeInfo] = ()) -> Columns | None:
+    def rearranged(self, origin: Rows, new: Sequence[NodeInfo] = ()) -> Columns | None:
         """Return columns of other nodes; None if a new node has a resource that these columns lack.
 
         `origin`: see `picked`. `new`: the nodes for which it is -1, in order.
@@ -119,7 +120,7 @@ class Columns:
             self.largest = max(self.largest, amount)
 
 
-def picked(table: NDArray[T], origin: NDArray[np.intp]) -> NDArray[T]:
+def picked(table: NDArray[T], origin: Rows) -> NDArray[T]:
     """Return a table ([..., node]) for other nodes. `origin`: [new row], the row in `table`; -1 for a node that is new,
     whose values are 0.
     """

@@ -69,10 +69,9 @@ from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.arguments import DefaultPreemptionArgs
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.framework import Framework, StaticFilter
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import NodeTables
@@ -87,16 +86,16 @@ class Scores:
         if not framework.plan.scores:
             raise NotValid
 
-    def total_scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def total_scores(self, rows: Rows) -> Ints:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return np.zeros(len(rows), np.int64) + sum(worth for _, worth in self._weighted(rows))
 
-    def by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
+    def by_plugin(self, rows: Rows) -> dict[str, Ints]:
         """Return plugin -> [index in `rows`] weighted score, without plugins that score 0. Raises NotValid."""
         scores = {name: np.broadcast_to(np.asarray(worth), len(rows)) for name, worth in self._weighted(rows)}
         return {name: worth for name, worth in scores.items() if worth.any()}
 
-    def _weighted(self, rows: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.int64] | int]]:
+    def _weighted(self, rows: Rows) -> Iterator[tuple[str, Ints | int]]:
         """Yield (plugin, weighted scores) in the order of the profile; an integer for all nodes. Raises NotValid."""
         charge(len(rows) // 8)
         weights = self._framework.profile.weights
@@ -104,7 +103,7 @@ class Scores:
             worth = plugin.scores_in_columns(self.pod, rows, self.matrix)
             yield plugin.name, weights[plugin.name] * (self._of_each_node(plugin, rows) if worth is None else worth)
 
-    def _of_each_node(self, plugin: Any, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
+    def _of_each_node(self, plugin: Any, rows: Rows) -> Ints | int:
         """Return the scores of a plugin that runs on each node. Raises NotValid if the plugin fails."""
         state, nodes = CycleState(), [self._framework.snapshot.node_infos[row] for row in rows.tolist()]
         has_pre_score = plugin.name in self._framework.profile.at("preScore")
@@ -120,11 +119,11 @@ class Scores:
 class Found(NamedTuple):
     """Feasible nodes as row numbers, in the order of the search. `evaluated`: the number of evaluated nodes."""
 
-    rows: NDArray[np.intp]
+    rows: Rows
     evaluated: int
 
 
-def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percentage: int = 0) -> Found:
+def found_in_order(feasible: Mask, order: Rows, percentage: int = 0) -> Found:
     """Return the feasible nodes that kube-scheduler finds before it stops, if it evaluates the nodes in this order.
 
     `feasible`: [node], bool. `order`: row numbers of nodes. `percentage`: see `percentage_of`.
@@ -147,7 +146,7 @@ class NodeNames(Sequence[str]):
 
     __slots__ = ("_infos", "rows")
 
-    def __init__(self, infos: Sequence[NodeInfo], rows: NDArray[np.intp]) -> None:
+    def __init__(self, infos: Sequence[NodeInfo], rows: Rows) -> None:
         self._infos, self.rows = infos, rows
 
     def __len__(self) -> int:
@@ -169,11 +168,11 @@ class Candidates(MadeOnAccess[Candidate]):
     def __init__(
         self,
         snapshot: Snapshot,
-        nodes: NDArray[np.intp],
+        nodes: Rows,
         ends: list[int],
         places: list[int],
         harmed: list[int],
-        costs: NDArray[np.int64],
+        costs: Ints,
     ) -> None:
         """`nodes`: [candidate], row number of the node.
 
@@ -192,7 +191,7 @@ class Candidates(MadeOnAccess[Candidate]):
         return [infos[self._nodes[place]].node.name for place in self.places]
 
     @property
-    def costs(self) -> NDArray[np.int64]:
+    def costs(self) -> Ints:
         """[criterion, candidate]; smaller is better."""
         return self._costs[:, self.places]
 
@@ -207,7 +206,7 @@ class Candidates(MadeOnAccess[Candidate]):
 
 
 def candidates_on(
-    snapshot: Snapshot, matrix: PodMatrix, rows: Iterable[Occupancy], lower: LowerPriorityPods, nodes: NDArray[np.intp]
+    snapshot: Snapshot, matrix: PodMatrix, rows: Iterable[Occupancy], lower: LowerPriorityPods, nodes: Rows
 ) -> Candidates:
     """Return the candidates for these nodes. `nodes`: row numbers; preemption must help on each of them.
 
@@ -223,9 +222,9 @@ def candidates_on(
 def candidates_with(
     snapshot: Snapshot,
     lower: LowerPriorityPods,
-    nodes: NDArray[np.intp],
-    is_victim: NDArray[np.bool_],
-    costs: NDArray[np.int64],
+    nodes: Rows,
+    is_victim: Mask,
+    costs: Ints,
 ) -> Candidates:
     """Return these nodes (row numbers) as candidates. `is_victim`: [rank, node]. `costs`: [criterion, node]."""
     columns, ranks = np.nonzero(is_victim.T)
@@ -244,7 +243,7 @@ class Cheapest:
         snapshot: Snapshot,
         lower: LowerPriorityPods,
         rows: Sequence[Occupancy],
-        nodes: NDArray[np.intp],
+        nodes: Rows,
         matrix: PodMatrix,
     ) -> None:
         """Search among `nodes` (row numbers). `rows`: the constraints. Call `lower.settle` for the nodes first."""
@@ -308,7 +307,7 @@ class Cycle:
         return node_fit
 
     @cached_property
-    def feasible(self) -> NDArray[np.bool_]:
+    def feasible(self) -> Mask:
         """[node], bool: whether the node can run the Pod now."""
         return self.node_fit.feasible
 
@@ -317,7 +316,7 @@ class Cycle:
         row = self.snapshot.rows.get(name)
         return row is not None and bool(self.feasible[row])
 
-    def find(self, order: NDArray[np.intp]) -> Found:
+    def find(self, order: Rows) -> Found:
         """Return the feasible nodes that kube-scheduler finds before it stops."""
         return found_in_order(self.feasible, order, percentage_of(self.framework))
 
@@ -357,12 +356,12 @@ class Cycle:
             return candidates > args.num_candidates(most)
         return candidates > args.num_candidates(int(np.count_nonzero(self._unschedulable())))
 
-    def _unschedulable(self) -> NDArray[np.bool_]:
+    def _unschedulable(self) -> Mask:
         """Return [node], bool: whether preemption may resolve the first rejection (Unschedulable). Raises NotValid."""
         rejections = first_rejections(self, rejected(~self.node_fit.static, unresolvable()), Present())
         return rejections.where(Code.UNSCHEDULABLE)
 
-    def candidates(self, nodes: NDArray[np.intp]) -> Sequence[Candidate]:
+    def candidates(self, nodes: Rows) -> Sequence[Candidate]:
         """Return the candidates among these nodes. `nodes`: row numbers; only Pods may prevent scheduling there."""
         if not self.framework.plan.preempts or self.ineligible_reason:
             return ()
@@ -442,7 +441,7 @@ class Cycle:
         best = pick_nodes_for_preemption(candidates)
         return Preemption(candidates=candidates, statuses=dropped, best_candidates=best, potential_nodes=len(rows))
 
-    def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
+    def static_rejections(self) -> tuple[set[str], Counter[str], Mask]:
         """Return the rejections that do not depend on Pods on nodes: (plugins, reason -> number of nodes, [node]: not
         rejected).
 
@@ -460,12 +459,12 @@ class Cycle:
         """The scores of nodes for the Pod. Raises NotValid."""
         return Scores(self.framework, self.pod, self.matrix)
 
-    def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def scores(self, rows: Rows) -> Ints:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return self.in_tables.total_scores(rows)
 
 
-def _passing(nodes: NodeTables, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
+def _passing(nodes: NodeTables, filters: Sequence[StaticFilter]) -> Mask:
     """Return [node], bool: whether all filters pass.
 
     Filters in columns run first. Each other filter evaluates only nodes that its `may_reject` includes and that the
@@ -515,7 +514,7 @@ class FirstRejections:
     """The first rejection of each node: as in upstream, no plugin evaluates a node that an earlier plugin rejected."""
 
     def __init__(self, nodes: int) -> None:
-        self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
+        self.codes: Ints = np.full(nodes, PASSES, np.int64)
         """[node]: an index of `statuses`, or PASSES."""
         self.statuses: list[Status] = []
 
@@ -527,7 +526,7 @@ class FirstRejections:
             self.codes[new] = rejections.codes[new] + len(self.statuses)
             self.statuses += [status.with_plugin(plugin) for status in rejections.statuses]
 
-    def where(self, code: Code) -> NDArray[np.bool_]:
+    def where(self, code: Code) -> Mask:
         """Return [node], bool: whether the status of the node has this code."""
         return np.array([*(status.code is code for status in self.statuses), False])[self.codes]
 
@@ -555,7 +554,7 @@ def first_rejections(cycle: Cycle, static: Rejections, amounts: Present) -> Firs
 
 
 def count_rejections(
-    rejections: FirstRejections | Rejections, nodes: NDArray[np.bool_], plugins: set[str], reasons: Counter[str]
+    rejections: FirstRejections | Rejections, nodes: Mask, plugins: set[str], reasons: Counter[str]
 ) -> None:
     """Add the rejections of some nodes to `plugins` and to `reasons` (reason -> number of nodes).
 
@@ -576,7 +575,7 @@ class _Known:
         self.keep = keep
         self.max_statuses = 2 * nodes
         self.nodes: list[Any] = [None] * nodes
-        self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
+        self.codes: Ints = np.full(nodes, PASSES, np.int64)
         self.statuses: dict[Status, int] = {}
 
 
@@ -587,7 +586,7 @@ class StaticRejections(NamedTuple):
     nodes.
     """
 
-    left: NDArray[np.bool_]
+    left: Mask
     restricting: tuple[str, ...]
     found: Rejections
 

@@ -51,10 +51,9 @@ from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import PASSES, NodeFit, Rejections
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
     from forewarn.policies.kubernetes.scheduling.devices.claims import Pools
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
@@ -225,7 +224,7 @@ class DynamicResources(Plugin, FilterInColumns):
                 codes[rows] = statuses.setdefault(status, len(statuses))
         problem.narrow(self.name, Rejections(codes, list(statuses)))
 
-    def _alike(self, state_data: _State, problem: NodeFit) -> Iterator[NDArray[np.intp]]:
+    def _alike(self, state_data: _State, problem: NodeFit) -> Iterator[Rows]:
         """Yield the row numbers of open nodes with the same result together: nodes without device pools are alike."""
         rows = np.flatnonzero(problem.open)
         names = None if state_data.pools is None else state_data.pools.only_nodes
@@ -281,7 +280,7 @@ class DynamicResources(Plugin, FilterInColumns):
         chosen += [(claim, claim.allocation) for claim in state_data.claims if claim.allocation is not None]
         return sum(_allocation_score(claim, allocation) for claim, allocation in chosen)
 
-    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:  # noqa: ARG002
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:  # noqa: ARG002
         """Return 0 without alternatives; otherwise allocate devices on each node. See `Plugin.scores_in_columns`."""
         if not pod.spec.claims_devices or not self.has_alternatives(pod):
             return 0

@@ -12,9 +12,8 @@ from forewarn.policies.kubernetes.objects.node import Node
 from forewarn.policies.kubernetes.scheduling.framework import MAX_NODE_SCORE, CycleState, Plugin
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 
@@ -36,7 +35,7 @@ class ImageLocality(Plugin):
         total = min(max(total, MIN_THRESHOLD), largest)
         return MAX_NODE_SCORE * (total - MIN_THRESHOLD) // (largest - MIN_THRESHOLD)
 
-    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:
         """Return the scores of the nodes, 0 without any of the images; see `Plugin.scores_in_columns`."""
         if not matrix.nodes.anywhere(Node.has_images):
             return 0

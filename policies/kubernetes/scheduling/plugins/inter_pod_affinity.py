@@ -30,9 +30,8 @@ from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodCou
 from forewarn.policies.kubernetes.scheduling.vectorized.scores import ScorePluginInColumns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.scheduling.arguments import InterPodAffinityArgs
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
         CapacityConstraint,
@@ -159,9 +158,7 @@ def anti_affinity(problem: NodeFit) -> Iterator[Constraint]:
         yield from merged
 
 
-def anti_affinity_of_its_own(
-    problem: NodeFit, demands: Sequence[CapacityConstraint], amounts: Present
-) -> NDArray[np.bool_]:
+def anti_affinity_of_its_own(problem: NodeFit, demands: Sequence[CapacityConstraint], amounts: Present) -> Mask:
     """Return [node], bool: whether the Pod's own anti-affinity rejects it. `demands`: of `anti_affinity`."""
     counts = np.zeros(len(problem.possible), np.bool_)
     for demand in demands:
@@ -239,9 +236,7 @@ def _preferred(pod: Pod) -> list[tuple[int, AffinityTerm]]:
     return [*((weighted.weight, weighted.term) for weighted in affinity.preferred_affinity), *repelling]
 
 
-def affinity_scores(
-    pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot, hard_weight: int
-) -> NDArray[np.int64] | int:
+def affinity_scores(pod: Pod, rows: Rows, matrix: PodMatrix, snapshot: Snapshot, hard_weight: int) -> Ints | int:
     """Return [index in `rows`]: scores 0 to 100 by affinity to Pods; 0 if no term applies. `rows`: row numbers of
     nodes.
 
@@ -249,7 +244,7 @@ def affinity_scores(
     `hard_weight`: the weight of required affinity terms. Source: upstream InterPodAffinity `PreScore`, `Score`,
     `NormalizeScore`.
     """
-    sums: NDArray[np.int64] | None = None
+    sums: Ints | None = None
     for counts, key in (*_own_scores(pod, matrix, snapshot), *_others_scores(pod, matrix, snapshot, hard_weight)):
         topology = matrix.nodes.topology(key)
         charge(2 * len(rows) // VECTOR)
@@ -258,7 +253,7 @@ def affinity_scores(
     return 0 if sums is None else _normalized(sums)
 
 
-def _normalized(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+def _normalized(sums: Ints) -> Ints:
     """Return scaled scores: the lowest becomes 0, the highest 100. Upstream `NormalizeScore`."""
     least, most = int(sums.min(initial=_INT64.max)), int(sums.max(initial=_INT64.min))
     shares = (sums - least).astype(np.float64) / float(max(most - least, 1))
@@ -512,7 +507,7 @@ class InterPodAffinity(ScorePluginInColumns, FilterInColumns):
         if problem.affinity is not None:
             yield rejected(~amounts.affinity_met(problem.affinity), AFFINITY)
 
-    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
         if self.args.ignore_preferred_terms_of_existing_pods and not pod.spec.pod_affinity.has_preferred:
             return 0

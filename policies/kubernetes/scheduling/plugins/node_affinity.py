@@ -23,13 +23,11 @@ from forewarn.policies.kubernetes.scheduling.reasons import Reason
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix, allowed, matching
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.node_selector import NodeSelector, PreferredSchedulingTerm
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.arguments import NodeAffinityArgs
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
 CHANGE: Final = "change nodeSelector or nodeAffinity"
@@ -81,7 +79,7 @@ class NodeAffinity(Plugin, StaticFilterPlugin):
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         default_normalize_score(scores, reverse=False)
 
-    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
         preferred = self._preferred(pod)
         if not preferred:
@@ -107,7 +105,7 @@ class NodeAffinity(Plugin, StaticFilterPlugin):
         passes = self.static_filter(pod)
         return None if passes is None else StaticFilter(passes, in_columns=partial(self._passing, pod))
 
-    def _passing(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
+    def _passing(self, pod: Pod, nodes: NodeTables) -> Mask:
         mask, added = allowed(nodes, pod.spec.node_affinity), self.args.required
         return mask if added is None else mask & matching(nodes, added, with_fields=True)
 

@@ -55,10 +55,9 @@ from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resources import ResourceList
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
     from forewarn.policies.kubernetes.scheduling.framework import PluginHandle
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import NodeFit
@@ -242,7 +241,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         without = balance(amount.allocated / amount.allocatable for amount in amounts)
         return _HALF + int((_HALF + with_pod - without) / 2)
 
-    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int | None:
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int | None:
         """Return the scores for cpu and memory; None for other arguments. See `Plugin.scores_in_columns`."""
         if self.args.resources != CPU_AND_MEMORY:
             return None
@@ -250,7 +249,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         if not any(requests):
             return 0
 
-        def scores(rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        def scores(rows: Rows) -> Ints:
             has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
             with_pod = _balance_in_columns(used + np.array([requests]).T, has)
             if not self.semantics.balanced_allocation_scores_the_change:
@@ -261,9 +260,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return _cached_scores(matrix, (self.name, requests), rows, scores)
 
 
-def _cached_scores(
-    matrix: PodMatrix, key: Hashable, rows: NDArray[np.intp], score: Callable[[NDArray[np.intp]], NDArray[np.int64]]
-) -> NDArray[np.int64]:
+def _cached_scores(matrix: PodMatrix, key: Hashable, rows: Rows, score: Callable[[Rows], Ints]) -> Ints:
     """Return [index in `rows`]: the scores of nodes, given as row numbers; cached, and updated when nodes change.
 
     `score`: row numbers -> scores, which depend only on `key`, the node and its Pods.
@@ -277,11 +274,11 @@ def _cached_scores(
     return scores.take(rows)
 
 
-def _balance_in_columns(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:
+def _balance_in_columns(used: Ints, has: Ints) -> Ints:
     """Return [node]: the `balance` of two resources. `used`, `has`: [resource, node]."""
     fractions = np.minimum(used / np.maximum(has, 1), 1.0)
     deviation = np.where((has > 0).all(axis=0), np.abs((fractions[0] - fractions[1]) / 2), 0.0)
-    scores: NDArray[np.int64] = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+    scores: Ints = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
     return scores
 
 
@@ -450,7 +447,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
         requests = state.data[self.name]
         return self._score(amounts_on(node_info, requests, self.args.resources, non_zero=True, devices=self._devices))
 
-    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | None:
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | None:
         """Return the scores of the nodes by the strategy LeastAllocated for cpu and memory; None for other arguments.
 
         See `Plugin.scores_in_columns`. Upstream `leastResourceScorer`.
@@ -459,11 +456,11 @@ class NodeResourcesFit(Plugin, FilterInColumns):
             return None
         requests, columns = tuple(self._scored_requests(pod).values()), self.snapshot.columns
 
-        def least_allocated(rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        def least_allocated(rows: Rows) -> Ints:
             has = columns.allocatable[:2, rows]
             used = columns.non_zero[:, rows] + np.array([requests]).T
             free = np.where(used > has, 0, has - used) * MAX_NODE_SCORE // np.maximum(has, 1)
-            scores: NDArray[np.int64] = free.sum(axis=0) // np.maximum(np.count_nonzero(has, axis=0), 1)
+            scores: Ints = free.sum(axis=0) // np.maximum(np.count_nonzero(has, axis=0), 1)
             return scores
 
         return _cached_scores(matrix, (self.name, requests), rows, least_allocated)

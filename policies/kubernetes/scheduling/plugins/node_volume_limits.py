@@ -36,9 +36,8 @@ from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
 REASON: Final = unschedulable(
@@ -100,7 +99,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
             codes[self._full_for_good(problem, storage, with_csi) & (codes < 0)] = 0
         problem.narrow(self.name, Rejections(codes, statuses))
 
-    def volume_room(self, pod: Pod, storage: StorageColumns) -> NDArray[np.int64]:
+    def volume_room(self, pod: Pod, storage: StorageColumns) -> Ints:
         """Return [node]: the number of volumes that other Pods may use there so that the plugin certainly does not
         reject the Pod; -1 if it does. Raises NotValid for unknown volumes.
         """
@@ -122,7 +121,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
                     statuses.append(_missing(driver))
         return Rejections(codes, statuses)
 
-    def _room(self, storage: StorageColumns, new: Attached) -> NDArray[np.int64]:
+    def _room(self, storage: StorageColumns, new: Attached) -> Ints:
         """Return [node]: the number of volumes that Pods may use there before the new ones may exceed a limit."""
         room = np.full(len(storage.limited), NO_LIMIT)
         for driver, count in Counter(new.values()).items():
@@ -179,7 +178,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
     def _claim(self, pod: Pod, volume: Volume) -> PersistentVolumeClaim | None:
         return self.snapshot.objects.claims.get((pod.namespace, volume.claim_of(pod.name) or ""))
 
-    def _full_for_good(self, problem: NodeFit, storage: StorageColumns, new: Attached) -> NDArray[np.bool_]:
+    def _full_for_good(self, problem: NodeFit, storage: StorageColumns, new: Attached) -> Mask:
         """Return [node], bool: whether the node has too many volumes even without lower-priority Pods.
 
         Adds to `problem` a constraint for nodes that have too many volumes only because of lower-priority Pods, and

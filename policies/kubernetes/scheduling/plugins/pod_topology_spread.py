@@ -50,6 +50,7 @@ from forewarn.policies.kubernetes.selectors import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix, Topology
@@ -100,7 +101,7 @@ def spread(problem: NodeFit, constraints: Sequence[TopologySpreadConstraint]) ->
 
 
 def _spread_constraint(
-    pod: Pod, matrix: PodMatrix, number: int, constraint: TopologySpreadConstraint, possible: NDArray[np.bool_]
+    pod: Pod, matrix: PodMatrix, number: int, constraint: TopologySpreadConstraint, possible: Mask
 ) -> Constraint:
     """Return one topology spread constraint, evaluated for all nodes. `possible`: [node], nodes with all topology keys.
 
@@ -147,8 +148,8 @@ def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodM
 
 
 def spread_scores(
-    pod: Pod, constraints: Sequence[TopologySpreadConstraint], rows: NDArray[np.intp], matrix: PodMatrix, *, own: bool
-) -> NDArray[np.int64] | int:
+    pod: Pod, constraints: Sequence[TopologySpreadConstraint], rows: Rows, matrix: PodMatrix, *, own: bool
+) -> Ints | int:
     """Return [index in `rows`]: scores 0 to 100 by ScheduleAnyway constraints. `rows`: row numbers of nodes.
 
     `own`: a node without one of the topology keys scores 0; otherwise only missing keys do not count. Source: upstream
@@ -157,8 +158,8 @@ def spread_scores(
     if own and not matrix.nodes.keys.issuperset(c.topology_key for c in constraints):
         return 0
     topologies = [matrix.nodes.topology(constraint.topology_key) for constraint in constraints]
-    possible: NDArray[np.bool_] | None = None
-    scored: NDArray[np.bool_] | slice = slice(None)
+    possible: Mask | None = None
+    scored: Mask | slice = slice(None)
     number = len(rows)
     if own:
         charge(4 * len(constraints) * (len(rows) + len(matrix.serials)) // VECTOR)
@@ -184,7 +185,7 @@ def spread_scores(
     return shares if possible is None else np.where(possible[rows], shares, 0)
 
 
-def _scores(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
+def _scores(counts: Ints, domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
     """Return the weighted counts, of the same shape. Source: `scoreForCount`, `topologyNormalizingWeight`."""
     return counts.astype(np.float64) * log(domains + 2) + float(constraint.max_skew - 1)
 
@@ -194,9 +195,9 @@ def _by_domain(
     constraint: TopologySpreadConstraint,
     topology: Topology,
     matching: PodCounts,
-    possible: NDArray[np.bool_] | None,
+    possible: Mask | None,
     matrix: PodMatrix,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Return [domain]: the number of matching Pods. `possible`: [node], the nodes that count; None for all."""
     if possible is None and includes_all_nodes(constraint, pod):
         return matching.by_domain(topology)
@@ -212,7 +213,7 @@ def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
     return affinity.node_selector is None and affinity.required is None and constraint.node_taints_policy != "Honor"
 
 
-def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
+def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> Mask:
     """Return [node], bool: whether a constraint counts the node."""
     spec = pod.spec
     if includes_all_nodes(constraint, pod):
@@ -221,9 +222,7 @@ def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMa
     return matrix.nodes.values(policies, spec, lambda node: constraint.includes(node, spec), bool)
 
 
-def _least_elsewhere(
-    domain: NDArray[np.int64], included: NDArray[np.bool_], present: NDArray[np.int64], values: int
-) -> tuple[NDArray[np.int64], int]:
+def _least_elsewhere(domain: Ints, included: Mask, present: Ints, values: int) -> tuple[Ints, int]:
     """Return ([node]: the minimum count of the domains other than the node's; the number of domains).
 
     `domain`, `included`, `present`: [node], number of the domain, whether the node counts, and count of its domain.
@@ -367,7 +366,7 @@ class PodTopologySpread(ScorePluginInColumns, FilterInColumns):
                 return NOT_MATCHED
         return None
 
-    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
         constraints = self.constraints_of(pod, SCHEDULE_ANYWAY)
         return (

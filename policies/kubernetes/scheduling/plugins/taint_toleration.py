@@ -29,10 +29,9 @@ from forewarn.policies.kubernetes.scheduling.reasons import Reason
 from forewarn.policies.kubernetes.scheduling.vectorized.scores import ScorePluginInColumns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.node import Toleration
     from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
@@ -61,7 +60,7 @@ class TaintToleration(ScorePluginInColumns, StaticFilterPlugin):
         """Return `static_filter` for all nodes at once, called once for all nodes with equal taints."""
         return StaticFilter(self.static_filter(pod), in_columns=partial(self._passing, pod))
 
-    def _passing(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
+    def _passing(self, pod: Pod, nodes: NodeTables) -> Mask:
         passes, result = self.static_filter(pod), ~nodes.where(Node.has_taints)
         taints, results = nodes.known_nodes(), dict[object, bool]()
         for row in charging(np.flatnonzero(~result).tolist(), 0.2):
@@ -71,7 +70,7 @@ class TaintToleration(ScorePluginInColumns, StaticFilterPlugin):
             result[row] = results[node.taints]
         return result
 
-    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
         spec, nodes = pod.spec, matrix.nodes
         if not nodes.anywhere(Node.has_prefer_no_schedule) or not nodes.where(Node.has_prefer_no_schedule)[rows].any():

@@ -38,8 +38,6 @@ from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import Select
 from forewarn.policies.kubernetes.selectors import Requirement
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.storage import (
         CSIStorageCapacity,
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
         PersistentVolumeClaim,
         StorageClass,
     )
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask
     from forewarn.policies.kubernetes.scheduling.framework import Framework, PluginHandle
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
@@ -117,9 +116,7 @@ class _OfClass(NamedTuple):
     prebound: dict[tuple[str, str], list[PersistentVolume]]
 
 
-def unmountable(
-    problem: NodeFit, claims: Iterable[PersistentVolumeClaim]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def unmountable(problem: NodeFit, claims: Iterable[PersistentVolumeClaim]) -> tuple[Mask, Mask]:
     """Return two bool arrays [node]: whether the node cannot reach a volume of the bound claims; whether a volume does
     not exist.
 
@@ -143,7 +140,7 @@ def unmountable(
     return conflict, missing
 
 
-def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> NDArray[np.int64]:
+def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> Ints:
     """Return [node]: why the node cannot bind or provision volumes for unbound claims (REFUSED or TIGHT); 0 if the node
     can.
 
@@ -176,7 +173,7 @@ def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> NDA
     return mask
 
 
-def _unavailable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> Sequence[NDArray[np.bool_]]:
+def _unavailable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> Sequence[Mask]:
     """Return a bool array [node] for each claim: whether no volume on the node suits the claim.
 
     `claims`: claims of one StorageClass, smallest first. Raises NotValid.
@@ -198,15 +195,15 @@ def _one_after_the_other(
     claims: Sequence[PersistentVolumeClaim],
     parts: Sequence[_OfClass],
     prebound: Sequence[Sequence[PersistentVolume]],
-) -> list[NDArray[np.bool_]]:
+) -> list[Mask]:
     """Return a bool array [node] for each claim: whether no volume on the node is left for the claim. Raises NotValid.
 
     Binds claims in upstream's order, smallest first. `prebound`: for each claim, the volumes that are reserved for the
     claim.
     """
     nodes = problem.matrix.nodes
-    mask: list[NDArray[np.bool_]] = []
-    assumed: dict[str, NDArray[np.bool_]] = {}
+    mask: list[Mask] = []
+    assumed: dict[str, Mask] = {}
     """Volume name -> [node], bool: whether a claim before takes the volume there."""
     number = sum(len(part.free) for part in parts)
     if number > _MAX_TRIED:
@@ -265,7 +262,7 @@ def _wanted_fields(claim: PersistentVolumeClaim) -> tuple[object, ...]:
     return claim.storage_class, *amounts, frozenset(claim.access_modes), claim.selector
 
 
-def _unprovidable(problem: NodeFit, claim: PersistentVolumeClaim) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _unprovidable(problem: NodeFit, claim: PersistentVolumeClaim) -> tuple[Mask, Mask]:
     """Return two bool arrays [node]: whether the StorageClass provisions no volume on the node; whether storage
     capacity is insufficient.
 
@@ -285,7 +282,7 @@ def _unprovidable(problem: NodeFit, claim: PersistentVolumeClaim) -> tuple[NDArr
     return rejected, _roomy(problem, storage_class.name, bytes_of(claim.request)).counts(nodes) == 0
 
 
-def _allowed(problem: NodeFit, storage_class: StorageClass) -> NDArray[np.bool_]:
+def _allowed(problem: NodeFit, storage_class: StorageClass) -> Mask:
     """Return [node], bool: whether the labels of the node match the allowed topologies. See `StorageClass.allows`."""
     nodes, terms = problem.matrix.nodes, storage_class.allowed_topologies
     if not terms:

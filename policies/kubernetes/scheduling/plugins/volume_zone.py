@@ -23,10 +23,9 @@ from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import NodeTa
 from forewarn.policies.kubernetes.selectors import Requirement
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
+    from forewarn.policies.kubernetes.scheduling.arrays import Mask
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
 ADD_NODES: Final = "add nodes where its volume is available"
@@ -125,7 +124,7 @@ class VolumeZone(Plugin, FilterInColumns):
         return None if is_there else REASON
 
 
-def _labelled(nodes: NodeTables, key: str) -> NDArray[np.bool_]:
+def _labelled(nodes: NodeTables, key: str) -> Mask:
     return with_label(nodes, Requirement(key, "Exists"))
 
 

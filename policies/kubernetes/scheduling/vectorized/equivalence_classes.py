@@ -13,10 +13,9 @@ from forewarn.policies.base.metering import Meter, charge, meter
 from forewarn.policies.kubernetes.scheduling.node_info import footprint
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod
     from forewarn.policies.kubernetes.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints
     from forewarn.policies.kubernetes.selectors import LabelSelector
 
 Scope = tuple[str, ...]
@@ -108,7 +107,7 @@ class EquivalenceClasses:
                     _enter(table, key, number, pod)
         return table.get((namespace, value), ())
 
-    def amounts(self, resource: str) -> NDArray[np.int64]:
+    def amounts(self, resource: str) -> Ints:
         """Return [class]: the amount that a Pod uses, in the units of `Columns` (`pods`: 1)."""
         of = self._amounts
         return cached_in(of, resource, lambda: PerClass(self, _amount_of(resource, self._semantics))).values()
@@ -127,7 +126,7 @@ class PerClass:
         """Number of evaluated classes of the scope."""
         self._values = np.zeros(64, np.int64)
 
-    def values(self) -> NDArray[np.int64]:
+    def values(self) -> Ints:
         """Return [class]: the numbers. Do not modify the array. Raises CutShort; the next call continues."""
         members = self._kinds.members
         if self._filled < len(members):

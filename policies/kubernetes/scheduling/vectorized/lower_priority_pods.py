@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import CapacityConstraint
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
@@ -72,8 +73,8 @@ class MatchingPdbs:
         self._all: Mapping[str, Sequence[PodDisruptionBudget]] | None = None
         self._of_kind: dict[int, tuple[int, ...]] = {}
         """Equivalence class -> the numbers of the PDBs that match it."""
-        self._allowed: NDArray[np.int64] = np.zeros(64, np.int64)
-        self._names_pods: NDArray[np.bool_] = np.zeros(64, np.bool_)
+        self._allowed: Ints = np.zeros(64, np.int64)
+        self._names_pods: Mask = np.zeros(64, np.bool_)
         self._count = 0
 
     def matching(self, pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterable[PodDisruptionBudget]:
@@ -83,9 +84,7 @@ class MatchingPdbs:
         numbered = self._numbered(pod.namespace, pdbs)
         return [pdbs[number - numbered.first] for number in self._matching(self._kinds.number(pod), pod)]
 
-    def of_kinds(
-        self, kinds: NDArray[np.intp], pdbs: Mapping[str, Sequence[PodDisruptionBudget]]
-    ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    def of_kinds(self, kinds: Rows, pdbs: Mapping[str, Sequence[PodDisruptionBudget]]) -> tuple[Rows, Ints]:
         """Return ([index in `kinds`]: number of matching PDBs; the numbers of these PDBs, one class after the other).
 
         `pdbs`: namespace -> PDBs. Raises CutShort.
@@ -108,12 +107,12 @@ class MatchingPdbs:
         return lengths, np.array(numbers, np.int64)
 
     @property
-    def allowed(self) -> NDArray[np.int64]:
+    def allowed(self) -> Ints:
         """[PDB number]: allowed disruptions at the last `of_kinds`. Do not modify."""
         return self._allowed[: self._count]
 
     @property
-    def names_pods(self) -> NDArray[np.bool_]:
+    def names_pods(self) -> Mask:
         """[PDB number], bool: whether the PDB lists disrupted Pods in its status."""
         return self._names_pods[: self._count]
 
@@ -171,9 +170,7 @@ def _same_selectors(one: Sequence[PodDisruptionBudget], other: Sequence[PodDisru
     return len(one) == len(other) and all(a.selector is b.selector for a, b in zip(one, other, strict=True))
 
 
-def affected(
-    matrix: PodMatrix, kind: NDArray[np.int32], changed: Sequence[tuple[int, PodDisruptionBudget]]
-) -> NDArray[np.bool_]:
+def affected(matrix: PodMatrix, kind: NDArray[np.int32], changed: Sequence[tuple[int, PodDisruptionBudget]]) -> Mask:
     """Return [node], bool: whether other evictions may violate PDBs than before the changes. `kind`: [rank, node],
     Pods.
 
@@ -213,7 +210,7 @@ def changed_pdbs(
                 yield from ((0, pdb) for pdb in (one, other) if pdb)
 
 
-def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> NDArray[np.int64]:
+def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> Ints:
     """Return [class]: 1 if the PDB matches the Pods of the equivalence class."""
     key = pdb.namespace, id(pdb.selector)
     entry = matrix.pdbs.pop(key, None)
@@ -228,20 +225,20 @@ def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> NDArray[np.in
 
 
 def _by_importance(
-    node: NDArray[np.intp],
-    priority: NDArray[np.int64],
-    start: NDArray[np.int64],
-    place: NDArray[np.intp],
+    node: Rows,
+    priority: Ints,
+    start: Ints,
+    place: Rows,
     *,
     in_order: bool,
-) -> NDArray[np.intp]:
+) -> Rows:
     """Return the indices that sort Pods by node, then by `importance`. All arrays: [Pod]."""
     last = start[start != NOW].max(initial=0) + 1
     keys = *importance(priority, np.minimum(start, last), place, now=last, in_order=in_order)[::-1], node
     return np.lexsort([key for key in keys if not isinstance(key, int)])  # a number is equal for all Pods
 
 
-def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
+def _rank(group: Rows) -> Rows:
     """Return the index of each element within its run of equal neighbours: 0, 1, 2, … for each run."""
     index = np.arange(len(group))
     first = np.concatenate(([True], group[1:] != group[:-1])) if len(group) else np.zeros(0, np.bool_)
@@ -251,9 +248,9 @@ def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
 def _violations(
     matrix: PodMatrix,
     pdbs: Mapping[str, Sequence[PodDisruptionBudget]],
-    node: NDArray[np.intp],
+    node: Rows,
     kind: NDArray[np.int32],
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[Mask, Mask]:
     """Return two bool arrays [Pod]: whether the eviction of the Pod violates a PDB, and whether this is undecided.
 
     Pods are sorted by node and importance. A Pod and a matching PDB are a pair; of the pairs with the same node and
@@ -309,11 +306,11 @@ class Amounts(NamedTuple):
     PDB.
     """
 
-    by_rank: NDArray[np.int64]
-    total: NDArray[np.int64]
-    violating: NDArray[np.int64]
+    by_rank: Ints
+    total: Ints
+    violating: Ints
 
-    def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
+    def on(self, nodes: Rows, ranks: int) -> Ints:
         """Return [rank, node]: the amounts of the first `ranks` ranks on these nodes."""
         return self.by_rank[:ranks] if len(nodes) == len(self.total) else self.by_rank[:ranks, nodes]
 
@@ -326,13 +323,13 @@ class AmountsOfFew(NamedTuple):
     `violating`: as in Amounts.
     """
 
-    per_kind: NDArray[np.int64]
+    per_kind: Ints
     kind: NDArray[np.int32]
-    counts: NDArray[np.bool_]
-    total: NDArray[np.int64]
-    violating: NDArray[np.int64]
+    counts: Mask
+    total: Ints
+    violating: Ints
 
-    def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
+    def on(self, nodes: Rows, ranks: int) -> Ints:
         """Return [rank, node]: the amounts of the first `ranks` ranks on these nodes."""
         return self.per_kind[self.kind[:ranks, nodes]] * self.counts[nodes]
 
@@ -344,8 +341,8 @@ class Bounds(NamedTuple):
     this level of `LowerPriorityPods.levels`, without Pods whose eviction violates a PDB.
     """
 
-    largest: NDArray[np.int64]
-    above: NDArray[np.int64]
+    largest: Ints
+    above: Ints
 
 
 class LowerPriorityPods:
@@ -358,26 +355,26 @@ class LowerPriorityPods:
     def __init__(self, priority: int, matrix: PodMatrix) -> None:
         nodes = len(matrix.serials)
         self.priority = priority
-        self.serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
-        self.stale: NDArray[np.bool_] = np.zeros(nodes, np.bool_)
+        self.serials: Ints = np.full(nodes, -1, np.int64)
+        self.stale: Mask = np.zeros(nodes, np.bool_)
         """[node], bool: the Pods are not sorted, or their order may be outdated because PDBs changed.
 
         Then only `count` and the totals of amounts are valid. Relevant nodes are sorted first (`settle`).
         """
         self.kind: NDArray[np.int32] = np.zeros((0, nodes), np.int32)
-        self.start: NDArray[np.int64] = np.zeros((0, nodes), np.int64)
+        self.start: Ints = np.zeros((0, nodes), np.int64)
         self.place: NDArray[np.int16] = np.zeros((0, nodes), np.int16)
-        self.violates: NDArray[np.bool_] = np.zeros((0, nodes), np.bool_)
-        self.count: NDArray[np.int64] = np.zeros(nodes, np.int64)
-        self.violating: NDArray[np.int64] = np.zeros(nodes, np.int64)
-        self.levels: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.violates: Mask = np.zeros((0, nodes), np.bool_)
+        self.count: Ints = np.zeros(nodes, np.int64)
+        self.violating: Ints = np.zeros(nodes, np.int64)
+        self.levels: Ints = np.zeros(0, np.int64)
         """The priorities of the Pods, lowest first; empty if there are too many."""
         self._known_kinds = 1
-        self._totals: dict[str, NDArray[np.int64]] = {}
+        self._totals: dict[str, Ints] = {}
         self._amounts: dict[str, Amounts] = {}
         self._bounds: dict[str, Bounds] = {}
         self._pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
-        self._left: NDArray[np.intp] | None = None
+        self._left: Rows | None = None
         """Indices in the tables of the nodes that still exist; None: all."""
 
     def sync(self, matrix: PodMatrix) -> None:
@@ -392,11 +389,11 @@ class LowerPriorityPods:
         for start in range(0, len(others), BLOCK):
             self._put(others[start : start + BLOCK], matrix)
 
-    def keep_only(self, rows: NDArray[np.intp]) -> None:
+    def keep_only(self, rows: Rows) -> None:
         """Keep only the nodes at these indices. The tables shrink at the next `sync`."""
         self._left = rows if self._left is None else self._left[rows]
 
-    def _keep_only(self, rows: NDArray[np.intp]) -> None:
+    def _keep_only(self, rows: Rows) -> None:
         for name in ("serials", "stale", "count", "violating"):
             setattr(self, name, getattr(self, name)[rows])
         for name in ("kind", "start", "place", "violates"):
@@ -412,7 +409,7 @@ class LowerPriorityPods:
         }
         self._left = None
 
-    def _put(self, some: NDArray[np.intp], matrix: PodMatrix) -> None:
+    def _put(self, some: Rows, matrix: PodMatrix) -> None:
         """Store the Pods of some nodes, unsorted, and mark the nodes as stale."""
         charge(20 + _PUTTING * len(matrix.kind) * len(some) // VECTOR)
         kinds = matrix.kind[:, some]
@@ -427,7 +424,7 @@ class LowerPriorityPods:
             total[some] = amounts[resource][kinds].sum(axis=0)
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
-    def settle(self, nodes: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> None:
+    def settle(self, nodes: Rows, matrix: PodMatrix, snapshot: Snapshot) -> None:
         """Sort the Pods of these nodes if they are stale, or if other PDBs count for them than when they were sorted.
 
         Raises CutShort; the next call continues.
@@ -454,7 +451,7 @@ class LowerPriorityPods:
             levels = np.array(sorted(new.union(self.levels.tolist())), np.int64)
             self.levels = levels if len(levels) <= MAX_LEVELS else levels[:0]
 
-    def _order(self, matrix: PodMatrix, snapshot: Snapshot, some: NDArray[np.intp]) -> None:
+    def _order(self, matrix: PodMatrix, snapshot: Snapshot, some: Rows) -> None:
         """Sort the Pods of some nodes into the order in which preemption reprieves them: first Pods that violate a PDB,
         each group by importance. Source: upstream `SelectVictimsOnNode`.
         """
@@ -486,7 +483,7 @@ class LowerPriorityPods:
             charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
             self._set(row, snapshot.node_infos[row], matrix)
 
-    def _amount_to(self, matrix: PodMatrix, some: NDArray[np.intp]) -> None:
+    def _amount_to(self, matrix: PodMatrix, some: Rows) -> None:
         """Recompute the cached amounts and bounds of some nodes after their Pods were sorted. `some`: node indices."""
         kind, violates = self.kind[:, some], self.violates[:, some]
         higher = self._higher(matrix, kind, violates) if self._bounds else None
@@ -532,19 +529,19 @@ class LowerPriorityPods:
             self._amounts[resource] = amounts._replace(total=self.total(resource, matrix))
         return self._amounts[resource]
 
-    def total(self, resource: str, matrix: PodMatrix) -> NDArray[np.int64]:
+    def total(self, resource: str, matrix: PodMatrix) -> Ints:
         """Return [node]: the sum of a resource over the lower-priority Pods of the node, also for stale nodes."""
         if resource not in self._totals:
             charge(self.kind.size // VECTOR)
             self._totals[resource] = matrix.kinds.amounts(resource)[self.kind].sum(axis=0)
         return self._totals[resource]
 
-    def amounts_of(self, per_kind: NDArray[np.int64]) -> Amounts:
+    def amounts_of(self, per_kind: Ints) -> Amounts:
         """Return the amounts of the lower-priority Pods by `per_kind`: [class], amount of a Pod of the class."""
         by_rank = per_kind[self.kind]
         return Amounts(by_rank, by_rank.sum(axis=0), by_rank.sum(axis=0, where=self.violates))
 
-    def amounts_at(self, per_kind: NDArray[np.int64], nodes: NDArray[np.intp]) -> AmountsOfFew:
+    def amounts_at(self, per_kind: Ints, nodes: Rows) -> AmountsOfFew:
         """Return the amounts of the lower-priority Pods of some nodes only. `per_kind`: [class], amount of a Pod of the
         class.
 
@@ -569,7 +566,7 @@ class LowerPriorityPods:
             self._bounds[resource] = Bounds(by_rank.max(axis=0, initial=0), above)
         return self._bounds[resource]
 
-    def _higher(self, matrix: PodMatrix, kind: NDArray[np.int32], violates: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _higher(self, matrix: PodMatrix, kind: NDArray[np.int32], violates: Mask) -> Mask:
         """Return [level, rank, node], bool: whether the Pod has a higher priority, and violates no PDB."""
         return ~violates & (matrix.kinds.priority.values()[kind] > self.levels[:, None, None])
 
@@ -580,9 +577,9 @@ class LowerPriorityPods:
         return Occupancy(amounts, constraint.present, constraint.limit, bounds)
 
 
-def _above(by_rank: NDArray[np.int64], higher: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _above(by_rank: Ints, higher: Mask) -> Ints:
     """Return `Bounds.above` ([level, node]) of amounts. `by_rank`: [rank, node]. `higher`: see `_higher`."""
-    above: NDArray[np.int64] = np.einsum("rn,lrn->ln", by_rank, higher)
+    above: Ints = np.einsum("rn,lrn->ln", by_rank, higher)
     return above
 
 
@@ -619,12 +616,12 @@ class Occupancy(NamedTuple):
     """
 
     amounts: Amounts | AmountsOfFew
-    present: NDArray[np.int64]
-    limit: NDArray[np.int64]
+    present: Ints
+    limit: Ints
     bounds: Bounds | None = None
 
     @property
-    def base(self) -> NDArray[np.int64]:
+    def base(self) -> Ints:
         """[node]: the amount in use if all lower-priority Pods were removed."""
         return self.present - self.amounts.total
 
@@ -635,14 +632,12 @@ class Found(NamedTuple):
     `victims`: [rank, node], bool. `costs`: [criterion, node], see `costs_of`.
     """
 
-    nodes: NDArray[np.intp]
-    victims: NDArray[np.bool_]
-    costs: NDArray[np.int64]
+    nodes: Rows
+    victims: Mask
+    costs: Ints
 
 
-def cheapest(
-    rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
-) -> Found:
+def cheapest(rows: Sequence[Occupancy], nodes: Rows, lower: LowerPriorityPods, priorities: Ints) -> Found:
     """Return the best of these nodes for preemption. `nodes`: row numbers; the Pod fits on them only without
     lower-priority Pods.
 
@@ -656,9 +651,7 @@ def cheapest(
     return _best(nodes, victims_on(rows, nodes, lower), lower, priorities)
 
 
-def _narrowed(
-    rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
-) -> Found:
+def _narrowed(rows: Sequence[Occupancy], nodes: Rows, lower: LowerPriorityPods, priorities: Ints) -> Found:
     """Return the best of nodes without PDB violations. Selects victims only on nodes that can be the best.
 
     Limits of the resources show which nodes can be the best: by the highest priority of a victim, and by a lower bound
@@ -688,9 +681,7 @@ def _narrowed(
     return _best(near, victims_on(rows, near, lower), lower, priorities)
 
 
-def _lowest_level(
-    rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
-) -> tuple[NDArray[np.intp], int]:
+def _lowest_level(rows: Sequence[Occupancy], nodes: Rows, lower: LowerPriorityPods) -> tuple[Rows, int]:
     """Return (the nodes with the lowest priority level above which they need no victim, that level)."""
     free_amounts = [
         (row.limit[nodes] - row.base[nodes] - row.amounts.violating[nodes], row.bounds.above)
@@ -706,9 +697,7 @@ def _lowest_level(
     raise AssertionError("with every pod of lower priority gone there was room")
 
 
-def _without_violations(
-    rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
-) -> NDArray[np.intp]:
+def _without_violations(rows: Sequence[Occupancy], nodes: Rows, lower: LowerPriorityPods) -> Rows:
     """Return the nodes where all Pods that violate PDBs can stay. Exact, because these Pods are reprieved first."""
     if not lower.violating[nodes].any():
         return nodes
@@ -718,7 +707,7 @@ def _without_violations(
     return nodes[harmless]
 
 
-def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods) -> NDArray[np.bool_]:
+def victims_on(rows: Sequence[Occupancy], nodes: Rows, lower: LowerPriorityPods) -> Mask:
     """Return [rank, node], bool: whether the Pod is a victim. As in upstream, a Pod is reprieved if the new Pod still
     fits.
 
@@ -744,9 +733,7 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     return victims & (lower.kind[:ranks, nodes] > 0)
 
 
-def _best(
-    nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
-) -> Found:
+def _best(nodes: Rows, victims: Mask, lower: LowerPriorityPods, priorities: Ints) -> Found:
     """Return the nodes with the lowest cost."""
     costs = costs_on(nodes, victims, lower, priorities)
     best = least(costs, np.arange(len(nodes)))
@@ -754,11 +741,11 @@ def _best(
 
 
 def costs_on(
-    nodes: NDArray[np.intp],
-    victims: NDArray[np.bool_],
+    nodes: Rows,
+    victims: Mask,
     lower: LowerPriorityPods,
-    priorities: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    priorities: Ints,
+) -> Ints:
     """Return [criterion, node]: the preemption cost of each of `nodes` (row numbers); see `costs_of`."""
     ranks = len(victims)
     of_victims = priorities[lower.kind[:ranks, nodes]]

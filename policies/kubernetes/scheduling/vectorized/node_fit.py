@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 
 _NOMINATIONS_CACHE_SIZE: Final = 64
@@ -49,8 +50,8 @@ class Nominations:
         """Node name -> (Pod identity, its nomination, the index in `_columns`)."""
         self._by_pod: dict[str, Nominated] = {}
         """Pod identity -> its nomination. A Pod is nominated once."""
-        self._sums: dict[tuple[int, Sequence[str]], NDArray[np.int64]] = {}
-        self._columns: NDArray[np.int64] = np.zeros((3, 0), np.int64)
+        self._sums: dict[tuple[int, Sequence[str]], Ints] = {}
+        self._columns: Ints = np.zeros((3, 0), np.int64)
         """[row, kind or priority; index]: the nominations; the priority is _FREE at an index without one."""
         self._free: list[int] = []
         """The indices without a nomination."""
@@ -137,7 +138,7 @@ class Nominations:
             self._by_node[name] = here
 
     def _add(self, nominated: Nominated, sign: int) -> None:
-        amounts: dict[Sequence[str], NDArray[np.int64]] = {}
+        amounts: dict[Sequence[str], Ints] = {}
         self.version += 1
         for (priority, resources), totals in self._sums.items():
             if nominated.priority >= priority:
@@ -151,7 +152,7 @@ class Nominations:
         nomination = self._by_pod.get(pod.identity)
         return nomination if nomination is not None and nomination.priority >= pod.effective_priority else None
 
-    def amounts(self, resources: Sequence[str], priority: int) -> NDArray[np.int64]:
+    def amounts(self, resources: Sequence[str], priority: int) -> Ints:
         """Return [resource, node]: the amounts for the nominated Pods with at least this priority. Do not modify.
 
         `resources`: a tuple. Raises NotValid for very large amounts.
@@ -175,14 +176,14 @@ class Nominations:
             cached = self._largest[resources] = len(self._kinds), largest
         return len(self._by_pod) * cached[1] >= amount
 
-    def columns(self, priority: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def columns(self, priority: int) -> tuple[Ints, Ints]:
         """Return (rows, equivalence classes) of the nominated Pods of at least this priority."""
         rows, kinds, priorities = self._columns
         charge(len(rows) // VECTOR)
         count = priorities >= priority
         return rows[count], kinds[count]
 
-    def total(self, per_kind: NDArray[np.int64], priority: int) -> NDArray[np.int64]:
+    def total(self, per_kind: Ints, priority: int) -> Ints:
         """Return [node]: the sum of `per_kind` ([class]) over the nominated Pods of at least this priority."""
         total = np.zeros(self._count, np.int64)
         if self:
@@ -221,7 +222,7 @@ class Skew(NamedTuple):
 
     max_skew: int
     few: bool
-    domains: NDArray[np.int64]
+    domains: Ints
 
 
 class Constraint(NamedTuple):
@@ -234,15 +235,15 @@ class Constraint(NamedTuple):
     own terms; None without terms.
     """
 
-    per_kind: NDArray[np.int64]
-    concerned: NDArray[np.bool_]
-    counts: NDArray[np.intp]
-    present: NDArray[np.int64]
-    limit: NDArray[np.int64]
-    possible: NDArray[np.bool_] | None = None
-    domains: NDArray[np.int64] | None = None
+    per_kind: Ints
+    concerned: Mask
+    counts: Rows
+    present: Ints
+    limit: Ints
+    possible: Mask | None = None
+    domains: Ints | None = None
     skew: Skew | None = None
-    own: NDArray[np.int64] | None = None
+    own: Ints | None = None
 
 
 class RequiredAffinity(NamedTuple):
@@ -258,13 +259,13 @@ class RequiredAffinity(NamedTuple):
     upstream `satisfyPodAffinity`.
     """
 
-    now: NDArray[np.bool_]
-    with_nominated: NDArray[np.bool_]
+    now: Mask
+    with_nominated: Mask
     after: int
-    labelled: NDArray[np.bool_]
-    per_kind: NDArray[np.int64]
-    here: NDArray[np.int64]
-    least: NDArray[np.int64]
+    labelled: Mask
+    per_kind: Ints
+    here: Ints
+    least: Ints
     total: int
     matches_itself: bool
 
@@ -273,7 +274,7 @@ class RequiredAffinity(NamedTuple):
         """Whether more Pods like this one do not change the domains, because they join existing matching Pods."""
         return self.total > 0 or not self.matches_itself
 
-    def when_removed(self, nodes: NDArray[np.intp], kind: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def when_removed(self, nodes: Rows, kind: NDArray[np.int32]) -> Mask:
         """Return [index in `nodes`], bool: whether the node satisfies the affinity without those of its Pods that are
         in `kind`.
 
@@ -296,16 +297,16 @@ class CapacityConstraint(NamedTuple):
     `present`, `limit`: [node]. `present` includes nominated Pods. `resource`: "" for a constraint.
     """
 
-    present: NDArray[np.int64]
-    limit: NDArray[np.int64]
+    present: Ints
+    limit: Ints
     resource: str = ""
     constraint: Constraint | None = None
 
     @property
-    def exceeded(self) -> NDArray[np.bool_]:
+    def exceeded(self) -> Mask:
         return self.present > self.limit
 
-    def fits_without(self, removed: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def fits_without(self, removed: Ints) -> Mask:
         """Return [node], bool: whether the Pod fits if Pods with these amounts ([node]) were removed."""
         return self.present - removed <= self.limit
 
@@ -318,7 +319,7 @@ class NodeFit:
     units of work. Raises NotValid if the numpy implementation does not support the Pod.
     """
 
-    def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, static: NDArray[np.bool_]) -> None:
+    def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, static: Mask) -> None:
         """`static`: [node], bool: whether the node passes all static filters."""
         self.snapshot, self.pod, self.matrix, self.static = snapshot, pod, matrix, static
         self.row = len(snapshot.columns.serials) // VECTOR
@@ -328,9 +329,9 @@ class NodeFit:
         """Plugin -> the constraints that it added."""
         self.affinity: RequiredAffinity | None = None
         self.resolvable = self.possible = static
-        self.tried_in_vain: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
+        self.tried_in_vain: Mask = np.zeros(len(self.possible), np.bool_)
         """[node], bool: rejected for good, but preemption evaluates the node."""
-        self.undecided: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
+        self.undecided: Mask = np.zeros(len(self.possible), np.bool_)
         """[node], bool: columns cannot determine the victims there."""
         self.rejections: dict[str, Rejections] = {}
         """Plugin -> static rejections, for plugins that call `narrow`."""
@@ -372,7 +373,7 @@ class NodeFit:
         self.tried_in_vain = self.tried_in_vain | (closed & (full | tried))
         self.possible = self.possible & ~rejected
 
-    def full(self, demands: Sequence[CapacityConstraint]) -> NDArray[np.bool_]:
+    def full(self, demands: Sequence[CapacityConstraint]) -> Mask:
         """Return [node], bool: whether one of the constraints in `demands` is exceeded."""
         charge(len(demands) * self.row)
         full = np.zeros(len(self.possible), np.bool_)
@@ -380,7 +381,7 @@ class NodeFit:
             full |= demand.exceeded
         return full
 
-    def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
+    def with_nominated(self, present: Ints, resource: str) -> Ints:
         """Return [node]: `present` plus the amount of a resource for the other nominated Pods of at least the Pod's
         priority; without nominated Pods, `present` itself.
 
@@ -388,12 +389,12 @@ class NodeFit:
         """
         if not self._nominations:
             return present
-        total: NDArray[np.int64] = present + self._nominations.amounts((resource,), self.pod.effective_priority)[0]
+        total: Ints = present + self._nominations.amounts((resource,), self.pod.effective_priority)[0]
         if (own := self._nominations.nomination_of(self.pod)) is not None:
             total[own.row] -= self.matrix.kinds.amounts(resource)[own.kind]
         return total
 
-    def of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of_nominated(self, per_kind: Ints) -> Ints:
         """Return [node]: the sum of `per_kind` ([class]) over the Pods nominated to the node with at least the Pod's
         priority.
 
@@ -407,25 +408,25 @@ class NodeFit:
         return total
 
     @property
-    def open(self) -> NDArray[np.bool_]:
+    def open(self) -> Mask:
         """[node], bool: whether the Pod may fit if all other Pods were removed. Ignores required affinity."""
         return self.possible & self.resolvable
 
     @property
-    def feasible(self) -> NDArray[np.bool_]:
+    def feasible(self) -> Mask:
         """[node], bool: whether the node can run the Pod now."""
         fits = self.open & ~self.full(self.demands)
         return fits if self.affinity is None else fits & self.affinity.now
 
     @property
-    def potential(self) -> NDArray[np.bool_]:
+    def potential(self) -> Mask:
         """[node], bool: whether preemption evaluates the node of an unschedulable Pod."""
         if self.affinity is None:
             return self.open
         before = self.full(self.demands[: self.affinity.after])
         return self.open & (before | (self.affinity.with_nominated & self.full(self.demands)))
 
-    def clearable(self, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> tuple[list[Occupancy], NDArray[np.intp]]:
+    def clearable(self, lower: LowerPriorityPods, nodes: Rows) -> tuple[list[Occupancy], Rows]:
         """Return (the amounts of each constraint, those of `nodes` on which the Pod fits without all lower-priority
         Pods).
 
@@ -467,11 +468,11 @@ PASSES: Final = -1
 class Rejections(NamedTuple):
     """The results of one plugin. `codes`: [node], an index of `statuses`, or PASSES."""
 
-    codes: NDArray[np.int64]
+    codes: Ints
     statuses: Sequence[Status]
 
 
-def rejected(where: NDArray[np.bool_], status: Status) -> Rejections:
+def rejected(where: Mask, status: Status) -> Rejections:
     """Return rejections with one status for all nodes in the mask `where`."""
     return Rejections(np.where(where, 0, PASSES), (status,))
 
@@ -479,19 +480,19 @@ def rejected(where: NDArray[np.bool_], status: Status) -> Rejections:
 class Present:
     """The amounts in use on each node, including nominated Pods. Subclasses assume that some Pods are removed."""
 
-    def amount_in_use(self, demand: CapacityConstraint) -> NDArray[np.int64]:
+    def amount_in_use(self, demand: CapacityConstraint) -> Ints:
         """Return [node]: the amount of a resource in use, or the count of Pods for a constraint."""
         return demand.present
 
-    def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+    def affinity_met(self, affinity: RequiredAffinity) -> Mask:
         """Return [node], bool: whether the node satisfies the Pod's required affinity."""
         return affinity.now
 
-    def affinity_met_with_nominated(self, problem: NodeFit, affinity: RequiredAffinity) -> NDArray[np.bool_]:  # noqa: ARG002
+    def affinity_met_with_nominated(self, problem: NodeFit, affinity: RequiredAffinity) -> Mask:  # noqa: ARG002
         """Return the same as `affinity_met`, but with the Pods nominated to each node. Raises NotValid."""
         return affinity.with_nominated
 
-    def exceeded(self, demand: CapacityConstraint) -> NDArray[np.bool_]:
+    def exceeded(self, demand: CapacityConstraint) -> Mask:
         """Return [node], bool: whether the amount in use on the node exceeds the limit."""
         charge(len(demand.limit) // VECTOR)
         return demand._replace(present=self.amount_in_use(demand)).exceeded
@@ -503,18 +504,18 @@ class WithoutLower(Present):
     def __init__(self, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
         self._lower, self._matrix = lower, matrix
 
-    def amount_in_use(self, demand: CapacityConstraint) -> NDArray[np.int64]:
+    def amount_in_use(self, demand: CapacityConstraint) -> Ints:
         """Return [node]: the amount of a resource in use, or the count of Pods for a constraint."""
         if demand.constraint is None:
             return demand.present - self._lower.total(demand.resource, self._matrix)
         constraint = demand.constraint
         return demand.present - self._lower.amounts_at(constraint.per_kind, constraint.counts).total
 
-    def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+    def affinity_met(self, affinity: RequiredAffinity) -> Mask:
         """Return [node], bool: whether the Pod's required affinity is satisfied."""
         return affinity.when_removed(np.arange(len(affinity.now)), self._lower.kind)
 
-    def affinity_met_with_nominated(self, problem: NodeFit, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+    def affinity_met_with_nominated(self, problem: NodeFit, affinity: RequiredAffinity) -> Mask:
         """Return the same as `affinity_met`, but with the Pods nominated to each node."""
         nominated = problem.of_nominated(affinity.per_kind) > 0
         return self.affinity_met(affinity) | (affinity.labelled & nominated)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.storage import CSINode
     from forewarn.policies.kubernetes.objects.volumes import Disk
     from forewarn.policies.kubernetes.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.framework import StaticFilter
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
@@ -65,7 +66,7 @@ class Column:
         self.values[row] = self._of(node)
         self._any = None
 
-    def rearrange(self, origin: NDArray[np.intp]) -> None:
+    def rearrange(self, origin: Rows) -> None:
         """Take other nodes, see `picked`. Call `set` for each new node before the values are read."""
         self.values = picked(self.values, origin)
         self._any = None
@@ -92,7 +93,7 @@ class Topology(Column):
     `values`: [node], an integer that identifies the label's value, even after nodes are removed; -1 without the label.
     """
 
-    values: NDArray[np.int64]
+    values: Ints
 
     def __init__(self, nodes: Sequence[Node], key: str) -> None:
         self._key = key
@@ -106,7 +107,7 @@ class Topology(Column):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def one_of(self, values: Collection[str]) -> NDArray[np.bool_]:
+    def one_of(self, values: Collection[str]) -> Mask:
         """Return [node], bool: whether the node's value of the label is one of `values`."""
         charge((len(values) + len(self._numbers)) // VECTOR)
         if len(values) == 1:
@@ -114,12 +115,12 @@ class Topology(Column):
             return np.zeros(len(self.values), np.bool_) if number is None else self.values == number
         return self.numbered(dict.fromkeys(values, 1))[self.values] > 0
 
-    def where(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
+    def where(self, holds: Callable[[str], bool]) -> Mask:
         """Return [node], bool: whether `holds` is true for the node's value of the label; False without the label."""
         numbers = np.fromiter(map(holds, charging(list(self._numbers), 0.3)), np.bool_, len(self))
         return np.append(numbers, False)[self.values]
 
-    def numbered(self, weights: Mapping[str, int]) -> NDArray[np.int64]:
+    def numbered(self, weights: Mapping[str, int]) -> Ints:
         """Return [number of a value]: the value's weight, or 0. The last entry is 0, for nodes without the label."""
         by_number = np.zeros(len(self) + 1, np.int64)
         for value, weight in weights.items():
@@ -129,15 +130,15 @@ class Topology(Column):
         return by_number
 
     @property
-    def present(self) -> NDArray[np.bool_]:
+    def present(self) -> Mask:
         """[node], bool: whether the node has the label."""
         return self.values >= 0
 
-    def sums(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sums(self, amounts: Ints) -> Ints:
         """Return [node]: the sum of `amounts` ([node]) over all nodes with the same value; 0 without the label."""
         return np.where(self.present, self.by_value(amounts)[self.values], 0)
 
-    def by_value(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def by_value(self, amounts: Ints) -> Ints:
         """Return [number of a value]: the sum of `amounts` ([node]); a last entry 0 for nodes without the label."""
         present = self.present
         return np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
@@ -201,7 +202,7 @@ class NodeTables:
         yield from self._values.values()
         yield from self._topologies.values()
 
-    def rearrange(self, origin: NDArray[np.intp]) -> None:
+    def rearrange(self, origin: Rows) -> None:
         """Take other nodes, see `picked`. Call `set` for each new node before the tables are read."""
         self.nodes = [None if row < 0 else self.nodes[row] for row in origin.tolist()]
         for table in self._every():
@@ -212,7 +213,7 @@ class NodeTables:
         tables = len(self._may_reject) + 2 * len(self._values) + len(self._topologies)
         return 0 if self.nodes[row] is node else tables
 
-    def static(self, key: tuple[Hashable, Hashable]) -> NDArray[np.bool_] | None:
+    def static(self, key: tuple[Hashable, Hashable]) -> Mask | None:
         """Return [node], bool: whether the static filters of this key pass; None if the result is not cached.
 
         Key: everything but the spec, and the fields of the spec that the filters read, or the id of the spec.
@@ -221,8 +222,8 @@ class NodeTables:
         return None if cached is None else cached.values
 
     def add_static(
-        self, key: tuple[Hashable, Hashable], spec: PodSpec, filters: Sequence[StaticFilter], passing: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+        self, key: tuple[Hashable, Hashable], spec: PodSpec, filters: Sequence[StaticFilter], passing: Mask
+    ) -> Mask:
         """Cache the result of static filters, unless the spec is large, and update it when nodes change."""
 
         def passes(node: Node) -> bool:
@@ -236,7 +237,7 @@ class NodeTables:
     def _cached(self, key: tuple[Hashable, Hashable], spec: PodSpec, make: Callable[[], Values]) -> NDArray[Any]:
         return (make() if is_large(spec) else cached_in(self._values, key, make, NODES_CACHE_SIZE)).values
 
-    def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
+    def where(self, concerns: Callable[[Node], bool]) -> Mask:
         """Return [node], bool: the cached results of a function of the node alone."""
         return self._where(concerns).values
 
@@ -255,7 +256,7 @@ class NodeTables:
         """Return the domains of the nodes by the label `key`; cached."""
         return cached_in(self._topologies, key, lambda: Topology(self.known_nodes(), key), NODES_CACHE_SIZE)
 
-    def named(self, names: Collection[str] | None) -> NDArray[np.bool_]:
+    def named(self, names: Collection[str] | None) -> Mask:
         """Return [node], bool: whether the node has one of these names; None: any name."""
         if names is None:
             return np.ones(len(self.nodes), np.bool_)
@@ -266,7 +267,7 @@ class NodeTables:
         return [node for node in self.nodes if node is not None]
 
 
-def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]:
+def with_label(nodes: NodeTables, requirement: Requirement) -> Mask:
     """Return [node], bool: whether the node's labels satisfy one requirement. See `Requirement.matches`."""
     key, operator, values = requirement
     charge(1 + 2 * len(nodes.nodes) // VECTOR)
@@ -284,7 +285,7 @@ def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]
     return topology.where(lambda value: requirement.matches({key: value}))
 
 
-def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[np.bool_]:
+def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> Mask:
     """Return [node], bool: whether the node's labels satisfy all requirements."""
     mask = np.ones(len(nodes.nodes), np.bool_)
     for requirement in requirements:
@@ -294,19 +295,19 @@ def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[
     return mask
 
 
-def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool_]:
+def reached(nodes: NodeTables, affinity: NodeSelector | None) -> Mask:
     """Return [node], bool: whether the node can mount a volume with this node affinity (None: all nodes)."""
     return np.ones(len(nodes.nodes), np.bool_) if affinity is None else matching(nodes, affinity, with_fields=False)
 
 
-def allowed(nodes: NodeTables, affinity: NodeAffinity) -> NDArray[np.bool_]:
+def allowed(nodes: NodeTables, affinity: NodeAffinity) -> Mask:
     """Return [node], bool: whether nodeSelector and required affinity match the node. See `NodeAffinity.matches`."""
     wanted = (affinity.node_selector or {}).items()
     mask = selected(nodes, (Requirement(key, "In", frozenset((value,))) for key, value in wanted))
     return mask if affinity.required is None else mask & matching(nodes, affinity.required, with_fields=True)
 
 
-def matching(nodes: NodeTables, selector: NodeSelector, *, with_fields: bool) -> NDArray[np.bool_]:
+def matching(nodes: NodeTables, selector: NodeSelector, *, with_fields: bool) -> Mask:
     """Return [node], bool: whether one of the terms matches the node. `with_fields`: compare fields of nodes, too."""
     mask = np.zeros(len(nodes.nodes), np.bool_)
     for term in charging(selector.terms, 1):
@@ -327,7 +328,7 @@ class Selectors:
     def __init__(self) -> None:
         self._everywhere = 0
         self._by_key: dict[str, Counter[str]] = {}
-        self._numbered: dict[str, tuple[Topology, NDArray[np.int64]]] = {}
+        self._numbered: dict[str, tuple[Topology, Ints]] = {}
         """Label key -> (the topology of the last call, [number of a value]: how many selectors match)."""
         self._others: list[tuple[tuple[Requirement, ...], ...]] = []
         """The terms of each other selector, one of which must hold."""
@@ -353,7 +354,7 @@ class Selectors:
             return
         self.add(*(t.expressions for t in affinity.terms if (t.expressions or t.fields) and not t.error))
 
-    def counts(self, nodes: NodeTables) -> NDArray[np.int64]:
+    def counts(self, nodes: NodeTables) -> Ints:
         """Return [node]: how many selectors match the node."""
         totals = np.full(len(nodes.nodes), self._everywhere, np.int64)
         for key, weights in self._by_key.items():
@@ -363,7 +364,7 @@ class Selectors:
             totals += np.logical_or.reduce([selected(nodes, requirements) for requirements in terms])
         return totals
 
-    def _of_values(self, topology: Topology, key: str, weights: Mapping[str, int]) -> NDArray[np.int64]:
+    def _of_values(self, topology: Topology, key: str, weights: Mapping[str, int]) -> Ints:
         """Return [node]: the sum of `weights` (label value -> number of selectors) for the node's value of `key`."""
         charge(1 + len(topology.values) // VECTOR)
         cached = self._numbered.get(key)
@@ -422,7 +423,7 @@ class Users:
                     self.faulty.append(kind)
             self._known += 1
 
-    def of_claims(self, matrix: PodMatrix, names: Iterable[str]) -> NDArray[np.int64]:
+    def of_claims(self, matrix: PodMatrix, names: Iterable[str]) -> Ints:
         """Return [class]: the number of volumes of a Pod with claims of these names, in any namespace.
 
         Raises NotValid for more volumes than can be summed up.
@@ -457,7 +458,7 @@ class Users:
             present = set(matrix.kind[mask[matrix.kind]].tolist())
         return sum(not present.isdisjoint(own) for own in of_claim)
 
-    def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> NDArray[np.int64]:
+    def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> Ints:
         """Return [class]: 1 if a Pod of the class has a disk that conflicts with `disks` on its node, else 0."""
         amounts = np.zeros(len(matrix.kinds), np.int64)
         for disk in charging(tuple(disks), 1):
@@ -476,14 +477,14 @@ class StorageColumns:
         self._table: object = None
         self.csi_nodes: list[CSINode | None] = []
         """[node]: its CSINode, or None."""
-        self.has_csi_node: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.has_csi_node: Mask = np.zeros(0, np.bool_)
         """[node], bool: whether the node has a CSINode."""
-        self.limited: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.limited: Mask = np.zeros(0, np.bool_)
         """[node], bool: whether the CSINode has a limit for any driver."""
-        self._columns: dict[tuple[str, str], NDArray[np.int64]] = {}
+        self._columns: dict[tuple[str, str], Ints] = {}
         self._users = Users()
-        self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._used: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._serials: Ints = np.zeros(0, np.int64)
+        self._used: Ints = np.zeros(0, np.int64)
         self._cached: dict[int, tuple[object, dict[Hashable, Any]]] = {}
         """id of a table -> (the table, values that depend on it)."""
 
@@ -500,30 +501,30 @@ class StorageColumns:
         self.limited = self._of_csi_nodes(lambda node: bool(node.limits), 0) > 0
         self._table = table
 
-    def migrated(self, plugin: str) -> NDArray[np.bool_]:
+    def migrated(self, plugin: str) -> Mask:
         """Return [node], bool: whether the CSINode lists the in-tree plugin as migrated."""
         return self._column(("migrated", plugin), lambda node: plugin in node.migrated_plugins, 0) > 0
 
-    def installed(self, driver: str) -> NDArray[np.bool_]:
+    def installed(self, driver: str) -> Mask:
         """Return [node], bool: whether the CSINode lists the driver."""
         return self._column(("installed", driver), lambda node: driver in node.drivers, 0) > 0
 
-    def limit(self, driver: str) -> NDArray[np.int64]:
+    def limit(self, driver: str) -> Ints:
         """Return [node]: the maximum number of volumes of a driver; NO_LIMIT if the CSINode has no limit."""
         return self._column(("limit", driver), lambda node: node.limits.get(driver, NO_LIMIT), NO_LIMIT)
 
-    def _column(self, key: tuple[str, str], value_of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
+    def _column(self, key: tuple[str, str], value_of: Callable[[CSINode], int], without: int) -> Ints:
         return cached_in(self._columns, key, lambda: self._of_csi_nodes(value_of, without), _CACHE_SIZE)
 
-    def _of_csi_nodes(self, value_of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
+    def _of_csi_nodes(self, value_of: Callable[[CSINode], int], without: int) -> Ints:
         values = (without if node is None else value_of(node) for node in charging(self.csi_nodes, 0.2))
         return np.fromiter(values, np.int64, len(self.csi_nodes))
 
-    def attached(self, snapshot: Snapshot, driver: str) -> NDArray[np.int64]:
+    def attached(self, snapshot: Snapshot, driver: str) -> Ints:
         """Return [node]: the number of VolumeAttachments of a driver for the node."""
         table = snapshot.objects.attachments
 
-        def compute() -> NDArray[np.int64]:
+        def compute() -> Ints:
             totals = np.zeros(len(snapshot.rows), np.int64)
             for attachment in charging(tuple(table.values()), 0.2):
                 row = snapshot.rows.get(attachment.node_name) if attachment.attacher == driver else None
@@ -538,7 +539,7 @@ class StorageColumns:
         self._users.learn(matrix.kinds)
         return self._users
 
-    def used(self, matrix: PodMatrix) -> NDArray[np.int64]:
+    def used(self, matrix: PodMatrix) -> Ints:
         """Return [node]: the number of volumes of the node's Pods that may be attached. Do not modify."""
         if len(self._serials) != len(matrix.serials):
             self._serials, self._used = np.full(len(matrix.serials), -1), np.zeros(len(matrix.serials), np.int64)
@@ -557,7 +558,7 @@ class StorageColumns:
         return result
 
 
-def volumes_of_kinds(matrix: PodMatrix) -> NDArray[np.int64]:
+def volumes_of_kinds(matrix: PodMatrix) -> Ints:
     """Return [class]: the number of volumes of a Pod of the class that may be attached."""
     return matrix.cached("volumes", None, lambda pod: pod.spec.attachable_volumes)
 
@@ -596,9 +597,9 @@ class PodCounts:
 
     __slots__ = ("_domains", "here", "keep", "of")
 
-    def __init__(self, here: NDArray[np.int64], value_of: Callable[[Pod], int], keep: object) -> None:
+    def __init__(self, here: Ints, value_of: Callable[[Pod], int], keep: object) -> None:
         self.here, self.of, self.keep = here, value_of, keep
-        self._domains: dict[Topology, NDArray[np.int64]] = {}
+        self._domains: dict[Topology, Ints] = {}
 
     def add(self, row: int, amount: int) -> None:
         """Add `amount` to the count of a node and its domains; negative for a removed Pod."""
@@ -610,7 +611,7 @@ class PodCounts:
             if number >= 0:
                 counts[number] += amount
 
-    def by_domain(self, topology: Topology) -> NDArray[np.int64]:
+    def by_domain(self, topology: Topology) -> Ints:
         """Return [number of a domain]: the sum over its nodes; a last entry 0 for nodes without the label."""
         return cached_in(self._domains, topology, lambda: topology.by_value(self.here), _MAX_TOPOLOGIES)
 
@@ -628,8 +629,8 @@ class PodMatrix:
         self.max_kinds = 0
         """Number of classes above which those without Pods are removed; 0 before the first snapshot."""
         self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
-        self.start: NDArray[np.int64] = np.zeros((8, nodes), np.int64)
-        self.serials: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self.start: Ints = np.zeros((8, nodes), np.int64)
+        self.serials: Ints = np.zeros(nodes, np.int64)
         self._columns: Columns | None = None
         """The columns of the snapshot that the tables show; None during an update."""
         self._pods: list[Sequence[Pod]] = [()] * nodes
@@ -667,7 +668,7 @@ class PodMatrix:
         """Classes whose required anti-affinity affects other Pods."""
         self.attractive = KindsWithTerms(self.kinds, lambda pod: pod.spec.pod_affinity.attracting)
         """Classes whose Pod affinity affects the scores of other Pods."""
-        self._scores: dict[Hashable, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._scores: dict[Hashable, tuple[Ints, Ints]] = {}
         self.storage: StorageColumns | None = None
         """The claims, volumes and drivers."""
 
@@ -735,7 +736,7 @@ class PodMatrix:
             self._forget_counts()
             raise
 
-    def rearrange(self, origin: NDArray[np.intp]) -> None:
+    def rearrange(self, origin: Rows) -> None:
         """Take other nodes, see `picked`. The next `sync` sets the values of new ones; the others do not change."""
         self.kind, self.start = picked(self.kind, origin), picked(self.start, origin)
         self.serials, self._columns = picked(self.serials, origin), None
@@ -756,9 +757,7 @@ class PodMatrix:
         self.storage = None
         self._scores.clear()
 
-    def cached(
-        self, key: Hashable, keep: object, value_of: Callable[[Pod], int], scope: Scope | None = None
-    ) -> NDArray[np.int64]:
+    def cached(self, key: Hashable, keep: object, value_of: Callable[[Pod], int], scope: Scope | None = None) -> Ints:
         """Return [class]: the result of `value_of`, which depends only on `key` and the class; cached.
 
         `keep`: the objects that the key identifies by id, which must stay alive. `scope`: classes outside have 0; None:
@@ -780,7 +779,7 @@ class PodMatrix:
             per_kind = self.cached(key, keep, value_of, scope)
             charge(self.kind.size // VECTOR)
             kind = self.kind
-            here: NDArray[np.int64]
+            here: Ints
             counted = np.flatnonzero(per_kind)
             if len(counted) == 1:  # for example Pods of one workload: 20 times as fast as a lookup for each Pod
                 number = int(counted[0])
@@ -828,7 +827,7 @@ class PodMatrix:
             nodes[row] = nodes.get(row, 0) + number
         return matched
 
-    def scores(self, key: Hashable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def scores(self, key: Hashable) -> tuple[Ints, Ints]:
         """Return ([node], cached scores; [node], the serials of the scored states, -1 for none), to be updated.
 
         `key`: what scores depend on, besides the node and its Pods.
@@ -836,12 +835,12 @@ class PodMatrix:
         most = cache_size(_CACHED_SUMS, len(self.serials))
         return cached_in(self._scores, key, lambda: (np.zeros_like(self.serials), np.full_like(self.serials, -1)), most)
 
-    def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+    def present(self, per_kind: Ints) -> Ints:
         """Return [node]: the sum of `per_kind` ([class], small numbers) over the Pods of the node."""
         counted = np.flatnonzero(per_kind).tolist()
         if len(counted) > _FEW_KINDS:
             charge(self.kind.size // VECTOR)
-            every: NDArray[np.int64] = per_kind.astype(np.int16)[self.kind].sum(axis=0, dtype=np.int64)
+            every: Ints = per_kind.astype(np.int16)[self.kind].sum(axis=0, dtype=np.int64)
             return every
         total = np.zeros(self.kind.shape[1], np.int64)
         for number in counted:
@@ -860,7 +859,7 @@ class PodMatrix:
         return mask
 
 
-def _read_only_zeros(count: int) -> NDArray[np.int64]:
+def _read_only_zeros(count: int) -> Ints:
     zeros = np.zeros(count, np.int64)
     zeros.flags.writeable = False
     return zeros
