@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.kubernetes.objects.fields import mapping, moment_of, objects_at, text
-from forewarn.policies.kubernetes.objects.kueue import Configuration
+from forewarn.policies.kubernetes.kinds.registry import LIMIT_RANGE, NAMESPACE
+from forewarn.policies.kubernetes.objects import kueue
+from forewarn.policies.kubernetes.objects.fields import (
+    group_kind,
+    mapping,
+    moment_of,
+    objects_at,
+    string_map,
+    text,
+)
+from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 from forewarn.policies.prediction.kueue.manager import Manager
-from forewarn.policies.prediction.kueue.objects import read_objects
+from forewarn.policies.prediction.kueue.objects import TABLES, Objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,8 +34,8 @@ def answer_case(case: ApiObject, *, is_reversed: bool = False) -> ApiObject:
     now = moment_of(text(case, "now"))
     if now is None:
         raise ValueError("now is no RFC 3339 time")
-    objects = read_objects(objects_at(case, "objects"))
-    configuration = Configuration.from_api(mapping(case, "configuration"))
+    objects = _read(objects_at(case, "objects"))
+    configuration = kueue.Configuration.from_api(mapping(case, "configuration"))
     objects.configuration = replace(configuration, is_fair_sharing=case.get("fairSharing") is True)
     manager = Manager(objects, now.timestamp(), is_reversed=is_reversed)
     cycles = [*manager.cycles()]
@@ -41,6 +50,22 @@ def answer_case(case: ApiObject, *, is_reversed: bool = False) -> ApiObject:
         "first": [_head(entry) for entry in sorted(entries, key=lambda entry: entry.info.key)],
         "final": {"admitted": admitted, "evicted": sorted(manager.evicted), "quiet": manager.is_quiet},
     }
+
+
+def _read(objects: Iterable[ApiObject]) -> Objects:
+    """Return Kueue's objects and the Namespaces among these objects. Raises InvalidObject."""
+    found = Objects()
+    for obj in objects:
+        kind = group_kind(obj)
+        if kind == NAMESPACE:
+            found.namespaces[text(obj, "metadata", "name")] = string_map(obj, "metadata", "labels")
+        elif kind == LIMIT_RANGE:
+            limit_range = LimitRange.from_api(obj)
+            found.limit_ranges.setdefault(limit_range.namespace, []).append(limit_range)
+        elif kind in TABLES:
+            view = getattr(kueue, kind.rpartition("/")[2]).from_api(obj)
+            getattr(found, TABLES[kind])[getattr(view, "key", view.name)] = view
+    return found
 
 
 def _head(entry: Entry) -> ApiObject:

@@ -12,7 +12,7 @@ from forewarn.policies.kubernetes.kinds.registry import LOCAL_QUEUE, QUEUE_LABEL
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.kubernetes.objects.kueue import GROUP, NONE, Admission, ClusterQueue, Workload
 from forewarn.policies.prediction.kueue.job import workload_from_job
-from forewarn.policies.prediction.kueue.manager import Manager, Objects
+from forewarn.policies.prediction.kueue.manager import Manager
 from forewarn.policies.prediction.kueue.scheduler import Entry, Outcome
 from forewarn.policies.prediction.kueue.snapshot import cohorts_with_cycle
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.prediction.kueue.flavor_assigner import WhyNot
+    from forewarn.policies.prediction.kueue.objects import Objects
     from forewarn.policies.prediction.kueue.preemption import Target
 
 

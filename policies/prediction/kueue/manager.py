@@ -5,21 +5,22 @@ Source: kueue pkg/cache (queue and scheduler), pkg/controller/core/workload_cont
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge
-from forewarn.policies.kubernetes.objects.kueue import NONE, Admission, Configuration, PodSetAssignment
+from forewarn.policies.kubernetes.objects.kueue import Admission, PodSetAssignment
 from forewarn.policies.prediction.kueue.cluster_queue import PendingQueue, RequeueReason
 from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome
-from forewarn.policies.prediction.kueue.snapshot import Held, Snapshot, cohorts_with_cycle, take_snapshot
+from forewarn.policies.prediction.kueue.snapshot import Held, Snapshot, take_snapshot
 from forewarn.policies.prediction.kueue.workload import Info, resources_fault, with_adjusted_resources
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
-    from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
+    from collections.abc import Iterable, Iterator
+
+    from forewarn.policies.kubernetes.objects.kueue import Workload
     from forewarn.policies.prediction.kueue.flavor_assigner import Assignment
+    from forewarn.policies.prediction.kueue.objects import Objects
     from forewarn.policies.prediction.kueue.resource_node import CohortSnapshot
 
 _MIN_CYCLES: Final = 50
@@ -28,66 +29,6 @@ _MAX_TRIED: Final = 1_000_000
 """Workloads in all cycles together: a cycle looks at each one."""
 _UNCHANGED_CYCLES: Final = 6
 """Cycles without a change after which nothing changes any more."""
-
-
-@dataclass
-class Objects:
-    """Kueue's objects in a cluster, by name; LocalQueues and Workloads by namespace/name.
-
-    `namespaces`: their labels. `limit_ranges`: by namespace.
-    """
-
-    flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
-    cluster_queues: dict[str, ClusterQueue] = field(default_factory=dict)
-    cohorts: dict[str, Cohort] = field(default_factory=dict)
-    local_queues: dict[str, LocalQueue] = field(default_factory=dict)
-    workloads: dict[str, Workload] = field(default_factory=dict)
-    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    limit_ranges: dict[str, list[LimitRange]] = field(default_factory=dict)
-    configuration: Configuration = field(default_factory=Configuration)
-
-    def local_queue_of(self, workload: Workload) -> LocalQueue | None:
-        """Return the LocalQueue of a Workload; None if there is none, or it is stopped."""
-        queue = self.local_queues.get(f"{workload.namespace}/{workload.queue_name}")
-        return queue if queue is not None and queue.stop_policy == NONE else None
-
-    def in_trees_of(self, queues: Iterable[ClusterQueue]) -> Objects:
-        """Return the objects without ClusterQueues of other trees of cohorts, which do not affect these."""
-        charge(len(self.workloads))
-        own = list(queues)
-        roots, names = {self._root(each.cohort) for each in own} - {""}, {each.name for each in own}
-        within = {
-            name: each
-            for name, each in self.cluster_queues.items()
-            if name in names or self._root(each.cohort) in roots
-        }
-        local_queues = {key: each for key, each in self.local_queues.items() if each.cluster_queue in within}
-        workloads = {
-            key: each
-            for key, each in self.workloads.items()
-            if f"{each.namespace}/{each.queue_name}" in local_queues
-            or (each.admission is not None and each.admission.cluster_queue in within)
-        }
-        return replace(self, cluster_queues=within, local_queues=local_queues, workloads=workloads)
-
-    def _root(self, cohort: str) -> str:
-        """Return the root of a Cohort's tree, "" for "", or a Cohort of a cycle."""
-        seen = set[str]()
-        while cohort in self.cohorts and self.cohorts[cohort].parent and cohort not in seen:
-            seen.add(cohort)
-            cohort = self.cohorts[cohort].parent
-        return cohort
-
-    def active_cluster_queues(self) -> frozenset[str]:
-        """Return the names of ClusterQueues that admit Workloads: not stopped, and with all flavors."""
-        with_cycle = cohorts_with_cycle(self.cohorts)
-        return frozenset(
-            queue.name
-            for queue in self.cluster_queues.values()
-            if queue.stop_policy == NONE
-            and queue.cohort not in with_cycle
-            and all(flavor in self.flavors for flavor in queue.flavors)
-        )
 
 
 class Manager:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.kueue import Workload
     from forewarn.policies.prediction.kueue.forecast import QueueForecast
-    from forewarn.policies.prediction.kueue.manager import Objects
+    from forewarn.policies.prediction.kueue.objects import Objects
 
     Rows = list[list[str | int]]
 
