@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from forewarn.policies.kubernetes.controllers.job import JobStatus
+from forewarn.policies.kubernetes.controllers.templates import metadata_below
 from forewarn.policies.kubernetes.controllers.view import (
     Action,
     CreateWorkload,
@@ -24,7 +25,6 @@ from forewarn.policies.kubernetes.objects.fields import (
     boolean,
     mapping,
     period,
-    ref_of,
     text,
     timestamp,
 )
@@ -149,15 +149,9 @@ def _start(view: View, state: WorkloadState, cron_job_status: CronJobStatus, due
     # The Job's name ends with the minutes since 1970 (`getJobFromTemplate2`). Its Pod template is a copy, so that the
     # template's Python id identifies the Pods of this Job.
     template = mapping(state.object, *JOB_TEMPLATE)
-    ref = ref_of(state.object)
-    reference = {"apiVersion": ref.api_version, "kind": "CronJob", "name": ref.name, "controller": True}
-    metadata = {
-        "namespace": state.key[1],
-        "name": f"{state.key[2]}-{int(due) // 60}",
-        "labels": dict(mapping(template, "metadata", "labels")),
-        "annotations": dict(mapping(template, "metadata", "annotations")),
-        "ownerReferences": [reference],
-    }
+    labels, annotations = (mapping(template, "metadata", name) for name in ("labels", "annotations"))
+    name = f"{state.key[2]}-{int(due) // 60}"
+    metadata = metadata_below(state.object, state.key[1], name, labels, annotations)
     spec = mapping(template, "spec")
     own = {**spec, "template": dict(mapping(spec, "template"))} if "template" in spec else spec
     creation = CreateWorkload({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": own}, state.key)

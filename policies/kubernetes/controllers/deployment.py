@@ -15,6 +15,7 @@ from forewarn.policies.kubernetes.controllers.replica_set import (
 )
 from forewarn.policies.kubernetes.controllers.templates import (
     TEMPLATE_HASH,
+    metadata_below,
     scaled,
     template_hash,
     template_of,
@@ -40,13 +41,11 @@ from forewarn.policies.kubernetes.objects.fields import (
     boolean,
     int32,
     mapping,
-    ref_of,
     string_map,
     text,
     text_at,
 )
-from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE as DEFAULT_DEADLINE
-from forewarn.policies.kubernetes.objects.workload import contains
+from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE, contains
 
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAX: Final = "deployment.kubernetes.io/max-replicas"
@@ -443,18 +442,11 @@ def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     match = {**string_map(selector, "matchLabels"), TEMPLATE_HASH: name_hash}
     replicas = new_rs_new_replicas(obj, rollout.replicas, sum(size.replicas for size in rollout.old), 0)
     most, name = rollout.replicas + max_surge(obj, rollout.replicas), f"{key[2]}-{name_hash}"
-    ref = ref_of(obj)
-    reference = {"apiVersion": ref.api_version, "kind": "Deployment", "name": ref.name, "controller": True}
+    annotations = {REVISION: str(_next_revision(rollout)), DESIRED: str(rollout.replicas), MAX: str(most)}
     replica_set = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
-        "metadata": {
-            "namespace": key[1],
-            "name": name,
-            "labels": labels,
-            "annotations": {REVISION: str(_next_revision(rollout)), DESIRED: str(rollout.replicas), MAX: str(most)},
-            "ownerReferences": [reference],
-        },
+        "metadata": metadata_below(obj, key[1], name, labels, annotations),
         "spec": {
             "replicas": replicas,
             "minReadySeconds": min_ready_seconds(rollout.state),

@@ -63,19 +63,25 @@ def pod_of_template(view: View, key: Key, obj: ApiObject, template: ApiObject) -
     return view.admit(template, lambda: made_of(key[1], obj, template))
 
 
+def metadata_below(
+    owner: ApiObject, namespace: str, name: str, labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the metadata of a new object. `owner`: its controller."""
+    ref, uid = ref_of(owner), at(owner, "metadata", "uid")
+    reference = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "controller": True}
+    return {
+        "namespace": namespace,
+        "name": name,
+        "labels": dict(labels),
+        "annotations": dict(annotations),
+        "ownerReferences": [{**reference, "uid": uid} if uid else reference],
+    }
+
+
 def made_of(namespace: str, owner: ApiObject, template: ApiObject) -> dict[str, Any]:
     """Return a Pod of this template as an API object without a name. `owner`: its controller."""
-    ref = ref_of(owner)
-    reference = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "controller": True}
-    if uid := at(owner, "metadata", "uid"):
-        reference["uid"] = uid
-    metadata = {
-        "namespace": namespace,
-        "name": "",
-        "labels": dict(string_map(template, "metadata", "labels")),
-        "annotations": dict(string_map(template, "metadata", "annotations")),
-        "ownerReferences": [reference],
-    }
+    labels, annotations = (string_map(template, "metadata", name) for name in ("labels", "annotations"))
+    metadata = metadata_below(owner, namespace, "", labels, annotations)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": at(template, "spec") or NOTHING}
 
 

@@ -27,7 +27,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     is_native,
     pod_qos,
 )
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, int32, text, timestamp
+from forewarn.policies.kubernetes.objects.fields import PREFERRED, REQUIRED, ApiObject, at, int32, text, timestamp
 from forewarn.policies.kubernetes.objects.pod_resources import OF_QUOTAS, PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.resource_list import (
     ResourceList,
@@ -48,11 +48,6 @@ if TYPE_CHECKING:
 
 POD_COUNT: Final = "count/pods"
 POD_RESOURCES: Final = COMPUTE | {POD_COUNT, "pods"}
-_TERM_KINDS: Final = (
-    "requiredDuringSchedulingIgnoredDuringExecution",
-    "preferredDuringSchedulingIgnoredDuringExecution",
-)
-
 
 QUOTAS: Final = "ResourceQuotas"
 _LONGEST_NAME: Final = 100
@@ -154,9 +149,9 @@ def _value_errors(selector: ScopeSelector) -> list[object_meta.FieldError]:
 
 def _uses_cross_namespace_pod_affinity(pod: ApiObject) -> bool:
     for affinity in ("podAffinity", "podAntiAffinity"):
-        for kind in _TERM_KINDS:
+        for kind in (REQUIRED, PREFERRED):
             for entry in charging(at(pod, "spec", "affinity", affinity, kind) or ()):
-                term: Any = (entry or {}).get("podAffinityTerm", {}) if kind == _TERM_KINDS[1] else entry
+                term: Any = (entry or {}).get("podAffinityTerm", {}) if kind == PREFERRED else entry
                 if term and (term.get("namespaces") or term.get("namespaceSelector") is not None):
                     return True
     return False

@@ -15,14 +15,13 @@ from forewarn.policies.base.documents import Hidden, Inlined, in_json, optional_
 from forewarn.policies.base.findings import described, listed, plural, quote
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
 from forewarn.policies.kubernetes.cluster.admission import admitted, admitted_group
-from forewarn.policies.kubernetes.controllers.deployment import DEFAULT_DEADLINE
 from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.priority import Classes, default_priority_class
 from forewarn.policies.kubernetes.kube_apiserver.validation.workload import check_workload_update
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, group_kind, ref_of, text
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER, PriorityClass
-from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE, pod_template_of
 from forewarn.policies.linting.rules.support.predictions import restarted
 from forewarn.policies.prediction.simulation.scenario import Arrival, World
 from forewarn.policies.prediction.simulation.simulation import Simulation

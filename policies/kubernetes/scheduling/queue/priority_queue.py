@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from math import floor, sqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -237,13 +237,13 @@ class BackoffQueue:
         self._now, self._initial, self._limit = now, initial, limit
         self._rejected = PodHeap(lambda info: (self.expiration(info), queue_order(info.priority, info.timestamp)))
         self._failed = PodHeap(self.expiration)
+        self._heaps = self._rejected, self._failed
 
     def __len__(self) -> int:
-        return len(self._rejected) + len(self._failed)
+        return sum(map(len, self._heaps))
 
     def __iter__(self) -> Iterator[Entity]:
-        yield from self._rejected
-        yield from self._failed
+        return chain(*self._heaps)
 
     def is_pod_backing_off(self, info: Entity) -> bool:
         """Report whether the back-off of a Pod or PodGroup has not expired, compared in whole seconds."""
@@ -269,9 +269,8 @@ class BackoffQueue:
 
     def update(self, key: Key) -> Entity | None:
         """Sort a changed Pod or PodGroup again and return it; None if the queue does not contain `key`."""
-        for heap in (self._rejected, self._failed):
-            info = heap.take(key)
-            if info is not None:
+        for heap in self._heaps:
+            if (info := heap.take(key)) is not None:
                 heap.put(info)
                 return info
         return None
@@ -289,7 +288,7 @@ class BackoffQueue:
 
     def first_completed(self) -> float | None:
         """Return the time in seconds at which the first back-off ends; None if the queue is empty."""
-        tops = (heap.peek() for heap in (self._rejected, self._failed) if heap)
+        tops = (heap.peek() for heap in self._heaps)
         return min((self.expiration(info) for info in tops if info is not None), default=None)
 
     def pop(self) -> Entity | None:
@@ -298,7 +297,7 @@ class BackoffQueue:
 
     def pop_all_completed(self) -> list[Entity]:
         """Remove and return all Pods and PodGroups whose back-off has expired."""
-        return [info for heap in (self._rejected, self._failed) for info in self._completed(heap)]
+        return [info for heap in self._heaps for info in self._completed(heap)]
 
     def _completed(self, heap: PodHeap) -> Iterator[Entity]:
         while (info := heap.peek()) is not None and not self.is_pod_backing_off(info):
