@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, in_json
 from forewarn.policies.base.findings import first_of
-from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_extended
-from forewarn.policies.kubernetes.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY, KubeletPod
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
+    BEST_EFFORT,
+    BURSTABLE,
+    GUARANTEED,
+    is_extended,
+)
+from forewarn.policies.kubernetes.kubelet.pods import KubeletPod
 from forewarn.policies.kubernetes.objects.node import LABEL_OS, NO_EXECUTE, Node, untolerated_taint
+from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY
 from forewarn.policies.kubernetes.scheduling.plugins import node_affinity, node_name, node_ports
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import (
     InsufficientResource,

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json
 from forewarn.policies.base.findings import cut
-from forewarn.policies.kubernetes.kubelet.pods import EPHEMERAL_STORAGE, MEMORY, KubeletPod
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, at, json_type, objects_at
+from forewarn.policies.kubernetes.objects.resources import EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.kubernetes.quantity import NANO
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.kubelet.pods import KubeletPod
 
 _ALL: Final = ("root", "logs", "volumes")
 _PARTS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
-    BEST_EFFORT,
-    BURSTABLE,
-    GUARANTEED,
-    compute_pod_qos,
-)
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import compute_pod_qos
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, int32, items, mapping, text
 from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.kubernetes.objects.pod_resources import pod_level, read_pod_resources
 from forewarn.policies.kubernetes.objects.resource_list import in_nano
-from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.kubernetes.quantity import NANO
 
 _SYSTEM_CRITICAL: Final = 2_000_000_000
@@ -89,16 +83,3 @@ def _is_local(volume: ApiObject) -> bool:
     empty = volume.get("emptyDir")
     on_disk = isinstance(empty, dict) and not empty.get("medium")
     return on_disk or any(volume.get(kind) is not None for kind in ("hostPath", "gitRepo", "configMap"))
-
-
-__all__ = [
-    "BEST_EFFORT",
-    "BURSTABLE",
-    "CPU",
-    "EPHEMERAL_STORAGE",
-    "GUARANTEED",
-    "MEMORY",
-    "KubeletPod",
-    "is_critical_pod",
-    "read_pod",
-]

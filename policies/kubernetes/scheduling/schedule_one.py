@@ -86,8 +86,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.preemption import Fewest, Victim
 
-__all__ = ["NO_PREEMPTION", "Prediction"]
-
 _NONE: Final[Mapping[str, Any]] = {}
 
 
