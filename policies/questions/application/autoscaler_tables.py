@@ -37,15 +37,17 @@ def tables_of(reaction: Autoscalers, arrived: WithNewNodes | None = None) -> Ite
 def warnings_of(
     reaction: Autoscalers, arrived: WithNewNodes | None = None, placeholders: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield why Pods are Pending in spite of new nodes, and what is unknown about new and removed nodes.
+    """Yield why Pods are Pending despite new nodes, and what is unknown about new and removed nodes.
 
     `arrived`: the end with new nodes. `placeholders`: the workloads that only reserve capacity.
     """
     pending = Tally[str]()
     for each in arrived.workloads if arrived is not None else ():
-        pending.update({in_short(each.message): each.pending} if each.workload not in placeholders else {})
+        first = in_short(each.message).partition("; ")[0]
+        why = (first.partition(" nodes: ")[2] or first).partition(" (")[0]
+        pending[why] += each.pending if each.workload not in placeholders else 0
     if causes := [f"{pods:,} {why}" for why, pods in pending.most_common() if pods]:
-        yield f"Pending in spite of new nodes: {listed(causes, 2)}"
+        yield f"Pending despite new nodes: {listed(causes, 2)}"
     yield from _overhead(reaction)
     plan, launches, down = reaction.node_groups, reaction.node_pools, reaction.scale_down
     if plan is not None and plan.truncated:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import Effects, Fix, label
-from forewarn.policies.base.findings import plural
+from forewarn.policies.base.findings import listed, plural
+from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.controllers.templates import made_of, template_of
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, NODE
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
-from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, mapping_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, items, mapping, mapping_at
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.quantity import NANO, ZERO, Quantity, in_units
 from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.prediction.simulation.summary import missing
+from forewarn.policies.questions.whatif.autoscalers import Autoscaling, PendingPods, autoscalers
+from forewarn.policies.questions.whatif.node_bands import zone_of
+from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
+from forewarn.policies.questions.whatif.questions import group_like
 
 if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.prediction.simulation.simulation import Simulation
@@ -29,18 +36,23 @@ if TYPE_CHECKING:
 MAX_NODES: Final = 500
 """Maximum nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
 _MAX_FIXES: Final = 2
+"""Tried at the same time, on two CPUs."""
 _MAX_EFFECTS: Final = 2
+_OBSTACLES: Final = {"blocked", "rejected"}
+"""Counters of which one may hide another: their fixes are also tried together."""
+_LOWEST: Final = -(2**31)
 
 
 class Edit(NamedTuple):
     """A fix to try: what to do, the changed objects, and the counter that must fall. `admits`: (`group/Kind`,
-    `namespace/name`) of a workload -> the number of its rejected Pods that kube-apiserver then admits.
+    `namespace/name`) of a workload -> the number of its rejected Pods that kube-apiserver then admits. `nodes`: new
     """
 
     action: str
     objects: Sequence[ApiObject]
     counter: str
     admits: Mapping[tuple[str, str], int] = MappingProxyType({})
+    nodes: Sequence[Node] = ()
 
 
 def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects]) -> list[Fix]:
@@ -50,16 +62,24 @@ def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callab
     """
     if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
-    tried: list[tuple[Edit, Effects]] = []
-    edits = [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer), *_of_surges(cluster, answer)]
-    for edit in edits[:_MAX_FIXES]:
-        if edit.admits and not _have_room(answer.after.simulation, edit.admits):
-            continue
-        after = ask(_with(cluster, edit.objects))
-        if _is_better(effects, after, edit.counter):
-            tried.append((edit, after))
+    every = (
+        _of_pdbs(cluster, answer),
+        _of_quotas(cluster, answer),
+        _of_surges(cluster, answer),
+        _of_jobs(cluster, answer),
+        _of_nodes(cluster, answer),
+    )
+    edits = [each for each in chain(*every) if not each.admits or _have_room(answer.after.simulation, each.admits)]
+    if edits and answer.removal is not None:  # each takes a whole search
+        objects = [*chain.from_iterable(each.objects for each in edits)]
+        edits = [Edit("; ".join(each.action for each in edits), objects, "blocked")]
+    edits = edits[:_MAX_FIXES]
+    after_each = mapped([_with(cluster, each.objects, each.nodes) for each in edits], ask)
+    tried = [
+        (edit, after) for edit, after in zip(edits, after_each, strict=True) if _is_better(effects, after, edit.counter)
+    ]
     fixes = [Fix(edit.action, _difference(effects, after, edit.counter)) for edit, after in tried]
-    if len(tried) == _MAX_FIXES:
+    if len(tried) == _MAX_FIXES and {edit.counter for edit in edits} <= _OBSTACLES:
         (first, after_first), (second, after_second) = tried
         after = ask(_with(cluster, [*first.objects, *second.objects]))
         if _is_better(after_first, after, second.counter) and _is_better(after_second, after, first.counter):
@@ -68,10 +88,11 @@ def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callab
 
 
 def _is_better(before: Effects, after: Effects, counter: str) -> bool:
-    """Report whether a counter falls. Most Pods that a quota no longer rejects must run, instead of being Pending."""
-    moved = counter == "rejected" and (
-        after.lost > before.lost or 2 * (after.pending - before.pending) > before.rejected - after.rejected
-    )
+    """Report whether a counter falls. Most Pods that a quota no longer rejects must run, instead of being Pending, and
+    Jobs that no longer fail must not make other workloads lose more.
+    """
+    moved = counter in ("rejected", "jobs_failed") and after.lost > before.lost
+    moved |= counter == "rejected" and 2 * (after.pending - before.pending) > before.rejected - after.rejected
     return getattr(after, counter) < getattr(before, counter) and not moved
 
 
@@ -88,9 +109,10 @@ def _difference(before: Effects, after: Effects, counter: str) -> str:
     return ", but ".join(texts)
 
 
-def _with(cluster: Cluster, objects: Sequence[ApiObject]) -> Cluster:
-    """The cluster with these objects in place of the stored ones."""
+def _with(cluster: Cluster, objects: Sequence[ApiObject], nodes: Sequence[Node] = ()) -> Cluster:
+    """The cluster with these objects in place of the stored ones, and with more nodes."""
     cache = cluster.cache.copy()
+    cache.put_views({NODE: {("", node.name): node for node in nodes}})
     for obj in objects:
         cache.add(obj)
     return cluster.replaced(cache)
@@ -201,6 +223,47 @@ def _of_surges(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
                 spec = {**mapping(workload.object, "spec"), "updateStrategy": rolling}
                 action = f"maxSurge: 0 and maxUnavailable: 1 in DaemonSet {'/'.join(key)}"
                 yield Edit(action, [{**workload.object, "spec": spec}], "blocked")
+
+
+def _of_jobs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+    """Yield, for the Jobs that fail because their Pods are deleted, a policy by which these do not count as failed."""
+    failing, names = {each.workload for each in answer.after.workloads if each.failures}, answer.after.summary.names
+    jobs = list[ApiObject]()
+    for (kind, *key), workload in sorted(cluster.snapshot.workloads.items()):
+        if kind == JOB and names.name_of((kind, "/".join(key))) in failing:
+            spec = mapping(workload.object, "spec")
+            template = {
+                **mapping(spec, "template"),
+                "spec": {**mapping(spec, "template", "spec"), "restartPolicy": "Never"},
+            }
+            ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+            policy = {"rules": [ignore, *items(spec, "podFailurePolicy", "rules")]}
+            jobs.append({**workload.object, "spec": {**spec, "template": template, "podFailurePolicy": policy}})
+    if jobs:
+        which = f"{plural(len(jobs), 'Job')} (recreated with restartPolicy: Never)"
+        yield Edit(f"podFailurePolicy that ignores DisruptionTarget in {which}", jobs, "jobs_failed")
+
+
+def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+    """Yield the nodes, like one of each pool and zone that are left, that Pods Pending at the end would need."""
+    simulation, reaction, removal = answer.after.simulation, answer.autoscalers, answer.removal
+    is_known = reaction.node_groups or reaction.node_pools or reaction.are_off
+    if is_known or removal is not None or not any(each.more_pending for each in answer.after.workloads):
+        return
+    models: dict[tuple[str, str], Node] = {}
+    present = sorted(cluster.snapshot.objects.nodes.values(), key=lambda node: node.name)
+    for node in present:
+        if node.name in simulation.api.nodes and not node.unschedulable:
+            models.setdefault((pool_of(node), zone_of(node)), node)
+    groups = [group_like(cluster.snapshot, "node", node.name, ()) for node in models.values()]
+    pending = PendingPods.from_simulation(simulation, answer.after.summary.names)
+    added = autoscalers(pending, Autoscaling(cutoff=_LOWEST, groups=groups)).added
+    free = free_names("new", {node.name for node in present})
+    nodes = [new_node_like(node, next(free)) for node in models.values() for _ in range(added[node.name])]
+    if nodes:
+        many = ((node.name, " ".join(filter(None, key))) for key, node in models.items())
+        like = [f"{added[name]} like {kind or name}" for name, kind in many if added[name]]
+        yield Edit(f"add nodes: {listed(like, 4)}", (), "pending", nodes=nodes)
 
 
 def _have_room(simulation: Simulation, pods: Mapping[tuple[str, str], int]) -> bool:

@@ -18,8 +18,6 @@ from forewarn.policies.kubernetes.objects.fields import check_numbers, text_at
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.quantity import in_units
-from forewarn.policies.prediction.simulation.simulation import Simulation
-from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.classes import classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
 from forewarn.policies.questions.application.headroom import quota_uses
@@ -36,12 +34,13 @@ from forewarn.policies.questions.whatif.questions import (
 )
 from forewarn.policies.questions.whatif.risk_answer import changes_counter, changes_table
 from forewarn.policies.questions.whatif.sweep import Sweep, harms
-from forewarn.policies.questions.whatif.upgrade import blockers_of
+from forewarn.policies.questions.whatif.upgrade import DrainBlocker, blockers_of
 from forewarn.policies.questions.why.evidence import NO_EVENTS, PreemptionEvents, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
 MAX_LOST_PODS: Final = 6_000
@@ -123,7 +122,13 @@ def overview(
     zones = largest_losses(snapshot, every_zone, MAX_LOST_PODS)
     sample = largest_losses(snapshot, every_node, len(snapshot.pods))[:nodes]
     losses = ("zone", zones, every_zone), ("node", sample, every_node)
-    sweep = sweep_of(cluster, "zone or node", [*zones, *sample], autoscaling=autoscaling, progress=progress)
+    blockers = list[DrainBlocker]()
+
+    def at_start(simulation: Simulation) -> None:
+        blockers.extend(blockers_of(simulation, simulation.api.nodes))
+
+    simulated = [*zones, *sample]
+    sweep = sweep_of(cluster, "zone or node", simulated, autoscaling=autoscaling, progress=progress, at_start=at_start)
     explained = explain_all(snapshot, events, cluster.sources)
     lines = [
         *(
@@ -131,7 +136,7 @@ def overview(
             for kind, asked, every in losses
             if asked
         ),
-        _upgrade(cluster, len(every_node)),
+        _upgrade(blockers, len(every_node)),
         _quotas(snapshot),
         _without_class(snapshot),
         _pending(explained),
@@ -167,9 +172,7 @@ def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: 
     return OverviewLine(topic, status if number else AnswerStatus.OK, number, finding if number else nothing, command)
 
 
-def _upgrade(cluster: Cluster, nodes: int) -> OverviewLine:
-    simulation = Simulation(simulated.world_with(cluster.cache, [], simulated.DEFAULT_UNTIL))
-    blockers = blockers_of(simulation, simulation.api.nodes)
+def _upgrade(blockers: Sequence[DrainBlocker], nodes: int) -> OverviewLine:
     blocked = len({node for each in blockers for node in each.nodes})
     of_pdbs = f"{plural(len(blockers), 'PDB blocks', 'PDBs block')} drains of {blocked:,} of {plural(nodes, 'node')}"
     return _line("upgrade", AnswerStatus.BLOCKED, blocked, of_pdbs, "whatif upgrade", "no PDB blocks a drain now")

@@ -475,12 +475,17 @@ def sweep_of(
     autoscaling: Autoscaling,
     until: float = simulated.DEFAULT_UNTIL,
     progress: Progress | None = None,
+    at_start: Callable[[Simulation], object] = lambda _: None,
 ) -> Sweep:
-    """Simulate each of these losses separately. `kind`: what is lost. Raises InvalidInput and InvalidObject."""
+    """Simulate each of these losses separately. `kind`: what is lost. `at_start`: reads the simulation before a loss.
+
+    Raises InvalidInput and InvalidObject.
+    """
     cache = cluster.cache
     tallies, world = list[Tally](), simulated.world_with(cache, [], until)
 
     def counting(simulation: Simulation) -> Tally:
+        at_start(simulation)
         pods = cluster.snapshot.pods.values()
         tallies.append(Tally(simulation, autoscaling, placeholder_workloads(simulation, pods, cluster.config.options)))
         return tallies[0]

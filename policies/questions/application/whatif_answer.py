@@ -95,6 +95,9 @@ def document_of(result: Simulated) -> AnswerDocument:
     if (queueing := result.queueing) is not None:
         status = min(status, queueing.status, key=lambda each: each.rank)
         clause = queueing.clause if clause == NO_EFFECT else f"{queueing.clause}; {clause}"
+    why = _why(result, answer, effects)
+    if why is not None and grown is not None and grown.new_nodes:
+        why = why._replace(heading=f"{why.heading} BEFORE NEW NODES")
     return AnswerDocument(
         status=status,
         question=result.answer.title,
@@ -103,7 +106,7 @@ def document_of(result: Simulated) -> AnswerDocument:
         shown=[*_counters(answer, effects, grown), *_own_counters(answer)],
         counters_with_new_nodes=grown,
         warnings=[*_warnings(result)],
-        why=_why(result, answer, effects),
+        why=why,
         tables=[*_tables(result, answer)],
         priority=max((each.priority for each in own_workloads(answer) if each.lost), default=None),
         more=[*_more(result)],
@@ -240,6 +243,10 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     )
 
 
+def _is_loss(answer: Answer) -> bool:
+    return {arrival.op for arrival in answer.after.simulation.world.arrivals} == {"lost"}
+
+
 def _of_placeholders(answer: Answer, preempted: int) -> Counter:
     """The counter of preempted placeholder Pods, with how many do not run at the end if this is more. If recreated ones
     are preempted again, there are more than exist, and no total.
@@ -258,6 +265,10 @@ def _own_counters(answer: Answer) -> Iterator[Counter]:
     elif answer.after.drained:
         yield Counter("drained", len(answer.after.drained) - len(answer.after.not_drained), len(answer.after.drained))
     yield Counter("Pods evicted", answer.after.simulation.api.evictions, optional=True)
+    if _is_loss(answer) and answer.with_new_nodes is None:
+        times = [event.t for event in answer.after.simulation.timeline.events if event.event == "scheduled"]
+        more = f" within {duration(max(times, default=0))}"
+        yield Counter("replacements scheduled", len(times), more=more, optional=True)
     yield Counter("PDBs blocking", len(_blocking(answer)), optional=True)
     if scaled := _scaled(answer):
         objects = {ref_of(arrival.object, "") for arrival in answer.after.simulation.world.arrivals}
@@ -706,7 +717,9 @@ def of_workloads(answer: Answer) -> Iterator[Table]:
     if len(table.rows) <= MAX_ROWS:
         yield table
         return
-    yield _class_table(rows, preempted, classes)
+    of_classes = _class_table(rows, preempted, classes)
+    label = "total before new nodes" if answer.with_new_nodes is not None else "total"
+    yield of_classes._replace(total=[label, *of_classes.total[1:]])
     yield table._replace(detail=1)
 
 
@@ -733,7 +746,7 @@ def _workload_table(
     for outage in outages.values():
         name = outage.priority_class or NO_CLASS
         cells.append([outage.workload, name, outage.priority, "", 0, 0, 0, _down(outage)])
-    return Table(heads, cells)
+    return Table(heads, sorted(cells, key=lambda row: -int(row[2])))
 
 
 def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
@@ -894,5 +907,6 @@ def _more(result: Simulated) -> Iterator[str]:
         "forewarn classes plan": any(each.after is None for each in _ranked(result)),
         "--node-templates FILE": reaction.cluster_autoscaler.pending > 0 and not has_groups,
         "--timeline": not pdbs_block,
+        "forewarn headroom --survive": reaction.cluster_autoscaler.pending > 0 and _is_loss(answer),
     }
     yield from (option for option, leads_on in options.items() if leads_on)

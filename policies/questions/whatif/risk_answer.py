@@ -295,7 +295,7 @@ def _rivals(risks: Risks, kind: str) -> set[str]:
 def _tables(risks: Risks) -> Iterator[Table]:
     if risks.workloads:
         every = Table(_HEADS, [_row(risk) for risk in risks.workloads])
-        if len(risks.own) > MAX_ROWS:
+        if len(risks.own) > MAX_ROWS and len({risk.priority_class for risk in risks.own}) > 1:
             yield _by_class(risks)
             every = every._replace(detail=1)
         yield every

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,6 +122,48 @@ def test_a_quota_is_no_fix_if_its_pods_are_only_pending_then(tmp_path: Path, mon
     assert result.document.fix == [], "the Pods that the quota admits do not fit"
 
 
+def test_jobs_that_fail_by_a_loss_get_a_policy_that_ignores_disruptions(tmp_path: Path) -> None:
+    template: dict[str, Any] = {
+        "metadata": {"labels": {"job": "x"}},
+        "spec": {"containers": CONTAINERS, "restartPolicy": "OnFailure"},
+    }
+    spec = {"parallelism": 2, "completions": 2, "backoffLimit": 0, "template": template}
+    job = object_of("batch/v1", "Job", "etl", spec=spec, status={"active": 2})
+    own = [object_of("v1", "Pod", f"etl-{n}", spec={"nodeName": f"n{n}", **template["spec"]}) for n in (1, 2)]
+    for pod in own:
+        pod["metadata"] |= {
+            "labels": {"job": "x"},
+            "ownerReferences": [owner("Job", "etl") | {"apiVersion": "batch/v1"}],
+        }
+        pod["status"] = {"phase": "Running", "conditions": READY}
+    result = forewarn.whatif(cluster_of(tmp_path, job, *own), forewarn.LoseNodes(["n1"]))
+    assert shown(result) == [
+        (
+            "podFailurePolicy that ignores DisruptionTarget in 1 Job (recreated with restartPolicy: Never)",
+            "Jobs failed 1 → 0, lost 2 → 0",
+        )
+    ]
+
+
+def test_nodes_for_pods_that_stay_pending_are_tried(tmp_path: Path) -> None:
+    result = forewarn.whatif(cluster_of(tmp_path, pods=14, priority=1), forewarn.LoseNodes(["n1"]))
+    assert result.document.effects.pending == 6
+    assert shown(result) == [("add nodes: 1 like n2", "Pending 6 → 0, lost 6 → 0")]
+
+
+def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = [fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "blocked")]
+    monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: limits[:1])
+    monkeypatch.setattr(fixes, "_of_quotas", lambda *_: limits[1:])
+    for others in ("_of_surges", "_of_jobs", "_of_nodes"):
+        monkeypatch.setattr(fixes, others, lambda *_: [])
+    monkeypatch.setattr(fixes, "_with", lambda _, objects, *__: str(objects))
+    answer: Any = SimpleNamespace(removal=True)
+    after = {"[{'a': 1}, {'b': 1}]": Effects(blocked=1)}
+    found = fixes.tested_fixes(cluster_of(tmp_path), answer, Effects(blocked=3), lambda other: after[str(other)])
+    assert [(fix.action, fix.effect) for fix in found] == [("a PDB; a quota", "blocked 3 → 1")]
+
+
 def test_counters_that_rise_are_told_too() -> None:
     before, after = Effects(blocked=3, lost=7), Effects(blocked=0, lost=9, pending=1)
     assert fixes._difference(before, after, "blocked") == "blocked 3 → 0, but Pending 0 → 1, lost 7 → 9"
@@ -152,13 +195,15 @@ def test_fixes_that_do_more_together_are_tried_together(
     monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: [pdbs])
     monkeypatch.setattr(fixes, "_of_quotas", lambda *_: [quotas])
     monkeypatch.setattr(fixes, "_of_surges", lambda *_: [])
-    monkeypatch.setattr(fixes, "_with", lambda _, objects: str(objects))
+    monkeypatch.setattr(fixes, "_of_jobs", lambda *_: [])
+    monkeypatch.setattr(fixes, "_of_nodes", lambda *_: [])
+    monkeypatch.setattr(fixes, "_with", lambda _, objects, *__: str(objects))
     after = {
         str(pdbs.objects): Effects(rejected=2),
         str(quotas.objects): Effects(blocked=4),
         str([*pdbs.objects, *quotas.objects]): together,
     }
-    answer: Any = None
+    answer: Any = SimpleNamespace(removal=None)
     tested = fixes.tested_fixes(
         cluster_of(tmp_path), answer, Effects(blocked=4, rejected=2), lambda other: after[str(other)]
     )
