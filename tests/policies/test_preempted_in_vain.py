@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import forewarn
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.releases.release import semantics_of
-from tests.builders import Made, cluster, make_node, make_pod, make_priority_class
+from tests.builders import Made, cluster, cluster_text, make_node, make_pod, make_priority_class
+from tests.policies.test_rollouts import changed, deployment
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ZONE = "topology.kubernetes.io/zone"
 
 
-def test_victims_in_vain_are_counted_and_shown_on_their_own_node() -> None:
+def test_victims_in_vain_are_counted_and_shown_on_their_own_node(tmp_path: Path) -> None:
     """The cheapest victims are in zone a, where only one of the two Pods may run."""
     nodes = [make_node(name).label(ZONE, name[0]).has(cpu="4") for name in ("a1", "a2", "b1", "b2")]
     low = [make_pod(f"low-{name}").on(name).priority(value).request(cpu="4") for name, value in VALUES.items()]
@@ -24,8 +30,12 @@ def test_victims_in_vain_are_counted_and_shown_on_their_own_node() -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
     web.spec(replicas=2, selector={"matchLabels": {"app": "web"}}, template=template)
     result = forewarn.predict(cluster(*nodes, *low, gold), [web.obj])
-    in_vain = "1 Pod is preempted in vain: the new Pods then do not fit there, and preempt on other nodes"
-    assert in_vain in result.document.warnings
+    assert IN_VAIN in result.document.warnings
+    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *low, gold]))
+    applied = forewarn.whatif(forewarn.load(tmp_path / "cluster.json"), forewarn.Apply([web.obj]))
+    assert IN_VAIN in applied.document.warnings
+    (victims,) = (table for table in result.document.tables if table.columns[0] == "VICTIM")
+    assert [row[0] for row in victims.rows if row[-1] == "in vain"] == ["default/low-a2"]
     (pods,) = (table for table in result.document.tables if table.columns[0] == "POD")
     assert [row[3:] for row in pods.rows] == [
         ["a1", "default/low-a1"],
@@ -38,6 +48,7 @@ def test_victims_in_vain_are_counted_and_shown_on_their_own_node() -> None:
     )
 
 
+IN_VAIN = "1 Pod is preempted in vain: no preemptor then runs there"
 VALUES = {"a1": 1, "a2": 1, "b1": 5, "b2": 5}
 
 
@@ -61,3 +72,18 @@ def test_members_of_a_group_that_is_preempted_as_a_unit_are_not_in_vain() -> Non
     assert prediction.node == "n1"
     assert not [each for each in result.document.warnings if "in vain" in each]
     assert prediction.to_dict()["candidates"]["n1"]["victims"] == ["default/old-1", "default/old-2"]
+
+
+def test_a_nominated_pod_that_then_fits_elsewhere_is_shown_there() -> None:
+    """The old Pod terminates on n2 before the victim on n1, so the new Pod runs on n2."""
+    made = [make_node("n1").has(cpu="2"), make_node("n2").has(cpu="2"), make_priority_class(100, "gold")]
+    web = [*deployment("web", ["n2"], "2", 100, strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})]
+    low = make_pod("low").on("n1").priority(0).request(cpu="2").spec(terminationGracePeriodSeconds=60)
+    change = changed(web, priorityClassName="gold")
+    del change["spec"]["podManagementPolicy"], change["spec"]["template"]["spec"]["priority"]
+    result = forewarn.predict(cluster(*made, *web, low), [change])
+    (pods,) = (table for table in result.document.tables if table.columns[0] == "POD")
+    assert ([row[3:] for row in pods.rows], [*result.document.warnings][-1:]) == (
+        [["n2", "default/low on n1"]],
+        [IN_VAIN],
+    )

@@ -351,7 +351,7 @@ def test_predict_counts_the_preemptions_of_and_by_replacement_pods(tmp_path: Pat
     counters = document["counters"]
     assert (counters["victims"], counters["preempted"], counters["pdbsViolated"]) == (1, 3, 1)
     assert document["outcomes"] == {"fits": 1, "preempts": 1}
-    assert "replacements preempt 1 more Pod, 1 replacement stays Pending" in document["warnings"]
+    assert "then: replacements preempt 1 more Pod, 1 replacement stays Pending" in document["warnings"]
 
 
 def in_a_file(made: Sequence[Made], change: dict[str, Any]) -> list[Made]:
@@ -386,7 +386,7 @@ def test_a_rollout_that_preempts_only_pods_that_start_later_fails_on_preemption(
     (tmp_path / "web.json").write_text(json.dumps(found[1]))
     given = "predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json", "--fail-on", "preempted"
     done = forewarn(*given)
-    assert "victims 0 | preempted 4 (0 by new Pods) | " in done.stdout
+    assert "victims 0 | preempted 4 (replacements included) | " in done.stdout
     assert done.returncode == 1
 
 

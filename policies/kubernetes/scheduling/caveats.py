@@ -128,7 +128,7 @@ def named(extender: Extender) -> str:
 def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot, *, ties: bool = True) -> list[str]:
     """Return the caveats for a Pod that does not fit without preemption. `ties`: with those about equal choices."""
     caveats = []
-    if preemption.may_stop_early and preemption.candidates:
+    if ties and preemption.may_stop_early and preemption.candidates:
         caveats.append(
             f"chance decides on which of {preemption.potential_nodes} nodes it preempts: the number of victims may vary"
         )

@@ -259,7 +259,8 @@ class Decision(NamedTuple):
     that or on a tie; None: not evaluated. `certain`: the victims that do not; None: not evaluated. `fewest`,
     `takes_ties_in_turn`: see `Prediction`. `error`: the error of PreScore or Score that ends the cycle, or "". `fault`:
     why forewarn does not predict the decision, or "". `is_final`: `error` and `fault` are evaluated. `may_miss_best`:
-    the evaluated part of the nodes may contain none of `best_nodes`.
+    the evaluated part of the nodes may contain none of `best_nodes`. Of a simulation: `bound`: the Pod's node at the
+    end, "" for none, and `in_vain`: the victims whose preemption helps no Pod of the workload.
     """
 
     feasible: Sequence[str] = ()
@@ -274,6 +275,8 @@ class Decision(NamedTuple):
     fault: str = ""
     is_final: bool = False
     may_miss_best: bool = False
+    bound: str | None = None
+    in_vain: Sequence[Pod] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ class PredictionDocument(NamedTuple):
     which preemption helps. `dryRunStatuses`: nodes on which preemption does not help, with the reason.
     `numCandidates`: number of candidates after which the search stops. `selected`: nodes that kube-scheduler may
     choose. `nominatedNode`: the first of these by name, if the Pod preempts. `odds`: with more than 100 nodes, their
-    probabilities. `standing`: why the prediction is uncertain. `inVain`: node -> victims of earlier attempts there.
+    probabilities. `standing`: why the prediction is uncertain. `inVain`: node -> victims whose preemption helps no Pod.
     """
 
     outcome: PredictedOutcome
@@ -568,11 +568,11 @@ class Prediction:
 
     @property
     def node(self) -> str:
-        """The node of the Pod: its nominated node if feasible, otherwise the best feasible node, otherwise the node
-        that preemption nominates, or "".
+        """The node of the Pod: at the end of a simulation, or its nominated node if feasible, otherwise the best
+        feasible node, otherwise the node that preemption nominates, or "".
         """
         if not self.fits:
-            return self.nominated_node
+            return self.nominated_node if self._decision.bound is None else self._decision.bound
         own = self.pod.nominated_node_name
         return own if own and own in self.feasible else self.best_nodes[0]
 
@@ -662,12 +662,9 @@ class Prediction:
         return self.may_be_elsewhere or victims_tie(self._decision.candidate, self.snapshot)
 
     @property
-    def victims_in_vain(self) -> list[Pod]:
-        """The victims of earlier attempts on other nodes, without members of a PodGroup that is preempted as a unit."""
-        here = [victim for victim in self.victims if victim.node_name == self.nominated_node]
-        units = {(victim.namespace, victim.spec.pod_group) for victim in here if victim.spec.pod_group}
-        others = (victim for victim in self.victims if victim.node_name != self.nominated_node)
-        return [victim for victim in others if (victim.namespace, victim.spec.pod_group) not in units]
+    def victims_in_vain(self) -> Sequence[Pod]:
+        """The victims whose preemption helps no Pod of the workload, in a simulation."""
+        return self._decision.in_vain
 
     def depends_on_pdbs_since(self, begun: Snapshot) -> bool:
         """Report whether the Pod preempts other Pods if kube-scheduler does not see in time that a PDB, which allowed

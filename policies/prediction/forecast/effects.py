@@ -54,6 +54,12 @@ class Predicted:
         return [*filter(self.is_alone, self.applied.predictions)]
 
     @property
+    def in_vain(self) -> list[Pod]:
+        """The victims whose preemption helps no new Pod."""
+        found = {pod.identity for each in (*self.alone, *self._by_old_templates) for pod in each.victims_in_vain}
+        return [pod for pod in self.victims if pod.identity in found]
+
+    @property
     def _by_old_templates(self) -> list[Prediction]:
         rollouts = (placement.rollout for placement in self.applied.placed)
         return [each for rollout in rollouts if rollout is not None for each in rollout.by_old_template]

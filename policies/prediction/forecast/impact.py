@@ -31,6 +31,7 @@ BY_PDBS: Final = "whether kube-scheduler sees in time that a PDB allows no more 
 BY_CHOICE: Final = "which of several nodes and victims kube-scheduler selects"
 BY_TIMING: Final = "the new Pods preempt {} only if they are scheduled before the old Pods terminate"
 """A note about preemptions during a rollout, if the old Pods terminate less than CLOSE seconds later."""
+ESTIMATE: Final = "chance decides between many nodes: the numbers are estimates"
 WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 
@@ -257,6 +258,11 @@ class Impact(NamedTuple):
     def least(self) -> Least | None:
         """The preemptions of running Pods by new Pods that are certain; None for all."""
         return least(self.predictions, self.own | self.let_in)
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether there are too many choices to tell what is certain."""
+        return self.least is not None and self.least.is_estimate
 
     @property
     def preempts_own(self) -> bool:

@@ -106,9 +106,8 @@ def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
     if (pod.namespace, pod.name) in cluster.pods:
         return
     if ahead := pods_ahead(cluster, pod.effective_priority):
-        one, many = "Pending Pod of equal or higher priority is", "Pending Pods of equal or higher priority are"
-        waiting = plural(len(ahead), one, many)
-        yield f"{waiting} ahead in the queue: {listed([other.key for other in ahead])}"
+        waiting = plural(len(ahead), "Pending Pod")
+        yield f"{waiting} ahead in the queue may use the capacity first: {listed([other.key for other in ahead])}"
 
 
 class Freed(NamedTuple):

@@ -55,7 +55,7 @@ from forewarn.policies.prediction.simulation.scenario import MINUTE, Arrival, Wo
 from forewarn.policies.prediction.simulation.scheduler import QUEUE_STARTS
 from forewarn.policies.prediction.simulation.scheduler_cache import Rejected, SchedulerCache, node_tree_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
-from forewarn.policies.prediction.simulation.summary import Eviction, Levels
+from forewarn.policies.prediction.simulation.summary import Eviction, Levels, in_vain
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
@@ -334,7 +334,8 @@ class _Run(Simulation):
         """ReplicaSets of which only the number of running Pods is loaded, see `_without_counted`."""
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
-        """(preemptor, victim) as `namespace/name`."""
+        """(preemptor, victim) as `namespace/name`; `_in_vain`: those that help no Pod."""
+        self._in_vain: set[tuple[str, str]] = set()
         self._before_burst, self._burst_ends = snapshot, float("-inf")
         """The Snapshot before preemptions that are less than CLOSE seconds apart, and the end of this time."""
         self.by_chance = self.explains = self._depends_on_pdbs = False
@@ -516,6 +517,7 @@ class _Run(Simulation):
         levels = Levels()
         evictions = [level for event in self.timeline.events if (level := levels.next(event)) is not None]
         self._evicted = {(eviction.by, eviction.victim) for eviction in evictions}
+        self._in_vain = {(eviction.by, eviction.victim) for eviction in in_vain(self.timeline, evictions)}
         charge(len(self._cluster.waiting_pods) // 4)
         waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
         ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
@@ -586,7 +588,7 @@ class _Run(Simulation):
         return [victim for victim in evicted if victim.identity not in self._over.bound_pods]
 
     def _together(self, numbers: Sequence[int]) -> Prediction:
-        """Merge several preemptions by one Pod into one prediction: all running victims, and the last node."""
+        """Merge several preemptions by one Pod into one prediction: all running victims, and the node at the end."""
         preemptions = [self._preemptions[number] for number in numbers]
         pod, last = preemptions[-1].pod, preemptions[-1].candidate
         deleted = [(victim, one) for one in preemptions for victim in self._running_victims(one.pod, one.candidate)]
@@ -594,7 +596,14 @@ class _Run(Simulation):
         candidate = Candidate(last.node_name, tuple(victim for victim, _ in deleted), violations)
         by_chance = self.by_chance or any(preemption.answer.by_chance for preemption in preemptions)
         fewest = fewest_of(one.answer.fewest for one in preemptions)
-        answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance, fewest=fewest)
+        state = self.api.pods.get((pod.namespace, pod.name))
+        answer = preemptions[-1].answer._replace(
+            candidate=candidate,
+            by_chance=by_chance,
+            fewest=fewest,
+            bound=state.pod.node_name if state else "",
+            in_vain=[victim for victim in candidate.victims if (pod.key, victim.key) in self._in_vain],
+        )
         return Prediction(preemptions[-1].snapshot, pod, answer)
 
     def _cascade(self, firsts: Iterable[Sequence[int]], evictions: Sequence[Eviction]) -> Cascade:

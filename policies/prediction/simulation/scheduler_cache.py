@@ -388,7 +388,7 @@ class SchedulingAlgorithm:
         self.equal: list[list[Candidate]] | None = None
         """Chosen preemption candidates, each with the first of those that equal it; None: not recorded."""
         self.has_more_equal = False
-        """Whether there were more of these."""
+        """Whether there were more of these, or kube-scheduler evaluates only a random part of the nodes."""
         self.is_drawn: bool | None = None
         """Whether kube-scheduler chose between nodes, victims or Pods that differ in more than names; None: unknown."""
 
@@ -512,6 +512,7 @@ class SchedulingAlgorithm:
         node, decision = self._choose(best), cycle.decision
         candidate = cycle.candidate_on(node)
         self._record_equal(snapshot, candidate, best, cycle.candidate_on)
+        self.has_more_equal |= decision.is_sampled
         message = _with_candidate(snapshot, message, candidate)
         return Rejected(message, plugins, node, candidate, False, best, decision.is_sampled, decision.may_miss_best)
 
@@ -590,6 +591,7 @@ class SchedulingAlgorithm:
             node = self._choose(best)
             chosen = candidates[node]
             self._record_equal(snapshot, chosen, best, candidates.__getitem__)
+            self.has_more_equal |= preemption.is_sampled
             message = _with_candidate(snapshot, message, chosen)
             evaluated = preemption.is_sampled, preemption.may_miss_best
             return Rejected(message, plugins, node, chosen, False, best, *evaluated)

@@ -24,9 +24,12 @@ from forewarn.policies.prediction.simulation.clock import BY_WORKLOAD, Event, Or
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.prediction.simulation.clock import Timeline
     from forewarn.policies.prediction.simulation.simulation import Simulation
 
 NO_CLASS: Final = "none"
+_LEAST_BACKOFF: Final = 1.0
+"""Seconds between two attempts of a Pod, at least."""
 _MAX_LINES: Final = 60
 _NODE_EVENTS: Final = {"nodeAdded": "node {} added", "nodeUpdated": "node {} updated", "nodeRemoved": "node {} removed"}
 _EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}", "retried": "{}"}
@@ -181,6 +184,8 @@ class Summary(NamedTuple):
     """The workloads whose Pods are not all simulated."""
     is_incomplete: Hidden[bool] = False
     """Whether a limit of the simulation may have changed the result."""
+    in_vain: Hidden[Sequence[Eviction]] = ()
+    """See `in_vain`."""
 
     @in_json
     def preempted(self) -> int:
@@ -285,7 +290,35 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
         new_pods_pending=sum(not state.pod.node_name for state in states.values()),
         left_out=cut,
         is_incomplete=is_incomplete(simulation, cut),
+        in_vain=in_vain(simulation.timeline, evictions),
     )
+
+
+def in_vain(timeline: Timeline, evictions: Iterable[Eviction]) -> list[Eviction]:
+    """Return the evictions of cycles that help no Pod of the preemptor's workload: none is bound to a node of the
+    victims afterwards. Without those of PodGroups.
+    """
+    pods, bound, cycles = set[str](), dict[tuple[tuple[str, str], str], float](), list[list[Eviction]]()
+    for event in timeline.events if evictions else ():
+        pods.add(event.pod)
+        if event.event == "scheduled":
+            bound[timeline.origins[event.pod].workload, event.node] = event.t
+    for each in sorted(evictions, key=lambda each: (each.by, each.t)):
+        if cycles and cycles[-1][-1].by == each.by and each.t < cycles[-1][-1].t + _LEAST_BACKOFF:
+            cycles[-1].append(each)
+        elif each.by in pods:
+            cycles.append([each])
+
+    def helps(each: Eviction) -> bool:
+        return bound.get((timeline.origins[each.by].workload, each.node), each.t) > each.t
+
+    return [each for cycle in cycles if not any(map(helps, cycle)) for each in cycle]
+
+
+def of_in_vain(pods: int) -> Iterator[str]:
+    """Yield a sentence about Pods that are preempted in vain, if any."""
+    if pods:
+        yield f"{plural(pods, 'Pod is', 'Pods are')} preempted in vain: no preemptor then runs there"
 
 
 def is_incomplete(simulation: Simulation, cut: Iterable[LeftOut]) -> bool:

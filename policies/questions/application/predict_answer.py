@@ -36,8 +36,7 @@ from forewarn.policies.linting.rules.support.predictions import (
 )
 from forewarn.policies.linting.rules.wording.forecasts import placement_notes
 from forewarn.policies.prediction.forecast.effects import PENDING, RUNNING
-from forewarn.policies.prediction.forecast.impact import least
-from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
+from forewarn.policies.prediction.forecast.impact import ESTIMATE, least
 from forewarn.policies.prediction.forecast.why_not import (
     by_nodes,
     cause,
@@ -47,6 +46,7 @@ from forewarn.policies.prediction.forecast.why_not import (
     waits_for,
     why_not,
 )
+from forewarn.policies.prediction.simulation.summary import of_in_vain
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.kueue import (
     clause_of,
@@ -201,7 +201,7 @@ def _of_one(result: PredictResult, how: str) -> str:
 
 def _counters(result: PredictResult, effects: Effects, grown: Effects | None) -> Iterator[Counter]:
     outcomes, total = result.outcomes, sum(is_placeholder(pod, result.options) for pod in result.running)
-    by_new = f" ({effects.victims:,} by new Pods)" if effects.preempted != effects.victims else ""
+    by_new = " (replacements included)" if effects.preempted != effects.victims else ""
     shown = counters_of(
         effects,
         victims=Counter("victims", effects.victims),
@@ -294,33 +294,23 @@ def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
     of_rollouts = [placement.rollout.least for placement in result.placements if placement.rollout]
     certain = [each for each in (least(in_turn), *of_rollouts) if each is not None]
     if any(each.is_estimate for each in certain):
-        yield "too many choices among equal nodes: the numbers are estimates"
+        yield ESTIMATE
     elif len(certain) == 1 and len(result.placements) == 1 and not effects.placeholders:
         pods = plural(certain[0].victims, "Pod is", "Pods are")
         yield f"equal nodes or Pods: kube-scheduler may select others; at least {pods} preempted"
     elif certain or any(each.may_be_others for each in result.predicted.alone):
         yield "equal nodes or Pods: kube-scheduler may select other victims"
-    if len(result.placements) > 1:
-        yield from _of_pending_pods(in_turn, result.cluster)
-
-
-def _of_pending_pods(in_turn: Sequence[Prediction], cluster: ClusterSnapshot) -> Iterator[str]:
-    preemptor = next((each.pod for each in in_turn if each.outcome == "preempts"), None)
-    if preemptor is not None and any(ahead_in_queue(preemptor, cluster)):
-        yield "Pending Pods may use the capacity of victims first: at least these Pods are preempted"
 
 
 def _of_pods(result: PredictResult) -> Iterator[str]:
     """Yield the doubts about single Pods, each once with the number of Pods."""
     texts, predictions = Tally[str](), result.predicted.alone
-    if in_vain := sum(len(each.victims_in_vain) for each in predictions):
-        again = "the new Pods then do not fit there, and preempt on other nodes"
-        yield f"{plural(in_vain, 'Pod is', 'Pods are')} preempted in vain: {again}"
+    yield from of_in_vain(len(result.predicted.in_vain))
     for prediction in predictions:
         texts.update(prediction.doubts)
         texts.update(_attempts(prediction, result))
-    if predictions and (first := predictions[0]).outcome in ("pending", "preempts"):
-        texts.update(explanations(first, result.cluster))
+    first = next((each for each in predictions if each.outcome in ("pending", "preempts")), None)
+    texts.update(explanations(first, result.cluster) if first is not None else ())
     for text, pods in texts.most_common():
         yield f"{text} ({pods:,} Pods)" if pods > 1 else text
 
@@ -492,9 +482,10 @@ def _victims(result: PredictResult) -> Iterator[Table]:
     }
     for loss in losses_of(victims, result.cluster.workload):
         losses[loss.pod] = "; ".join(filter(None, (loss.effect, loss.condition)))
+    in_vain = {pod.key: "; in vain" for pod in result.predicted.in_vain}
     pods: Rows = [
         [pod.key, pod.priority_class_name or NO_CLASS, pod.effective_priority, pod.node_name,
-         result.predicted.preemptor_of(pod), losses.get(pod.key, "")]
+         result.predicted.preemptor_of(pod), f"{losses.get(pod.key, '')}{in_vain.get(pod.key, '')}".removeprefix("; ")]
         for pod in victims
     ]  # fmt: skip
     heads = ("VICTIM", "CLASS", "VALUE", "NODE", "PREEMPTOR", "EFFECT")

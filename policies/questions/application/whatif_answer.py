@@ -27,8 +27,8 @@ from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.kubernetes.quantity import ZERO, cores, gibibytes
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
-from forewarn.policies.prediction.forecast.impact import BY_TIMING
-from forewarn.policies.prediction.simulation.summary import unsettled
+from forewarn.policies.prediction.forecast.impact import BY_TIMING, ESTIMATE
+from forewarn.policies.prediction.simulation.summary import of_in_vain, unsettled
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
 from forewarn.policies.questions.application.quota_tables import quota_tables
@@ -408,8 +408,12 @@ def _doubts(answer: Answer) -> Iterator[str]:
         yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
     yield from of_runs(answer)
     yield from _of_chance(answer)
+    if answer.after.has_more_rivals and summary.evictions:
+        yield ESTIMATE
     if answer.after.by_timing:
         yield BY_TIMING.format("Pods")
+    of = (summary.names.name_of(each.origin.workload) for each in summary.in_vain)
+    yield from of_in_vain(sum(name not in answer.placeholders for name in of))
 
 
 def _of_chance(answer: Answer) -> Iterator[str]:

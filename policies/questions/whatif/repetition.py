@@ -76,7 +76,7 @@ class Repeated(NamedTuple):
         victims = sorted({*after.equal_victims, *self.equal_victims})
         differs = runs.alike < runs.total or runs.counters
         pending = [name for name in self.pending if name not in rivals]
-        after = after._replace(rivals=rivals, equal_victims=victims, may_stay_pending=pending)
+        after = after._replace(rivals=rivals, equal_victims=victims, may_stay_pending=pending, has_more_rivals=False)
         return answer._replace(after=after, typical_of=runs if differs else None)
 
 

@@ -106,7 +106,7 @@ def test_pending_pods_ahead_in_the_queue_are_noted() -> None:
         make_pod("behind").priority(5),
     )
     found = headroom(state, make_pod("new").priority(10).request(cpu="1").obj)
-    note = "2 Pending Pods of equal or higher priority are ahead in the queue: default/ahead-0, default/ahead-1"
+    note = "2 Pending Pods ahead in the queue may use the capacity first: default/ahead-0, default/ahead-1"
     assert (found.without.pods, list(found.notes)) == (8, [note])
 
 

@@ -163,8 +163,7 @@ def test_a_new_pod_has_its_node_and_victims(tmp_path: Path, capsys: pytest.Captu
     assert [line for line in out.splitlines() if not line.startswith("INPUT")] == [
         "HARM  Pod default/new: the new Pod runs on n1 by preemption",
         "      victims 1 | Pending 0 | PDBs violated 1 | preempt 1 | waits up to 45 s",
-        "WARN  1 Pending Pod ignored: at least these Pods are preempted",
-        "WARN  1 Pending Pod of equal or higher priority is ahead in the queue: team/waiting",
+        "WARN  1 Pending Pod ahead in the queue may use the capacity first: team/waiting",
         "",
         "VICTIM       CLASS       NODE  PREEMPTOR",
         "default/old  (no class)  n1    default/new",

@@ -283,7 +283,7 @@ def test_pods_ahead_in_the_queue_are_named() -> None:
     others = make_pod("equal").priority(10), make_pod("done").priority(50).status(phase="Succeeded")
     asked = make_pod("web").priority(10).request(cpu="1")
     assert said(asked, small("n1"), full, ahead, *others) == [
-        "2 Pending Pods of equal or higher priority are ahead in the queue: default/ahead, default/equal"
+        "2 Pending Pods ahead in the queue may use the capacity first: default/ahead, default/equal"
     ]
 
 

@@ -20,25 +20,30 @@ FREED: Final = "victims of the same namespace free quota: more Pods may be creat
 def placement_notes(placement: Placement) -> tuple[str, ...]:
     """The assumptions of a placement, in addition to the caveats of each prediction."""
     following = placement.rollout or placement.following
-    cascade = None if following is None else following.cascade
-    why = (f"not predicted: {cascade.not_predicted}",) if cascade is not None and cascade.not_predicted else ()
+    then = [*_of_cascade(following.cascade)] if following is not None else []
     if placement.rollout is not None:
-        return (*why, *rollout_notes(placement.rollout))
+        return (*then, *rollout_notes(placement.rollout))
     beyond = f"only the first {len(placement.predictions)} new Pods are evaluated, {placement.omitted} more are not"
-    ignored = 0 if cascade is None else cascade.pending_not_evaluated
     notes = (
-        (ignored, f"{plural(ignored, 'Pending Pod')} ignored: at least these Pods are preempted"),
         (placement.without_claims, WITHOUT_CLAIMS),
         (placement.existing > 0, MISSING_ONLY),
         (placement.omitted > 0, beyond),
         (placement.frees_quota, FREED),
     )
-    return (*why, *_of_chance(following), *(note for matches, note in notes if matches))
+    return (*then, *_of_chance(following), *(note for matches, note in notes if matches))
+
+
+def _of_cascade(cascade: Cascade | None) -> Iterator[str]:
+    """Yield what happens to the victims, and to others because of them, unless all fit."""
+    if cascade is not None and cascade.not_predicted:
+        yield f"not predicted: {cascade.not_predicted}"
+    if cascade is not None and (cascade.preempted or cascade.pending):
+        yield f"then: {', '.join(cascade_phrases(cascade))}"
 
 
 def _of_chance(impact: Impact | None) -> Iterator[str]:
     """Yield what decides how many Pods preempt, apart from equal nodes and victims."""
-    if impact is not None and impact.by_chance not in ("", BY_CHOICE):
+    if impact is not None and impact.by_chance not in ("", BY_CHOICE) and not impact.is_estimate:
         yield f"how many Pods preempt depends on {impact.by_chance}"
 
 
@@ -54,8 +59,6 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     if impact.by_waiting:
         victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
-    if impact.cascade is not None and impact.cascade.preempted:
-        yield ", ".join(cascade_phrases(impact.cascade))
     yield from unfinished(impact)
 
 
