@@ -36,6 +36,9 @@ class Taint(NamedTuple):
     effect: str
     added: int | None = None
 
+    def __str__(self) -> str:
+        return f"{self.key}{self.value and f'={self.value}'}:{self.effect}"
+
     @property
     def repels_pods(self) -> bool:
         return self.effect in (NO_SCHEDULE, NO_EXECUTE)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.objects.pod import PodSpec
 
-_OF_KUBERNETES: Final = "node.kubernetes.io/"
+OF_KUBERNETES: Final = "node.kubernetes.io/"
 """The prefix of taints that stand for a condition of the node, such as not-ready."""
 _UNITS_PER_NODE: Final = 2
 
@@ -59,7 +59,7 @@ def _helps(prediction: Prediction, fix: str) -> bool:
 
 def _tolerating(prediction: Prediction) -> PodSpec:
     spec, taints = prediction.pod.spec, {taint for info in prediction.snapshot.node_infos for taint in info.node.taints}
-    more = {Toleration(t.key, "Exists", "", t.effect) for t in taints if not t.key.startswith(_OF_KUBERNETES)}
+    more = {Toleration(t.key, "Exists", "", t.effect) for t in taints if not t.key.startswith(OF_KUBERNETES)}
     return replace(spec, tolerations=(*spec.tolerations, *sorted(more)))
 
 

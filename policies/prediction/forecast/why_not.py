@@ -228,12 +228,11 @@ def _why(
     if emptied and status.plugin == InterPodAffinity.name:
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
     if status.plugin == TaintToleration.name:
-        snapshot = prediction.snapshot
-        taints = snapshot.node_infos[snapshot.rows[node_name]].node.taints
-        taint = untolerated_taint(taints, prediction.pod.spec.tolerations)
-        assert taint is not None
-        value = f"={taint.value}" if taint.value else ""
-        return f"untolerated taint {taint.key}{value}:{taint.effect}", ""
+        node, spec = prediction.snapshot.node_infos[prediction.snapshot.rows[node_name]].node, prediction.pod.spec
+        is_static = NodeAffinity.name in prediction.framework.plan.static
+        if is_static and not spec.node_affinity.matches(node.labels, node_name):  # a toleration would not help
+            return joined(REASON.reasons).short, ""
+        return f"untolerated taint {untolerated_taint(node.taints, spec.tolerations)}", ""
     return _explained(prediction, node_name, status, emptied=emptied), ""
 
 

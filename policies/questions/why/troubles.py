@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.taint_eviction import tolerated_for
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.kubernetes.kube_apiserver.quota import matching_resources
-from forewarn.policies.kubernetes.objects.node import NO_EXECUTE
+from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Taint, Toleration
 from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import loss_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER
@@ -36,6 +36,7 @@ from forewarn.policies.linting.rules.wording.phrases import violating
 from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING, before_in_queue, pending_in_order, queue_key
 from forewarn.policies.prediction.forecast.placement import place_pods
 from forewarn.policies.prediction.forecast.pod_groups import REMOVE_GATES, group_forecast
+from forewarn.policies.prediction.forecast.tried_fixes import OF_KUBERNETES
 from forewarn.policies.prediction.forecast.why_not import cause, ending_on_nominated_node, on_no_node, waits_for
 from forewarn.policies.questions.why.evidence import (
     BACK_OFF,
@@ -1000,7 +1001,8 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
         return Trouble("fits-nowhere", found.short, predictions.fix_of([(found, 0)]))  # at any position in the queue
     nowhere = f"fits on no node{on_no_node(prediction)}"
     reserves = predictions.is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
-    better_class = "" if reserves else _class_that_helps(cluster, queued)
+    helps = (_toleration_that_helps(queued), "" if reserves else _class_that_helps(cluster, queued))
+    better_class = ", or ".join(filter(None, helps))
     volumes = predictions.volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
         text = f"{nowhere}, and its preemptionPolicy is Never{then}"
@@ -1011,6 +1013,22 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     fix = better_class or volumes
     fix = fix or predictions.fix_of([(_NODES, 0), *predictions.reasons_of([prediction])])
     return Trouble("fits-nowhere", f"{nowhere}{then}", fix)
+
+
+def _toleration_that_helps(queued: InQueue) -> str:
+    """The taint whose toleration lets the Pod run on most nodes without preemption; "" if none does."""
+    prediction, pod = queued.prediction, queued.prediction.pod
+    fits = Counter[Taint]()
+    for taint in {taint for info in prediction.snapshot.node_infos for taint in info.node.taints if taint.repels_pods}:
+        if not taint.key.startswith(OF_KUBERNETES):
+            more = Toleration(taint.key, "Exists", "", taint.effect)
+            spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, more))
+            with_it = queued.as_if(replace(pod, spec=spec, preemption_policy=PREEMPT_NEVER))
+            fits[taint] = len(with_it.feasible)
+    if not +fits:
+        return ""
+    taint, nodes = min(fits.items(), key=lambda item: (-item[1], item[0]))
+    return f"add a toleration for {taint}, with which it fits on {plural(nodes, 'node')}"
 
 
 def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:

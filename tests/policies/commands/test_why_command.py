@@ -395,6 +395,22 @@ def test_a_pod_that_may_not_preempt_gets_the_nearest_class_that_may(
     assert 'Fix: use class "ten" (10), with which it would preempt 1 Pod on n1' in rest
 
 
+def test_a_toleration_with_which_it_fits_comes_before_a_class_with_which_it_preempts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = copy.deepcopy(PENDING).spec(preemptionPolicy="Never", priorityClassName="never")
+    classes = [priority_class("never", 5, preemptionPolicy="Never"), priority_class("ten", 10)]
+    classes[0].obj["preemptionPolicy"] = "Never"
+    spot = [make_node(f"spot-{number}").label("pool", "spot").taint("spot", "true") for number in (1, 2)]
+    full = [make_node("n1"), make_pod("old").priority(3).request(cpu="4").on("n1"), *spot]
+    _, out, _ = run(capsys, tmp_path, [new, *full, *classes], "default/new")
+    toleration = "Fix: add a toleration for spot=true:NoSchedule, with which it fits on 2 nodes"
+    assert f'{toleration}, or use class "ten" (10), with which it would preempt 1 Pod on n1' in out
+    _, out, _ = run(capsys, tmp_path, [new.spec(nodeSelector={"pool": "gpu"}), *full, *classes], "default/new")
+    assert "3 node selector or node affinity does not match" in out
+    assert "toleration" not in out
+
+
 def test_each_of_several_pending_pods_preempts_other_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [make_node(name).has(cpu="1") for name in ("n1", "n2")]
     low = [make_pod(f"low-{name}").priority(1).request(cpu="1").on(name) for name in ("n1", "n2")]
