@@ -39,6 +39,7 @@ from forewarn.policies.kubernetes.objects.workload import (
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.file import parse_error
 from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_class_use_unknown
+from forewarn.policies.linting.rules.rejected import value_rejected
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
 from forewarn.policies.linting.rules.support.predictions import Predicted, Restarts, Simulations
@@ -382,20 +383,21 @@ def _has_template(subject: ReviewedObject, context: Context) -> bool:
 
 
 def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:
-    """Yield a parse-error finding for a field that rules cannot read; only in the linter.
+    """Yield a finding for a field that rules cannot read; only in the linter.
 
     In the webhook, the API server has already decoded the object.
     """
-    severity = config.linter_severity(parse_error)
+    rule = parse_error if isinstance(fault, TooLarge) else value_rejected
+    severity = config.linter_severity(rule)
     if phase is not Phase.LINT or severity is None:
         return
     if isinstance(fault, TooLarge):
-        unevaluated = _finding(subject, _unevaluated(fault), parse_error.ID, Severity.WARNING, Action.WARN)
+        unevaluated = _finding(subject, _unevaluated(fault), rule.ID, Severity.WARNING, Action.WARN)
         yield unevaluated._replace(not_evaluated=True)
     elif not _has_variable(subject, fault) and not shows_placeholder(fault.problem):
         text, _, fix = fault.problem.partition(". Fix: ")
         problem = Problem(f"{field_path(fault.path)}: {text}", fault.path, fix or "write a value of this type")
-        yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
+        yield _finding(subject, problem, rule.ID, severity, Action.WARN)
 
 
 def _has_variable(subject: ReviewedObject, fault: InvalidObject) -> bool:

@@ -495,10 +495,10 @@ def of_values(findings: list[Finding], files: Input) -> list[Finding]:
         return findings
     texts = _texts_of_kustomize(switches, files)
     repeats = {(f.location, f.rule) for f in switches if FIELD_WANTS in f.message and f.location not in texts}
-    wrong = {f.location: f.message for f in findings if f.rule == "parse-error"}
+    wrong = {f.location: f.message for f in findings if f.rule == "value-rejected"}
     for place in {f.location for f in switches} & wrong.keys():
         is_of_text = place in texts and wrong[place].endswith("of type string")
-        repeats.add((place, "parse-error" if is_of_text else "ambiguous-value"))
+        repeats.add((place, "value-rejected" if is_of_text else "ambiguous-value"))
     kept = (f for f in findings if (f.location, f.rule) not in repeats)
     return [_of_kustomize(f) if f.rule == "ambiguous-value" and f.location in texts else f for f in kept]
 

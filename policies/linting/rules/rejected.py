@@ -1,24 +1,29 @@
-"""Values that kube-apiserver rejects although it can decode them."""
+"""Values that kube-apiserver rejects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Path, Problem, Severity, cut
+from forewarn.policies.base.findings import Path, Problem, Severity, cut, quote
+from forewarn.policies.base.light import later
 from forewarn.policies.kubernetes.kinds.registry import (
     AUTOSCALER,
     DISRUPTION_BUDGET,
     LIMIT_RANGE,
     POD,
     POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
     WEBHOOK_CONFIGURATIONS,
 )
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind, json_type, list_at
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_images, selector_of
-from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_CHARACTERS,
+    is_capitals,
     is_template_variable,
     shown_path,
     shows_placeholder,
@@ -26,14 +31,16 @@ from forewarn.policies.linting.rules.support.rule_text import (
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
-    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.kubernetes.objects.workload import PodTemplate
 
 _CERTAIN: Final = ("percentage such as", "cannot be both set", "Unsupported value", "greater than or equal to 0")
 """Parts of messages about single fields, which other fields of a template do not change."""
 
 
 @rule(
-    *POD_OR_TEMPLATE,
+    Target.PRIORITY_CLASS,
+    *POD_SPECS,
+    Target.UPDATED_POD,
     Target.STATIC_POD,
     Target.OTHER,
     severity=Severity.ERROR,
@@ -51,9 +58,9 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     LimitRanges, admission webhook configurations, Pods and workloads. Of Pods and Pod templates, it checks labels,
     annotations, names, restarts, deadlines, priorities, and the fields for scheduling. It does not check containers,
     volumes, resource claims, security contexts, DNS and host settings, volumeClaimTemplates, CEL expressions and CA
-    bundles. Other rules are about PriorityClasses, ResourceQuotas and resources of Pods. Without a known release, the
-    rule reports what all supported releases reject. The rule ignores patches of kustomizations, and objects that they
-    change.
+    bundles. Other rules are about PriorityClasses and ResourceQuotas. Without a known release, the rule reports what
+    all supported releases reject. The rule ignores patches of kustomizations, and objects that they change. It also
+    reports many values that kube-apiserver cannot decode, such as the quantity `128mi`.
 
     Example:
 
@@ -68,7 +75,11 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Fix: write a value that the message permits.
     """
     obj = subject.object
-    if context.phase is not Phase.LINT or subject.is_patched:
+    if context.phase is not Phase.LINT:
+        return
+    yield from _not_decoded(subject, context)
+    is_updated_pod = group_kind(obj) == POD and subject.operation is Operation.UPDATE
+    if subject.is_patched or subject.part or is_updated_pod:
         return
     template = context.template(subject)
     if subject.old is obj:  # stored, so that kube-apiserver has accepted it
@@ -139,3 +150,147 @@ def _is_variable(subject: ReviewedObject, path: Path, text: str, context: Contex
     return shows_placeholder(text) or any(
         is_template_variable(str(value), subject, context) for value in (*values, text)
     )
+
+
+_LONGEST_QUANTITY: Final = 40
+_CONTAINERS: Final = "containers"
+_FIELDS: Final = (
+    ("priorityClassName", str, "string"),
+    ("priority", int, "int32"),
+    ("preemptionPolicy", str, "v1.PreemptionPolicy"),
+    ("terminationGracePeriodSeconds", int, "int64"),
+    *((name, bool, "bool") for name in ("hostNetwork", "hostPID", "hostIPC", "automountServiceAccountToken")),
+)
+
+
+def _not_decoded(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Yield the values of an object that kube-apiserver cannot decode."""
+    if group_kind(subject.object) == PRIORITY_CLASS:
+        # Only where there is a class: pods start without it.
+        from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import decode_error
+
+        fault = decode_error(subject.object)
+        value = at(subject.object, *fault.path) if fault is not None else None
+        is_variable = is_template_variable(str(value), subject, context)
+        if fault is not None and fault.path != ("value",) and not is_variable:  # priority-value-invalid
+            yield Problem(fault.text, fault.path, "write a value of this type")
+    elif subject.part:
+        yield from _quantities(subject, subject.part, context) if not subject.part.named else ()
+    elif template := context.template(subject):
+        yield from _undecodable(_fields(subject, template), subject, context)
+        yield from _quantities(subject, template, context)
+        yield from _undecodable(_metadata((), subject.object), subject, context)
+        if template.is_template:
+            yield from _undecodable(_metadata(template.path, template.object), subject, context)
+
+
+_Field = tuple[Path, object, str, str]
+"""A value of a wrong type: path, value, name and type in Go, and the fix."""
+_TYPED, _UNQUOTED, _QUOTED = "write a value of this type", "write an integer without quotes", "quote the value"
+
+
+def _undecodable(fields: Iterable[_Field], subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    for path, value, field, fix in fields:
+        is_replaced = is_template_variable(str(value), subject, context) or is_capitals(value)
+        if fix == _QUOTED or not is_replaced:
+            yield Problem(f"cannot unmarshal {json_type(value)} into Go struct field {field}", path, fix)
+
+
+def _is_wrong(value: object, kind: type) -> bool:
+    return value is not None and (not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)))
+
+
+def _fields(subject: ReviewedObject, template: PodTemplate) -> Iterator[_Field]:
+    """Yield fields of a Pod or workload with a wrong type, except quantities and metadata."""
+    for name, kind, wanted in _FIELDS:
+        if _is_wrong(value := template.spec.get(name), kind):
+            yield template.at(name), value, f"PodSpec.{name} of type {wanted}", _TYPED
+    replicas: Path = ("spec", "replicas")
+    if template.path == ("spec", "template") and _is_wrong(value := at(subject.object, *replicas), int):
+        yield replicas, value, "Spec.replicas of type int32", _UNQUOTED
+    for index, container in enumerate(list_at(template.spec, _CONTAINERS)):
+        for place, port in enumerate(list_at(container, "ports")):
+            if _is_wrong(value := at(port, "containerPort"), int):
+                path = template.at(_CONTAINERS, index, "ports", place, "containerPort")
+                yield path, value, "ContainerPort.containerPort of type int32", _UNQUOTED
+    for holder in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in enumerate(list_at(template.spec, holder)):
+            for words, value, field in _words(container) if isinstance(container, Mapping) else ():
+                yield template.at(holder, index, *words), value, f"{field} of type string", _QUOTED
+
+
+def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
+    holders = [(template.at(*path), value) for path, value in _with_quantities(template.spec)]
+    for index, claim in enumerate(list_at(subject.object, "spec", "volumeClaimTemplates")):
+        holders.append((("spec", "volumeClaimTemplates", index, *_OF_CLAIM), at(claim, *_OF_CLAIM)))
+    for path, amounts in holders:
+        for name, value in amounts.items() if isinstance(amounts, Mapping) else ():
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                yield from _quantity((*path, name), value, subject, context)
+
+
+_OF_CLAIM: Final = ("spec", "resources", "requests")
+_AMOUNTS: Final = ("requests", "limits")
+
+
+def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
+    yield ("overhead",), spec.get("overhead")
+    if "resources" in spec:
+        yield from ((("resources", kind), at(spec, "resources", kind)) for kind in _AMOUNTS)
+    for holder in ("initContainers", "containers"):
+        for index, container in enumerate(list_at(spec, holder)):
+            if isinstance(container, Mapping) and "resources" in container:
+                yield from (((holder, index, "resources", kind), at(container, "resources", kind)) for kind in _AMOUNTS)
+    for index, volume in enumerate(list_at(spec, "volumes")):
+        if (limit := at(volume, "emptyDir", "sizeLimit")) is not None:
+            yield ("volumes", index, "emptyDir"), {"sizeLimit": limit}
+
+
+def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    is_plain = isinstance(value, int) or (isinstance(value, str) and _PLAIN.fullmatch(value) is not None)
+    if is_plain and not (path[-1] in _BYTES and str(value).endswith("m")):
+        return
+    from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity  # only for unusual quantities
+
+    try:
+        amount = parse_quantity(value)
+        if path[-1] in _BYTES and 0 < amount.nano < _SMALLEST:
+            message = f"{quote(str(value))} is accepted, but the suffix m means thousandths of a byte"
+            yield Problem(message, path, _quantity_fix(str(value)), severity=Severity.WARNING)
+    except InvalidQuantity as fault:
+        if not is_template_variable(str(value), subject, context) and not is_capitals(value):
+            shown = cut(str(value), _LONGEST_QUANTITY)
+            yield Problem(f"{quote(shown)} is no quantity: {fault}", path, _quantity_fix(shown))
+
+
+_BYTES: Final = ("memory", "ephemeral-storage", "storage", "sizeLimit")
+_SMALLEST: Final = 10**6 * 10**9
+"""The amount in nano-bytes below which a quantity with the suffix m is a mistake; autoscalers write larger ones."""
+_PLAIN: Final = later(r"[0-9]{1,15}(?:m|[kMGTP]|[KMGTP]i)?", re.ASCII)
+_SUFFIX: Final = later(r"([0-9.]{1,20}) ?(k|m|g|t)(i?)b?", re.IGNORECASE)
+
+
+def _quantity_fix(text: str) -> str:
+    """The fix for an invalid quantity, for example `write 128Mi`."""
+    match = _SUFFIX.fullmatch(text)
+    right = f"{match[1]}{match[2].upper()}{match[3].lower()}" if match else ""
+    return f"write {right}" if right else "write a quantity, such as 500m or 128Mi"
+
+
+def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
+    """Yield fields of a container that must be strings and are not: path, value, and the field's name in Go."""
+    for place, variable in enumerate(list_at(container, "env")):
+        if _is_wrong(value := at(variable, "value"), str):
+            yield ("env", place, "value"), value, "EnvVar.value"
+    for field in ("command", "args"):
+        for place, word in enumerate(list_at(container, field)):
+            if _is_wrong(word, str):
+                yield (field, place), word, f"Container.{field}"
+
+
+def _metadata(path: Path, obj: ApiObject) -> Iterator[_Field]:
+    for name in ("labels", "annotations"):
+        entries = at(obj, "metadata", name)
+        for key, value in entries.items() if isinstance(entries, Mapping) else ():
+            if _is_wrong(value, str):
+                yield (*path, "metadata", name, key), value, f"ObjectMeta.metadata.{name} of type string", _QUOTED

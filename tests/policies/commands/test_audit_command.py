@@ -304,7 +304,7 @@ def test_a_limit_range_that_is_too_large_to_keep_ends_nothing(
 @pytest.mark.parametrize(
     ("spec", "status", "findings"),
     [
-        ({"selector": {"matchLabels": {"app": False}}}, {}, [("parse-error", "a"), ("pods-not-created", "b")]),
+        ({"selector": {"matchLabels": {"app": False}}}, {}, [("value-rejected", "a"), ("pods-not-created", "b")]),
         (
             {"replicas": 1},
             {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": {}}]},

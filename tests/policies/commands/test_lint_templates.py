@@ -251,7 +251,7 @@ _CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  na
         (f"{_DEPLOYMENT}{_POD_SPEC}      priority: 5\n", {"pinned-priority": 8}),
         (f"{_DEPLOYMENT}{_POD_SPEC}      priority: {{{{ .x }}}}\n", {}),
         (f"{_DEPLOYMENT}{_POD_SPEC}      containers:\n      - env: [{{name: A, value: yes}}]\n",
-         {"parse-error": 9}),
+         {"value-rejected": 9}),
         (f"{_CLASS}value: '5'\n", {"priority-value-invalid": 5}),
         (f"{_CLASS}value: {{{{ .x }}}}\n", {}),
         (f"{_CLASS}{{{{ include \"value\" . }}}}\n", {}),

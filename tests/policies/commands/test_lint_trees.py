@@ -270,7 +270,7 @@ def test_a_word_of_a_container_that_is_no_string_cannot_be_decoded(field: str, m
     tree.write(web=SPEC % field)
     said = tree.lint()
     assert said.status == bool(message)
-    assert [f["line"] for f in said.findings if message in f["message"] and f["rule"] == "parse-error"] == (
+    assert [f["line"] for f in said.findings if message in f["message"] and f["rule"] == "value-rejected"] == (
         [5] if message else []
     )
 

@@ -84,7 +84,7 @@ def test_the_default_of_a_parameter_is_the_class(tmp_path: Path, capsys: pytest.
     pod = "  metadata: {name: p, namespace: team}\n  spec:\n    priorityClassName: gold\n    priority: VALUE\n"
     for value, rules in (
         ("${{NUM}}", {"priority-mismatch"}),
-        ("${{TXT}}", {"parse-error"}),
+        ("${{TXT}}", {"value-rejected"}),
         ("${{X}}", set()),
     ):
         given = f"apiVersion: v1\nkind: Template\n{defaults}{pod}".replace("VALUE", value)

@@ -652,6 +652,10 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
         for workload in others:
             meant = workload.labels.get(key)
             if isinstance(meant, str) and isinstance(value, str) and is_misspelt(value, meant):
+                from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import label_value
+
+                if label_value(meant):  # of the two, only the workload's label is wrong: value-rejected
+                    return
                 path = ("spec", "selector", "matchLabels", key)
                 yield Problem(f"{message}. Did you mean {quote(meant)}?", path, f"write {key}: {meant}")
                 return

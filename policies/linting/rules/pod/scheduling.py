@@ -114,6 +114,8 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         impact.check_bounds()
         return
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
+    if context.phase is Phase.LINT and pending[0].error and _is_rejected(subject, context):
+        return
     reasons: Sequence[tuple[Reason, int]] = ()
     is_class_needed, of_all = False, None
     from forewarn.policies.kubernetes.scheduling.plugins.node_affinity import CHANGE  # the linter starts without these
@@ -128,6 +130,13 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     if of_all is not None and CHANGE in of_all.fixes and "nodeSelector" in template.spec:
         field = "nodeSelector"
     yield Problem(details, template.at(field))
+
+
+def _is_rejected(subject: ReviewedObject, context: Context) -> bool:
+    """Report whether kube-apiserver rejects an object, so that its fields may make kube-scheduler's cycle fail."""
+    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import validate  # the linter starts without it
+
+    return bool(validate(subject.object, context.semantics))
 
 
 _PREEMPTION_FIX: Final = "lower requests or priority"
