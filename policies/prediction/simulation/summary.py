@@ -309,8 +309,9 @@ def in_vain(timeline: Timeline, evictions: Iterable[Eviction]) -> list[Eviction]
         elif each.by in pods:
             cycles.append([each])
 
-    def helps(each: Eviction) -> bool:
-        return bound.get((timeline.origins[each.by].workload, each.node), each.t) > each.t
+    def helps(eviction: Eviction) -> bool:
+        workload = timeline.origins[eviction.by].workload
+        return bound.get((workload, eviction.node), eviction.t) > eviction.t
 
     return [each for cycle in cycles if not any(map(helps, cycle)) for each in cycle]
 

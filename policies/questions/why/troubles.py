@@ -1001,8 +1001,11 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
         return Trouble("fits-nowhere", found.short, predictions.fix_of([(found, 0)]))  # at any position in the queue
     nowhere = f"fits on no node{on_no_node(prediction)}"
     reserves = predictions.is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
-    helps = (_toleration_that_helps(queued), "" if reserves else _class_that_helps(cluster, queued))
-    better_class = ", or ".join(filter(None, helps))
+    taints = _tolerated_with_effect(queued)
+    tolerate = [
+        f"add a toleration for {taint}, with which it fits on {plural(nodes, 'node')}" for taint, nodes in taints
+    ]
+    better_class = ", or ".join(filter(None, [*tolerate, "" if reserves else _class_that_helps(cluster, queued)]))
     volumes = predictions.volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
         text = f"{nowhere}, and its preemptionPolicy is Never{then}"
@@ -1015,8 +1018,8 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     return Trouble("fits-nowhere", f"{nowhere}{then}", fix)
 
 
-def _toleration_that_helps(queued: InQueue) -> str:
-    """The taint whose toleration lets the Pod run on most nodes without preemption; "" if none does."""
+def _tolerated_with_effect(queued: InQueue) -> list[tuple[Taint, int]]:
+    """The taint whose toleration lets the Pod run on most nodes without preemption, and their number; if any does."""
     prediction, pod = queued.prediction, queued.prediction.pod
     fits = Counter[Taint]()
     for taint in {taint for info in prediction.snapshot.node_infos for taint in info.node.taints if taint.repels_pods}:
@@ -1025,10 +1028,7 @@ def _toleration_that_helps(queued: InQueue) -> str:
             spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, more))
             with_it = queued.as_if(replace(pod, spec=spec, preemption_policy=PREEMPT_NEVER))
             fits[taint] = len(with_it.feasible)
-    if not +fits:
-        return ""
-    taint, nodes = min(fits.items(), key=lambda item: (-item[1], item[0]))
-    return f"add a toleration for {taint}, with which it fits on {plural(nodes, 'node')}"
+    return sorted((+fits).items(), key=lambda item: (-item[1], item[0]))[:1]
 
 
 def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
