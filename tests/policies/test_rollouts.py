@@ -351,7 +351,9 @@ def test_predict_counts_the_preemptions_of_and_by_replacement_pods(tmp_path: Pat
     counters = document["counters"]
     assert (counters["victims"], counters["preempted"], counters["pdbsViolated"]) == (1, 3, 1)
     assert document["outcomes"] == {"fits": 1, "preempts": 1}
-    assert "then: replacements preempt 1 more Pod, 1 replacement stays Pending" in document["warnings"]
+    shown = forewarn(*given[:-2]).stdout
+    assert "victims 1 | preempted 3 (replacements included) | " in shown
+    assert "replacements Pending 1" in shown
 
 
 def in_a_file(made: Sequence[Made], change: dict[str, Any]) -> list[Made]:

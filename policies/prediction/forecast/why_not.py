@@ -12,7 +12,6 @@ from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.fields import NOTHING
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
 from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, merge_namespaces
-from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import InterPodAffinity
@@ -291,8 +290,6 @@ def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[s
             f"preempts a Pod of priority {highest} although Pods of lower priority run: PDBs with no disruptions "
             "allowed protect those"
         )
-    if prediction.outcome == "pending" and prediction.pod.preemption_policy == PREEMPT_NEVER:
-        yield "its preemptionPolicy is Never: it waits for free capacity, ahead of Pods of lower priority"
     yield from ahead_in_queue(prediction.pod, cluster)
 
 

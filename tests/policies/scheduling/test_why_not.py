@@ -269,14 +269,6 @@ def test_a_dearer_victim_on_the_same_node_too() -> None:
     assert line.startswith("preempts a Pod of priority 5 although Pods of lower priority run")
 
 
-def test_a_pod_that_never_preempts_is_told_to_wait() -> None:
-    full = make_pod("full").request(cpu="1").on("n1")
-    asked = make_pod("web").priority(10).request(cpu="1").spec(preemptionPolicy="Never")
-    assert said(asked, small("n1"), full) == [
-        "its preemptionPolicy is Never: it waits for free capacity, ahead of Pods of lower priority"
-    ]
-
-
 def test_pods_ahead_in_the_queue_are_named() -> None:
     full = make_pod("full").request(cpu="1").on("n1")
     ahead = make_pod("ahead").priority(50)

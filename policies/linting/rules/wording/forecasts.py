@@ -20,9 +20,10 @@ FREED: Final = "victims of the same namespace free quota: more Pods may be creat
 def placement_notes(placement: Placement) -> tuple[str, ...]:
     """The assumptions of a placement, in addition to the caveats of each prediction."""
     following = placement.rollout or placement.following
-    then = [*_of_cascade(following.cascade)] if following is not None else []
+    cascade = following.cascade if following is not None else None
+    why = (f"not predicted: {cascade.not_predicted}",) if cascade is not None and cascade.not_predicted else ()
     if placement.rollout is not None:
-        return (*then, *rollout_notes(placement.rollout))
+        return (*why, *rollout_notes(placement.rollout))
     beyond = f"only the first {len(placement.predictions)} new Pods are evaluated, {placement.omitted} more are not"
     notes = (
         (placement.without_claims, WITHOUT_CLAIMS),
@@ -30,15 +31,7 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
         (placement.omitted > 0, beyond),
         (placement.frees_quota, FREED),
     )
-    return (*then, *_of_chance(following), *(note for matches, note in notes if matches))
-
-
-def _of_cascade(cascade: Cascade | None) -> Iterator[str]:
-    """Yield what happens to the victims, and to others because of them, unless all fit."""
-    if cascade is not None and cascade.not_predicted:
-        yield f"not predicted: {cascade.not_predicted}"
-    if cascade is not None and (cascade.preempted or cascade.pending):
-        yield f"then: {', '.join(cascade_phrases(cascade))}"
+    return (*why, *_of_chance(following), *(note for matches, note in notes if matches))
 
 
 def _of_chance(impact: Impact | None) -> Iterator[str]:

@@ -92,7 +92,9 @@ def _least(details: Preemption) -> Least | None:
         return None
     least = details.impact.least if details.impact.by_chance == BY_CHOICE else None
     if least and least.victims:
-        return least
+        if not details.placeholders or _are_placeholders(details):
+            return least
+        return least._replace(victims=len(details.victims), is_estimate=True)
     cascade = details.impact.cascade
     if cascade is None or not (cascade.pending_not_evaluated or cascade.not_predicted):
         return None
