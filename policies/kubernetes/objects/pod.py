@@ -35,12 +35,7 @@ from forewarn.policies.kubernetes.objects.node import Node, Toleration, read_tol
 from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity
 from forewarn.policies.kubernetes.objects.pod_resources import PodResources, as_pod_resource, read_pod_resources
 from forewarn.policies.kubernetes.objects.resource_list import in_nano
-from forewarn.policies.kubernetes.objects.resources import (
-    NOTHING_OCCUPIED,
-    PodResource,
-    Resource,
-    as_resource,
-)
+from forewarn.policies.kubernetes.objects.resources import NOTHING_OCCUPIED, PodResource, Resource, as_resource
 from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, View, by
 from forewarn.policies.kubernetes.objects.volumes import Volume, read_volumes
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys

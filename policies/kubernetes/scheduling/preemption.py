@@ -515,13 +515,7 @@ VIOLATIONS, HIGHEST, TOTAL, VICTIMS, OLDEST = CRITERIA = range(5)
 """The criteria of `costs_of` in order."""
 
 
-def costs_of(
-    victims: Mask,
-    violations: Ints,
-    priorities: Ints,
-    starts: Ints,
-    first: Ints | None = None,
-) -> Ints:
+def costs_of(victims: Mask, violations: Ints, priorities: Ints, starts: Ints, first: Ints | None = None) -> Ints:
     """Return [criterion, node]: the preemption cost of each node, smaller is better.
 
     The criteria: PDB violations, the priority `first` of the most important victim, the sum of priorities, the number

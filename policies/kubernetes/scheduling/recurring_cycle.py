@@ -36,14 +36,8 @@ from forewarn.policies.kubernetes.scheduling.preemption import (
 from forewarn.policies.kubernetes.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.kubernetes.scheduling.responsible import framework_in_columns, has_constraints
 from forewarn.policies.kubernetes.scheduling.snapshot import Columns, NotValid, Snapshot
-from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import (
-    lower_priority_pods_of,
-)
-from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
-    MAX,
-    CapacityConstraint,
-    nominations_of,
-)
+from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import MAX, CapacityConstraint, nominations_of
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
     NO_LIMIT,
     PodMatrix,

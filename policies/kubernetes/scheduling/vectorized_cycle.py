@@ -166,13 +166,7 @@ class Candidates(MadeOnAccess[Candidate]):
     """The nodes on which preemption helps, in the order of the Snapshot. Each Candidate is created on access."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        nodes: Rows,
-        ends: list[int],
-        places: list[int],
-        harmed: list[int],
-        costs: Ints,
+        self, snapshot: Snapshot, nodes: Rows, ends: list[int], places: list[int], harmed: list[int], costs: Ints
     ) -> None:
         """`nodes`: [candidate], row number of the node.
 
@@ -220,11 +214,7 @@ def candidates_on(
 
 
 def candidates_with(
-    snapshot: Snapshot,
-    lower: LowerPriorityPods,
-    nodes: Rows,
-    is_victim: Mask,
-    costs: Ints,
+    snapshot: Snapshot, lower: LowerPriorityPods, nodes: Rows, is_victim: Mask, costs: Ints
 ) -> Candidates:
     """Return these nodes (row numbers) as candidates. `is_victim`: [rank, node]. `costs`: [criterion, node]."""
     columns, ranks = np.nonzero(is_victim.T)
@@ -239,12 +229,7 @@ class Cheapest:
     """The best nodes for preemption."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        lower: LowerPriorityPods,
-        rows: Sequence[Occupancy],
-        nodes: Rows,
-        matrix: PodMatrix,
+        self, snapshot: Snapshot, lower: LowerPriorityPods, rows: Sequence[Occupancy], nodes: Rows, matrix: PodMatrix
     ) -> None:
         """Search among `nodes` (row numbers). `rows`: the constraints. Call `lower.settle` for the nodes first."""
         self._snapshot, self._lower = snapshot, lower

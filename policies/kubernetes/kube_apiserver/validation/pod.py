@@ -30,10 +30,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
-    validate_limits,
-    validate_requirements,
-)
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_limits, validate_requirements
 from forewarn.policies.kubernetes.objects import priority_class
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, ref_of
 from forewarn.policies.kubernetes.objects.pod_resources import PodResources, read_pod_resources

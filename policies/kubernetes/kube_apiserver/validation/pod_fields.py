@@ -29,12 +29,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     validate_annotations,
     validate_labels,
 )
-from forewarn.policies.kubernetes.objects.fields import (
-    ApiObject,
-    at,
-    list_at,
-    string_map,
-)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, string_map
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.resource_list import ResourceList

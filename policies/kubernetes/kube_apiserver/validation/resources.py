@@ -26,11 +26,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, text
 from forewarn.policies.kubernetes.objects.pod_resources import Container, PodResources, read_pod_resources
-from forewarn.policies.kubernetes.objects.resource_list import (
-    ResourceList,
-    mask,
-    resource_list,
-)
+from forewarn.policies.kubernetes.objects.resource_list import ResourceList, mask, resource_list
 from forewarn.policies.kubernetes.objects.resources import (
     CPU,
     EPHEMERAL_STORAGE,

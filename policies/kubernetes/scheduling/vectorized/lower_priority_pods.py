@@ -224,14 +224,7 @@ def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> Ints:
     return entry[0].values()
 
 
-def _by_importance(
-    node: Rows,
-    priority: Ints,
-    start: Ints,
-    place: Rows,
-    *,
-    in_order: bool,
-) -> Rows:
+def _by_importance(node: Rows, priority: Ints, start: Ints, place: Rows, *, in_order: bool) -> Rows:
     """Return the indices that sort Pods by node, then by `importance`. All arrays: [Pod]."""
     last = start[start != NOW].max(initial=0) + 1
     keys = *importance(priority, np.minimum(start, last), place, now=last, in_order=in_order)[::-1], node
@@ -246,10 +239,7 @@ def _rank(group: Rows) -> Rows:
 
 
 def _violations(
-    matrix: PodMatrix,
-    pdbs: Mapping[str, Sequence[PodDisruptionBudget]],
-    node: Rows,
-    kind: NDArray[np.int32],
+    matrix: PodMatrix, pdbs: Mapping[str, Sequence[PodDisruptionBudget]], node: Rows, kind: NDArray[np.int32]
 ) -> tuple[Mask, Mask]:
     """Return two bool arrays [Pod]: whether the eviction of the Pod violates a PDB, and whether this is undecided.
 
@@ -740,12 +730,7 @@ def _best(nodes: Rows, victims: Mask, lower: LowerPriorityPods, priorities: Ints
     return Found(nodes[best], victims[:, best], costs[:, best])
 
 
-def costs_on(
-    nodes: Rows,
-    victims: Mask,
-    lower: LowerPriorityPods,
-    priorities: Ints,
-) -> Ints:
+def costs_on(nodes: Rows, victims: Mask, lower: LowerPriorityPods, priorities: Ints) -> Ints:
     """Return [criterion, node]: the preemption cost of each of `nodes` (row numbers); see `costs_of`."""
     ranks = len(victims)
     of_victims = priorities[lower.kind[:ranks, nodes]]
