@@ -144,12 +144,15 @@ class Suggestion(Result):
             yield f"with the classes, more Pods are preempted or Pending if a zone is lost: {listed(worse, 3)}"
 
     def _fixes(self) -> Iterator[Fix]:
-        if self.zones:
-            worst = max(self.zones, key=lambda each: (each.preempted - each.preempted_then, each.zone))
-            if worst.preempted > worst.preempted_then:
-                preempted = f"preempted {worst.preempted:,} → {worst.preempted_then:,}"
-                change = f"zone {worst.zone} lost: {preempted}, Pending {worst.pending:,} → {worst.pending_then:,}"
-                yield Fix("forewarn classes suggest -o yaml | kubectl apply --server-side -f -", change)
+        gains = [
+            (each.preempted - each.preempted_then - max(each.pending_then - each.pending, 0), each)
+            for each in self.zones
+        ]
+        gain, zone = max(gains, key=lambda each: (each[0], each[1].zone), default=(0, None))
+        if gain > 0 and zone is not None:
+            preempted = f"preempted {zone.preempted:,} → {zone.preempted_then:,}"
+            change = f"zone {zone.zone} lost: {preempted}, Pending {zone.pending:,} → {zone.pending_then:,}"
+            yield Fix("forewarn classes suggest -o yaml | kubectl apply --server-side -f -", change)
 
 
 def suggest_classes(

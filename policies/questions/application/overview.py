@@ -18,13 +18,15 @@ from forewarn.policies.kubernetes.objects.fields import check_numbers, text_at
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.quantity import in_units
+from forewarn.policies.questions.application.changes import LoseNodes, LoseZone
 from forewarn.policies.questions.application.classes import classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
 from forewarn.policies.questions.application.headroom import quota_uses
 from forewarn.policies.questions.application.headroom_answer import full_quotas
 from forewarn.policies.questions.application.report_changes import UNEVALUATED, entries_of
-from forewarn.policies.questions.application.whatif import most_frequent_effects, sweep_of
+from forewarn.policies.questions.application.whatif import sweep_of, whatif
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all
+from forewarn.policies.questions.whatif.comparison import MAX_REPEATED
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.questions import (
     Question,
@@ -153,12 +155,14 @@ def _loss(
     """The worst loss of a kind; the cases are in the order of badness. If chance decides, the counters are those of the
     most frequent run, as in the answer to `whatif lose`.
     """
-    cases = {each.title: each for each in asked}
+    cases, snapshot = {each.title for each in asked}, cluster.snapshot
     worst = next(row for row in sweep.cases if row.case in cases)
     is_bad, command = harms(worst, sweep), f"whatif lose {worst.case}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
-    repeated = most_frequent_effects(cluster, cases[worst.case], autoscaling) if is_bad else None
-    counters = repeated or worst.counters
+    counters = worst.counters
+    if is_bad and len(snapshot.pods) + len(snapshot.objects.nodes) <= MAX_REPEATED:
+        change = LoseZone(worst.name) if kind == "zone" else LoseNodes([worst.name])
+        counters = whatif(cluster, change, autoscaling=autoscaling, tries_fixes=False).counters
     phrases = [*islice(consequences(counters), _PHRASES)]
     short = phrases if len(joined(phrases)) <= _MAX_FINDING else phrases[:-1]
     finding = (joined(short) or "no steady state") if is_bad else NO_EFFECT

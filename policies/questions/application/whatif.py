@@ -59,7 +59,6 @@ from forewarn.policies.questions.whatif.arrivals import Branch, Worst, with_new_
 from forewarn.policies.questions.whatif.comparison import (
     ask,
     at_rest,
-    is_repeated,
     placeholder_workloads,
     placeholders_of,
 )
@@ -282,17 +281,6 @@ class _Asking(NamedTuple):
         if arrived.preempted is not None:
             arrived = arrived._replace(preempted=effects.preempted)
         return answer._replace(with_new_nodes=arrived)
-
-
-def most_frequent_effects(cluster: Cluster, question: questions.Question, autoscaling: Autoscaling) -> Effects | None:
-    """Return the counters that `whatif` shows for a question about the cluster: those of the most frequent of several
-    runs if chance decides. None for a cluster of which it shows one run.
-    """
-    world = simulated.world_with(cluster.cache, question.arrivals, _horizon(question))
-    if not is_repeated(world):
-        return None
-    asking = _Asking(cluster, autoscaling, None, None)
-    return effects_of(asking.most_frequent(None, question, world, cluster.snapshot)[0])
 
 
 def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -> None:

@@ -150,4 +150,7 @@ def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
     zones = [ZoneLoss("a", 3, 4, 2, 2), ZoneLoss("b", 3, 2, 2, 2), ZoneLoss("c", 3, 2, 2, 5)]
     head: Any = None
     worse = "with the classes, more Pods are preempted or Pending if a zone is lost: a, c"
-    assert Suggestion(head, [], zones, 0, [], ["note"]).document.warnings == [worse, "note"]
+    document = Suggestion(head, [], zones, 0, [], ["note"]).document
+    assert document.warnings == [worse, "note"]
+    assert [fix.effect for fix in document.fix] == ["zone b lost: preempted 3 → 2, Pending 2 → 2"]
+    assert not Suggestion(head, [], zones[2:], 0, [], []).document.fix, "more Pods are Pending than fewer preempted"
