@@ -30,7 +30,7 @@ from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
 from forewarn.policies.questions.application.whatif import sweep_of
-from forewarn.policies.questions.whatif.class_change import ranked, with_class
+from forewarn.policies.questions.whatif.class_change import ranked, with_class, with_field
 from forewarn.policies.questions.whatif.questions import each_lost, largest_losses, simulated_losses, target_of
 
 if TYPE_CHECKING:
@@ -283,13 +283,11 @@ def _new_class(tier: _Tier, cluster: ClusterSnapshot, taken: set[int], cutoff: i
     return PriorityClass(name, value, preemption_policy=tier.preemption_policy, description=tier.rule)
 
 
-def _patch(obj: ApiObject, name: str) -> dict[str, Any]:
+def _patch(obj: ApiObject, name: str) -> ApiObject:
     """Return a workload with only its class, for `kubectl apply --server-side`."""
-    spec: dict[str, Any] = {"priorityClassName": name}
-    for step in reversed((*registry.POD_TEMPLATE_PATHS[group_kind(obj)], "spec")):
-        spec = {step: spec}
     metadata = {key: at(obj, "metadata", key) for key in ("name", "namespace")}
-    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **spec}
+    named = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+    return with_field(named, name, *registry.POD_TEMPLATE_PATHS[group_kind(obj)], "spec", "priorityClassName")
 
 
 def _with_classes(cluster: Cluster, changed: Mapping[Key, tuple[ApiObject, PriorityClass]]) -> DumpCache:

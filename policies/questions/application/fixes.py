@@ -20,6 +20,7 @@ from forewarn.policies.kubernetes.quantity import NANO, ZERO, Quantity, in_units
 from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.prediction.simulation.summary import missing
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling, PendingPods, autoscalers
+from forewarn.policies.questions.whatif.class_change import with_field
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.questions.whatif.questions import group_like
@@ -217,28 +218,22 @@ def _of_surges(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     blocked, names = answer.after.blocks.rollouts, answer.after.summary.names
     for (kind, *key), workload in sorted(cluster.snapshot.workloads.items()):
         if kind == DAEMON_SET and names.name_of((kind, "/".join(key))) in blocked:
-            strategy = mapping(workload.object, "spec", "updateStrategy")
-            if mapping(strategy, "rollingUpdate").get("maxSurge"):
-                rolling = {**strategy, "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
-                spec = {**mapping(workload.object, "spec"), "updateStrategy": rolling}
-                action = f"maxSurge: 0 and maxUnavailable: 1 in DaemonSet {'/'.join(key)}"
-                yield Edit(action, [{**workload.object, "spec": spec}], "blocked")
+            path = "spec", "updateStrategy", "rollingUpdate"
+            if mapping(workload.object, *path).get("maxSurge"):
+                rolling = with_field(workload.object, {"maxSurge": 0, "maxUnavailable": 1}, *path)
+                yield Edit(f"maxSurge: 0 and maxUnavailable: 1 in DaemonSet {'/'.join(key)}", [rolling], "blocked")
 
 
 def _of_jobs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield, for the Jobs that fail because their Pods are deleted, a policy by which these do not count as failed."""
     failing, names = {each.workload for each in answer.after.workloads if each.failures}, answer.after.summary.names
+    ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     jobs = list[ApiObject]()
     for (kind, *key), workload in sorted(cluster.snapshot.workloads.items()):
         if kind == JOB and names.name_of((kind, "/".join(key))) in failing:
-            spec = mapping(workload.object, "spec")
-            template = {
-                **mapping(spec, "template"),
-                "spec": {**mapping(spec, "template", "spec"), "restartPolicy": "Never"},
-            }
-            ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-            policy = {"rules": [ignore, *items(spec, "podFailurePolicy", "rules")]}
-            jobs.append({**workload.object, "spec": {**spec, "template": template, "podFailurePolicy": policy}})
+            rules = [ignore, *items(workload.object, "spec", "podFailurePolicy", "rules")]
+            job = with_field(workload.object, rules, "spec", "podFailurePolicy", "rules")
+            jobs.append(with_field(job, "Never", "spec", "template", "spec", "restartPolicy"))
     if jobs:
         which = f"{plural(len(jobs), 'Job')} (recreated with restartPolicy: Never)"
         yield Edit(f"podFailurePolicy that ignores DisruptionTarget in {which}", jobs, "jobs_failed")

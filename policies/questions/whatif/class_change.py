@@ -250,13 +250,13 @@ def with_class(workload: ApiObject, name: str) -> ApiObject:
     spec = {
         key: value for key, value in mapping(workload, *path).items() if key not in ("priority", "preemptionPolicy")
     }
-    return _replaced(workload, path, {**spec, "priorityClassName": name})
+    return with_field(workload, {**spec, "priorityClassName": name}, *path)
 
 
-def _replaced(obj: ApiObject, path: Sequence[str], value: ApiObject) -> ApiObject:
-    if not path:
-        return value
-    return {**obj, path[0]: _replaced(mapping(obj, path[0]), path[1:], value)}
+def with_field(obj: ApiObject, value: object, *path: str) -> ApiObject:
+    """Return an object with this value in a field."""
+    first, *rest = path
+    return {**obj, first: with_field(mapping(obj, first), value, *rest) if rest else value}
 
 
 def restarts(change: ClassChange) -> list[Arrival]:
