@@ -151,7 +151,9 @@ def _clause(room: Headroom, reserve: Placeholders | None) -> str:
     fit = f"{at_least[0]}{more_pods} fit{'s' * (without.pods == 1)}"
     if without[:2] != preempting[:2]:
         fit += f", {at_least[1]}{preempting.pods:,} with preemption"
-    return f"{fit}: {_quota_of(room)} admits no more" if room.preempting.is_limited_by_quota else fit
+    if not room.preempting.is_limited_by_quota:
+        return fit
+    return f"{fit}, as many as {_quota_of(room)} admits" if preempting.pods else f"{fit}: {_quota_of(room)} admits none"
 
 
 def _quota_of(room: Headroom) -> str:

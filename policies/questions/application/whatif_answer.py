@@ -125,10 +125,22 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
     if effects.harm or rejects_new_pods:
         is_same = answer.is_as_without or effects == result.answer.restart_alone
         in_part = not effects._replace(down=0, down_seconds=0).harm and not any(map(_is_complete, answer.outages))
-        return AnswerStatus.WARN if (is_same or in_part) and not rejects_new_pods else AnswerStatus.HARM
+        if (is_same or in_part) and not rejects_new_pods:
+            return AnswerStatus.WARN
+        return AnswerStatus.HARM if rejects_new_pods else _of_harm(answer, effects)
     doubtful = answer.after.not_simulated or answer.after.summary.is_unfinished or any(answer.after.blocks)
     reserve = effects.placeholders or _removed_placeholders(answer)
     return AnswerStatus.WARN if reserve or effects.pdbs_short or doubtful else AnswerStatus.OK
+
+
+def _of_harm(answer: Answer, effects: Effects) -> AnswerStatus:
+    """Return the status of a harmful change, as `predict` does if only new Pods are affected."""
+    new = new_pods_of(answer)
+    if new is None or effects._replace(pending=0, rejected=0).harm:
+        return AnswerStatus.HARM
+    if effects.rejected:
+        return AnswerStatus.HARM if new.run else AnswerStatus.REJECTED
+    return AnswerStatus.PENDING
 
 
 def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown: Effects | None) -> str:

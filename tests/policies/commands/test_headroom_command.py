@@ -305,7 +305,7 @@ def test_a_quota_hides_neither_a_lower_bound_nor_the_limit(monkeypatch: pytest.M
     state = cluster(quota_of({"pods": "2"}, {"pods": "0"}), class_of("gold", 9), make_node("n1"))
     found = headroom(state, make_pod("new").request(cpu="100m").obj)
     document = HeadroomResult(head_of(state), state, [ObjectHeadroom(found)]).document
-    assert document.clause == "2 more Pods fit: quota team admits no more"
+    assert document.clause == "2 more Pods fit, as many as quota team admits"
     assert (document.why, document.warnings) == (None, [_NOT_FILLED])
     assert [row[2:] for row in document.tables[0].rows] == [[2, "3 or more", 2, "yes"]]
     of_class = to_dict(found.by_class[0])
@@ -652,7 +652,7 @@ def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
     given_quota = (*SHOWN, "--cluster", str(tmp_path / "quota.json"))
     status, out, err = run(capsys, *given_quota, "--at-least", "1", "-o", "json")
     found = json.loads(out)
-    assert (status, found["status"], found["clause"]) == (1, "PENDING", "no more Pods fit: quota team admits no more")
+    assert (status, found["status"], found["clause"]) == (1, "PENDING", "no more Pods fit: quota team admits none")
     assert found["warnings"][0].startswith("quota team admits only 0 more Pods: exceeded quota team: 4 + 1 of 4 pods")
     assert (found["rows"][-1]["nodesAdmit"], found["rows"][-1]["quotaAdmits"]) == (8, 0)
     assert "0 of 1 Pods fit without preemption (--at-least)" in err

@@ -359,7 +359,7 @@ def test_predict_has_in_json_what_blocks_later_pods(tmp_path: Path, capsys: pyte
     spec: dict[str, Any] = {"replicas": 2, "serviceName": "set"}
     change = _set("StatefulSet", "a", **spec)
     status, _ = _status_lines([_pod("a", node="n1"), _pod("b", node="n2")], change, tmp_path, capsys)
-    assert status == "HARM  StatefulSet x/set applied: 0 of 2 new Pods run, 1 stays Pending"
+    assert status == "PENDING  StatefulSet x/set applied: 0 of 2 new Pods run, 1 stays Pending"
     main(["predict", "-f", str(tmp_path / "change.yaml"), "--cluster", str(tmp_path / "cluster.yaml"), "-o", "json"])
     (each,) = json.loads(capsys.readouterr().out)["objects"]
     assert (each["outcomes"], each["blocked"]) == ({"pending": 1, "later": 1}, True)

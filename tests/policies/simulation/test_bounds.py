@@ -180,7 +180,7 @@ def test_many_large_workloads_leave_room_for_small_ones(run: Run, monkeypatch: p
     events = [{"at": 30, "create": workload("Deployment", "late", 4)}]
     status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=there)
     assert status == 0
-    assert out.startswith("HARM  1 event: 0 of 4 new Pods run, 42,949,672,936 stay Pending\n")
+    assert out.startswith("PENDING  1 event: 0 of 4 new Pods run, 42,949,672,936 stay Pending\n")
     assert out.count("WARN  not simulated: Deployment default/many-") == 2
     assert "WARN  18 more: -v\n" in out
 

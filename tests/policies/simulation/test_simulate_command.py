@@ -140,7 +140,7 @@ def test_a_limit_range_that_is_applied_counts(simulate: Callable[..., Run]) -> N
         limits=[{"type": "Container", "defaultRequest": {"cpu": "9"}}]
     )
     _, out, _ = simulate([NODES[0]], [limits, make_pod("a").metadata(uid="")])
-    assert out.startswith("HARM  2 objects applied: 0 of 1 new Pod runs, 1 stays Pending\n")
+    assert out.startswith("PENDING  2 objects applied: 0 of 1 new Pod runs, 1 stays Pending\n")
 
 
 def test_a_deployment_whose_template_changes_rolls_out(simulate: Callable[..., Run]) -> None:
