@@ -27,10 +27,8 @@ from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.kubernetes.scheduling.bulk import OnEachNode, capacity_for, on_each_node
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions, lists_storage
-from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.kubernetes.scheduling.preemption import Decision
 from forewarn.policies.kubernetes.scheduling.responsible import (
-    framework_of,
     is_scheduled_by_group,
     not_scheduled,
     unmodelled,
@@ -66,7 +64,7 @@ from forewarn.policies.prediction.forecast.pod_groups import (
     too_many_pods,
     too_many_preemptions,
 )
-from forewarn.policies.prediction.forecast.replacements import pending_replacements
+from forewarn.policies.prediction.forecast.replacements import concern, pending_replacements
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -184,19 +182,7 @@ def concerns_itself(pod: Pod, snapshot: Snapshot) -> bool:
     """Report whether required constraints of a Pod are about Pods with its labels, beyond single nodes, or whether such
     Pods compete for devices, which no nomination reserves.
     """
-    if pod.spec.claims_devices:
-        return True
-    affinity = pod.spec.pod_affinity
-    apart = [term for term in charging(affinity.required_anti_affinity) if term.topology_key != HOSTNAME]
-    labels = snapshot.namespace_labels(pod.namespace)
-    terms = (*affinity.required_affinity, *apart)
-    if any(term.matches(pod.namespace, pod.namespace, pod.labels, labels) for term in charging(terms)):
-        return True
-    framework = framework_of(snapshot, pod)
-    if PodTopologySpread.name not in framework.profile.plugins:
-        return False
-    spread = framework.plugin(PodTopologySpread.name).constraints_of(pod, DO_NOT_SCHEDULE)
-    return any(constraint.matches(pod.labels) for constraint in charging(spread))
+    return pod.spec.claims_devices or concern(pod, pod, snapshot, but=HOSTNAME)
 
 
 class QuotaLimits(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.metering import charge
+from forewarn.policies.base.metering import charge, charging
 from forewarn.policies.kubernetes.cluster.admission import admitted
 from forewarn.policies.kubernetes.controllers.job import JobStatus, stored_status, wanted_pods
 from forewarn.policies.kubernetes.controllers.new_pods import is_rolled_out, replicas_of
@@ -16,7 +16,8 @@ from forewarn.policies.kubernetes.controllers.templates import made_of, template
 from forewarn.policies.kubernetes.kinds.registry import DEPLOYMENT, JOB, REPLICA_SET
 from forewarn.policies.kubernetes.objects.fields import at, group_kind
 from forewarn.policies.kubernetes.objects.workload import Workload, backoff_limit
-from forewarn.policies.kubernetes.scheduling.responsible import framework_of, has_constraints, not_predicted
+from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
+from forewarn.policies.kubernetes.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.forecast.placement import ChargedQuotas
 
@@ -49,13 +50,18 @@ def pending_replacements(
     replacement either fits, because it fits on as many nodes as there are such replacements, each of which uses one
     node; or fits nowhere, even after preemption and when all victims have terminated.
     """
-    if preemptor.spec.pod_affinity.has_required_anti_affinity:
-        return None
     replacements = _replacements(cluster, victims, preemptor)
     if replacements is None:
         return None
-    for pod in replacements.values():
-        if not_predicted(pod, snapshot) or has_constraints(pod.spec, framework_of(snapshot, pod)):
+    for key, pod in replacements.items():
+        others = [other for one, other in replacements.items() if one != key or len(victims[key]) > 1]
+        if (
+            not_predicted(pod, snapshot)
+            or pod.spec.pod_affinity.required_affinity
+            or pod.spec.has_storage
+            or any(concern(pod, other, snapshot) for other in (preemptor, *others))
+            or concern(preemptor, pod, snapshot)
+        ):
             return None
     predictions = {key: Prediction(snapshot, pod) for key, pod in replacements.items()}
     fitting = sum(len(victims[key]) for key, prediction in predictions.items() if prediction.fits)
@@ -67,6 +73,22 @@ def pending_replacements(
         if any(Prediction(later, replacements[key]).outcome != "pending" for key in pending):
             return None
     return sum(len(victims[key]) for key in pending)
+
+
+def concern(pod: Pod, other: Pod, snapshot: Snapshot, but: str = "") -> bool:
+    """Report whether required constraints of a Pod match another Pod, apart from anti-affinity of topology key `but`.
+    Raises CutShort.
+    """
+    affinity, framework = pod.spec.pod_affinity, framework_of(snapshot, pod)
+    apart = [term for term in charging(affinity.required_anti_affinity) if term.topology_key != but]
+    labels = snapshot.namespace_labels(other.namespace)
+    terms = charging((*affinity.required_affinity, *apart))
+    if any(term.matches(pod.namespace, other.namespace, other.labels, labels) for term in terms):
+        return True
+    if pod.namespace != other.namespace or PodTopologySpread.name not in framework.profile.plugins:
+        return False
+    spread = framework.plugin(PodTopologySpread.name).constraints_of(pod, DO_NOT_SCHEDULE)
+    return any(constraint.matches(other.labels) for constraint in charging(spread))
 
 
 def _replacements(
