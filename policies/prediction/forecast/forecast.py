@@ -412,8 +412,7 @@ class Forecast:
         in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
         freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
         retries = not in_turn and depends_on_retries(done, pod, snapshot, freed=freed)
-        cascade = self._without_cascade(change, done)
-        if cascade is not None and not retries:
+        if not retries and (cascade := self._without_cascade(change, done)) is not None:
             return done._replace(cascade=cascade)
         impact = impact._replace(by_chance=self._chance_of_retries(change, done)) if retries else impact
         after, self._next = self._next, lambda: snapshot
@@ -425,6 +424,7 @@ class Forecast:
         if simulated is not None:
             violations = simulated.num_pdb_violations
             return done._replace(cascade=simulated.cascade, evicted=simulated.evicted, num_pdb_violations=violations)
+        cascade = self._without_cascade(change, done) if retries else None
         done = done._replace(cascade=cascade or self._not_simulated(done))
         if not retries:
             return done

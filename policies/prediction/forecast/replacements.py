@@ -50,27 +50,22 @@ def pending_replacements(
     replacement either fits, because it fits on as many nodes as there are such replacements, each of which uses one
     node; or fits nowhere, even after preemption and when all victims have terminated.
     """
-    replacements = _replacements(cluster, victims, preemptor)
-    if replacements is None:
+    predictions = _predictions(cluster, snapshot, victims, preemptor)
+    if predictions is None:
         return None
-    for key, pod in replacements.items():
-        others = [other for one, other in replacements.items() if one != key or len(victims[key]) > 1]
-        if (
-            not_predicted(pod, snapshot)
-            or pod.spec.pod_affinity.required_affinity
-            or pod.spec.has_storage
-            or any(concern(pod, other, snapshot) for other in (preemptor, *others))
-            or concern(preemptor, pod, snapshot)
+    for key, one in predictions.items():
+        others = [other.pod for name, other in predictions.items() if name != key or len(victims[key]) > 1]
+        if concern(preemptor, one.pod, snapshot) or any(
+            concern(one.pod, pod, snapshot) for pod in (preemptor, *others)
         ):
             return None
-    predictions = {key: Prediction(snapshot, pod) for key, pod in replacements.items()}
-    fitting = sum(len(victims[key]) for key, prediction in predictions.items() if prediction.fits)
-    if not all(p.outcome == "pending" or len(p.feasible) >= fitting for p in predictions.values()):
+    fitting = sum(len(victims[key]) for key, one in predictions.items() if one.fits)
+    if any(len(one.feasible) < fitting for one in predictions.values() if one.fits):
         return None
-    pending = [key for key, prediction in predictions.items() if not prediction.fits]
+    pending = {key: one.pod for key, one in predictions.items() if not one.fits}
     if pending:
         later = emptied()
-        if any(Prediction(later, replacements[key]).outcome != "pending" for key in pending):
+        if any(Prediction(later, pod).outcome != "pending" for pod in pending.values()):
             return None
     return sum(len(victims[key]) for key in pending)
 
@@ -91,17 +86,19 @@ def concern(pod: Pod, other: Pod, snapshot: Snapshot, but: str = "") -> bool:
     return any(constraint.matches(other.labels) for constraint in charging(spread))
 
 
-def _replacements(
-    cluster: ClusterSnapshot, victims: Mapping[Key | None, Sequence[Pod]], preemptor: Pod
-) -> dict[Key, Pod] | None:
-    """Return controller -> one of the Pods that it creates; None if it is not certain that the controllers replace all
-    victims, that quotas admit the replacements, and that kube-scheduler tries the preemptors before.
+def _predictions(
+    cluster: ClusterSnapshot, snapshot: Snapshot, victims: Mapping[Key | None, Sequence[Pod]], preemptor: Pod
+) -> dict[Key, Prediction] | None:
+    """Return controller -> the prediction of one of the Pods that it creates; None if it is not certain that the
+    controllers replace all victims, that quotas admit the replacements, that kube-scheduler tries the preemptors
+    before, and that no replacement preempts.
     """
     quotas = ChargedQuotas(cluster)
-    replacements: dict[Key, Pod] = {}
+    predictions: dict[Key, Prediction] = {}
     for victim in chain.from_iterable(victims.values()):
         quotas.release(victim)
-    for key, pods in victims.items():
+    # Those of the highest priority are the first to preempt.
+    for key, pods in sorted(victims.items(), key=lambda item: -item[1][0].effective_priority):
         workload = None if key is None else cluster.workload(*key)
         if key is None or workload is None or not _recreates(cluster, workload, len(pods)):
             return None
@@ -110,10 +107,14 @@ def _replacements(
         is_shared = pod.namespace == preemptor.namespace and cluster.quotas_of(pod.namespace)
         if is_shared or quotas.admit(workload.object, [pod] * len(pods))[0] < len(pods):
             return None
-        if pod.effective_priority >= preemptor.effective_priority:
+        if pod.effective_priority >= preemptor.effective_priority or not_predicted(pod, snapshot):
             return None
-        replacements[key] = pod
-    return replacements
+        if pod.spec.pod_affinity.required_affinity or pod.spec.has_storage:
+            return None
+        predictions[key] = Prediction(snapshot, pod)
+        if predictions[key].outcome == "preempts":
+            return None
+    return predictions
 
 
 def _recreates(cluster: ClusterSnapshot, workload: Workload, victims: int) -> bool:
