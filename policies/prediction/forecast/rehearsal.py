@@ -90,14 +90,13 @@ class CacheOverSnapshot(SchedulerCache):
 
     def snapshot(self) -> Snapshot:
         """Return the Snapshot for the next cycle. The returned Snapshot never changes."""
-        if self._has_more:
-            charge(len(self._more) // 4)
-            workloads = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
-            self._now = self._now.with_node_infos(replace(self._now.objects, workloads=workloads), {})
-            self._has_more = False
         now = self._now.objects
         overlays: dict[str, Any] = {name: overlay.freeze() for name, overlay in self._overlays.items()}
         changed = {name: table for name, table in overlays.items() if table is not getattr(now, name)}
+        if self._has_more:
+            charge(len(self._more) // 4)
+            changed["workloads"] = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
+            self._has_more = False
         if changed:
             self._now = self._now.with_node_infos(replace(now, **changed), {})
         charged = changed_pdbs(self._now.pdbs, self._health)

@@ -17,7 +17,7 @@ from forewarn.policies.kubernetes.kinds.registry import DEPLOYMENT, JOB, REPLICA
 from forewarn.policies.kubernetes.objects.fields import at, group_kind
 from forewarn.policies.kubernetes.objects.workload import Workload, backoff_limit
 from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
-from forewarn.policies.kubernetes.scheduling.responsible import framework_of, not_predicted
+from forewarn.policies.kubernetes.scheduling.responsible import framework_of
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.forecast.placement import ChargedQuotas
 
@@ -55,9 +55,8 @@ def pending_replacements(
         return None
     for key, one in predictions.items():
         others = [other.pod for name, other in predictions.items() if name != key or len(victims[key]) > 1]
-        if concern(preemptor, one.pod, snapshot) or any(
-            concern(one.pod, pod, snapshot) for pod in (preemptor, *others)
-        ):
+        pairs = (preemptor, one.pod), *((one.pod, pod) for pod in (preemptor, *others))
+        if any(concern(*pair, snapshot) for pair in pairs):
             return None
     fitting = sum(len(victims[key]) for key, one in predictions.items() if one.fits)
     if any(len(one.feasible) < fitting for one in predictions.values() if one.fits):
@@ -105,14 +104,13 @@ def _predictions(
         charge(_CREATING)
         pod = admitted(made_of(pods[0].namespace, workload.object, template_of(workload.object)), cluster)
         is_shared = pod.namespace == preemptor.namespace and cluster.quotas_of(pod.namespace)
-        if is_shared or quotas.admit(workload.object, [pod] * len(pods))[0] < len(pods):
+        depends = is_shared or pod.spec.pod_affinity.required_affinity or pod.spec.has_storage
+        if depends or pod.effective_priority >= preemptor.effective_priority:
             return None
-        if pod.effective_priority >= preemptor.effective_priority or not_predicted(pod, snapshot):
-            return None
-        if pod.spec.pod_affinity.required_affinity or pod.spec.has_storage:
+        if quotas.admit(workload.object, [pod] * len(pods))[0] < len(pods):
             return None
         predictions[key] = Prediction(snapshot, pod)
-        if predictions[key].outcome == "preempts":
+        if predictions[key].outcome not in ("fits", "pending"):
             return None
     return predictions
 
