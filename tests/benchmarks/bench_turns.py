@@ -102,7 +102,7 @@ def in_turns(roots: tuple[Path, Path], row: str, path: Path, turns: int, nodes: 
     """The times of each, sorted."""
     children = [
         subprocess.Popen(
-            [sys.executable, __file__, "--answer", str(root), row, str(path), str(nodes)],
+            [sys.executable, root / Path(__file__).relative_to(OURS), "--answer", root, row, path, str(nodes)],
             cwd=root,
             text=True,
             stdin=subprocess.PIPE,
