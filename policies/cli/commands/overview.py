@@ -65,8 +65,8 @@ def argument_parser() -> argparse.ArgumentParser:
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_arrival_options(add)
     add_release_options(add)
-    help_text = "number of nodes whose loss is simulated, those with most Pods (default: 10)"
-    add("--most", type=integer_between(0, _MAX_NODES), default=10, metavar="N", help=help_text)
+    help_text = "number of nodes whose loss is simulated, those with most Pods (default: 10; all in a small cluster)"
+    add("--most", type=integer_between(0, _MAX_NODES), metavar="N", help=help_text)
     cluster_command.add_since_option(add)
     cluster_command.add_answer_options(add)
     return parser

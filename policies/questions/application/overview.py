@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 MAX_LOST_PODS: Final = 6_000
 """Maximum Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""
 DEFAULT_NODES: Final = 10
-"""Nodes whose loss is simulated by default, those with most Pods."""
+"""Nodes whose loss is simulated by default in a large cluster, those with most Pods; all in one of MAX_REPEATED."""
 _LOSSES: Final = ("worst zone", "worst node")
 """The topics of lines that may be missing."""
 _PHRASES: Final = 3
@@ -107,22 +107,23 @@ def overview(
     cluster: Cluster,
     events: PreemptionEvents,
     *,
-    nodes: int = DEFAULT_NODES,
+    nodes: int | None = None,
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Overview:
     """Answer the standing questions about a cluster in a line each.
 
     `events`: what the load of the cluster collected. `nodes`: the number of nodes whose loss is simulated, those with
-    most Pods. Raises SourceError and InvalidObject.
+    most Pods (default: 10, all in a small cluster). Raises SourceError and InvalidObject.
     """
-    check_numbers(0, nodes=nodes)
+    check_numbers(0, nodes=nodes or 0)
     cluster.require(NODE, POD, PRIORITY_CLASS)
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, autoscaling)
     require_nodes(snapshot)
     every_zone, every_node = each_lost(snapshot, "zone"), each_lost(snapshot, "node")
     zones = largest_losses(snapshot, every_zone, MAX_LOST_PODS)
-    sample = largest_losses(snapshot, every_node, len(snapshot.pods))[:nodes]
+    most = nodes if nodes is not None else None if _is_small(snapshot) else DEFAULT_NODES
+    sample = largest_losses(snapshot, every_node, len(snapshot.pods))[:most]
     losses = ("zone", zones, every_zone), ("node", sample, every_node)
     blockers = list[DrainBlocker]()
 
@@ -149,18 +150,23 @@ def overview(
     return Overview(sweep.head, lines, len(every_node), sum(not pod.terminal for pod in snapshot.pods.values()), notes)
 
 
+def _is_small(cluster: ClusterSnapshot) -> bool:
+    """Report whether `whatif` shows the most frequent of several runs."""
+    return len(cluster.pods) + len(cluster.objects.nodes) <= MAX_REPEATED
+
+
 def _loss(
     cluster: Cluster, sweep: Sweep, kind: str, asked: Sequence[Question], sample: int, autoscaling: Autoscaling
 ) -> OverviewLine:
     """The worst loss of a kind; the cases are in the order of badness. If chance decides, the counters are those of the
     most frequent run, as in the answer to `whatif lose`.
     """
-    cases, snapshot = {each.title for each in asked}, cluster.snapshot
+    cases = {each.title for each in asked}
     worst = next(row for row in sweep.cases if row.case in cases)
     is_bad, command = harms(worst, sweep), f"whatif lose {worst.case}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
     counters = worst.counters
-    if is_bad and len(snapshot.pods) + len(snapshot.objects.nodes) <= MAX_REPEATED:
+    if is_bad and _is_small(cluster.snapshot):
         change = LoseZone(worst.name) if kind == "zone" else LoseNodes([worst.name])
         counters = whatif(cluster, change, autoscaling=autoscaling, tries_fixes=False).counters
     phrases = [*islice(consequences(counters), _PHRASES)]

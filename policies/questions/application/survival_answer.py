@@ -135,7 +135,11 @@ class Survival(Result):
     def _fixes(self) -> Iterator[Fix]:
         if self.add:
             worst = self.losses[0]
-            effect = f"Pending {worst.pending:,} → {worst.pending_then:,}, preempted {worst.preempted:,} → "
+            changes = (
+                ("Pending", worst.pending, worst.pending_then),
+                ("preempted", worst.preempted, worst.preempted_then),
+            )
+            effect = ", ".join(f"{name} {now:,} → {then:,}" for name, now, then in changes if now != then)
             many = grouped((each.like if self.add[3:] else " ".join(filter(None, each[:2])), each) for each in self.add)
             nodes = listed([f"{sum(each.nodes for each in alike)} like {like}" for like, alike in many.items()], 4)
-            yield Fix(f"add {nodes}", f"{worst.loss} lost: {effect}{worst.preempted_then:,}")
+            yield Fix(f"add {nodes}", f"{worst.loss} lost: {effect}")

@@ -89,7 +89,9 @@ def test_the_worst_losses_are_those_of_whatif_lose() -> None:
 
 def test_the_worst_loss_is_the_most_frequent_of_several_runs() -> None:
     """The first run of this cluster has other numbers."""
-    line = _lines("--cluster", CONTENDED)["worst zone"]
+    lines = _lines("--cluster", CONTENDED)
+    assert not lines["worst node"].get("sample"), "all nodes of a small cluster are simulated"
+    line = lines["worst zone"]
     done = forewarn(*line["command"].split(), "--cluster", CONTENDED, "-o", "json")
     counters = json.loads(done.stdout)["counters"]
     assert line["number"] == counters["lost"] + counters["preempted"] + counters["pending"]
