@@ -152,7 +152,9 @@ def _clusters(run: Run, release: Release, config: Config, max_age: float | None)
     for source in run.cluster:
         if source.partition(":")[0] not in (cluster_command.LIVE, STDIN) and not os.path.exists(source):
             raise MissingFile(f"--cluster {cut(source, LONGEST_PATH)}", no_such_file(source))
-    return {_name_of(run.cluster[0]): partial(loaded, *run.cluster)}
+    kind, _, context = run.cluster[0].partition(":")
+    name = context or kind if kind == cluster_command.LIVE else name_of(run.cluster[0])
+    return {name: partial(loaded, *run.cluster)}
 
 
 def _check_age(origin: Origin, max_age: float) -> None:
@@ -161,11 +163,6 @@ def _check_age(origin: Origin, max_age: float) -> None:
     if age is None or age > max_age:
         is_old = "of unknown age" if age is None else f"{duration(age)} old"
         raise SourceError("", f"the snapshot is {is_old}; --max-age is {duration(max_age)}. Fix: write a new snapshot")
-
-
-def _name_of(source: str) -> str:
-    kind, _, context = source.partition(":")
-    return context or kind if kind == cluster_command.LIVE else name_of(source)
 
 
 def _parser() -> Parser:

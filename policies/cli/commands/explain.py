@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import yaml
 
 from forewarn.policies.base.documents import info, to_dict
-from forewarn.policies.base.findings import Finding, Severity, cut, nearest_word, quote
+from forewarn.policies.base.findings import Finding, Severity, capital, cut, nearest_word, quote
 from forewarn.policies.cli.commands.cluster_command import add_output_option
 from forewarn.policies.cli.commands.parser import Output, Parser
 from forewarn.policies.cli.terminal import complain
@@ -109,23 +109,26 @@ def page_of(rule: Rule) -> Iterator[Block]:
     """The parts of a rule's documentation."""
     documentation = documentation_of(rule)
     yield Block("prose", documentation.what)
-    yield Block("prose", f"Checked objects: {_checked(rule)}. {_severity_and_action(rule)}")
+    texts = {**_CHECKED, **rule.OBJECTS}  # in the same order for every rule
+    checked = ", ".join(dict.fromkeys(text for target, text in texts.items() if target in rule.TARGETS))
+    where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
+    severity = f"{where} severity: {linter_severity(rule) or 'none'}."
+    fix = f" `lint --fix` {FIXED[rule.ID]}." if rule.ID in FIXED else ""
+    yield Block("prose", f"Checked objects: {checked}. {severity} Webhook action: {rule.ACTION or 'none'}.{fix}")
     for heading in ("Why", "Details", "Fix"):
         if text := getattr(documentation, heading.lower()):
             yield Block("heading", heading)
-            yield Block("prose", _sentence(text))
+            first = text.split(maxsplit=1)[0]
+            is_name = first in _LOWERCASE or "-" in first  # kubectl, forewarn
+            yield Block("prose", text if is_name else capital(text))
     yield Block("heading", "Example")
     for example in documentation.examples:
-        yield Block("prose", _introduced(example))
+        ends = f", which {example.also} also reports:" if example.also else _MODES.get(example.mode, ":")
+        introduced = _INTRODUCED.get((example.heading, example.mode), f"{example.heading} example{ends}")
+        yield Block("prose", introduced)
         yield Block("yaml", example.yaml)
         if example.heading == "Bad":
             yield Block("text", "\n".join(_reported(rule)))
-
-
-def _sentence(text: str) -> str:
-    """Return the text with an uppercase first letter, unless the first word is a lowercase name (kubectl, forewarn)."""
-    first = text.split(maxsplit=1)[0]
-    return text if first in _LOWERCASE or "-" in first or not first[0].isalpha() else text[:1].upper() + text[1:]
 
 
 _LOWERCASE: Final = ("kubectl", "forewarn", "limitedResources")
@@ -149,35 +152,17 @@ _CHECKED: Final = {
 }
 
 
-def _checked(rule: Rule) -> str:
-    """The kinds of objects that a rule checks, for example `Pods, Pod templates`; in the same order for every rule."""
-    checked = {**_CHECKED, **rule.OBJECTS}
-    return ", ".join(dict.fromkeys(text for target, text in checked.items() if target in rule.TARGETS))
-
-
-def _severity_and_action(rule: Rule) -> str:
-    """A rule's default severity and action: `Linter severity: warning. Webhook action: warn.`"""
-    where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
-    default = linter_severity(rule)
-    severity = f"{where} severity: {default or 'none'}."
-    action = f"Webhook action: {rule.ACTION or 'none'}."
-    return f"{severity} {action}{f' `lint --fix` {FIXED[rule.ID]}.' if rule.ID in FIXED else ''}"
-
-
 _MODES: Final = {
     "DELETE": ": you delete this object:",
     "validate": " (the object after all mutating webhooks have run):",
 }
-
-
-def _introduced(example: Example) -> str:
-    if example.heading == "Options":
-        return "The example uses this configuration:"
-    if example.heading == "Cluster":
-        return f"{'After the fix, the' if example.mode == 'Good' else 'The'} cluster contains these objects:"
-    if example.heading == "Bad" and example.also:
-        return f"Bad example, which {example.also} also reports:"
-    return f"{example.heading} example{_MODES.get(example.mode, ':')}"
+_INTRODUCED: Final = {
+    ("Options", ""): "The example uses this configuration:",
+    ("Cluster", ""): "The cluster contains these objects:",
+    ("Cluster", "Bad"): "The cluster contains these objects:",
+    ("Cluster", "Good"): "After the fix, the cluster contains these objects:",
+}
+"""Heading and mode of examples that are no objects of the input -> the line above."""
 
 
 def _reported(rule: Rule) -> Iterator[str]:

@@ -56,11 +56,8 @@ def _lines(minor: int, release: info.Release) -> Iterator[str]:
     yield from (f"  {where}: {what} (until {fix})" for fix, where, what in release.unfixed)
     gates = {"gates": release.feature_gates, "not modelled, predicted only with": release.not_modelled}
     for what, states in gates.items():
-        yield f"  {what}: {' '.join(f'{name}={str(on).lower()}{_lock(name, minor)}' for name, on in states.items())}"
-
-
-def _lock(gate: str, minor: int) -> str:
-    return "!" if state(gate, minor).endswith("!") else ""
+        locked = {name: "!" * state(name, minor).endswith("!") for name in states}
+        yield f"  {what}: {' '.join(f'{name}={str(on).lower()}{locked[name]}' for name, on in states.items())}"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -17,13 +17,14 @@ from forewarn.policies.linting.config.model import ConfigError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.kubernetes.releases.profiles import Extender, Profile, SchedulerConfiguration
 
 OK, _, USAGE = range(3)
 _PREEMPTION: Final = "DefaultPreemption"
 _NOT_RECOMMENDED: Final = "Kubernetes does not recommend this, because critical Pods need preemption"
+_UNKNOWN_PLUGIN: Final = " (unknown plugin: not predicted when it decides)"
 _ROLES: Final = {
     "preEnqueue": "may keep a Pod out of the queue",
     "queueSort": "order of the scheduling queue",
@@ -83,11 +84,17 @@ def _of_profile(profile: Profile, shown: info.Profile) -> Iterator[str]:
     part = f"{share} %" if share else "50 % less 1 % per 125 nodes"
     yield f"  feasible nodes to find: {part}, at least 100"
     for point, role in _ROLES.items():
-        names = [_named(plugin, shown) for plugin in shown.plugins[point]]
+        names = [
+            f"{plugin.name}{'' if plugin.weight is None else f' x{plugin.weight}'}"
+            f"{_UNKNOWN_PLUGIN if plugin.name in shown.not_known else ''}"
+            for plugin in shown.plugins[point]
+        ]
         yield f"  {point} ({role}): {', '.join(names) or 'nothing'}"
     if not _preempts(shown):
         yield f"  preemption is disabled: Pods of this profile never preempt. {_NOT_RECOMMENDED}"
-    yield from (f"  {name}: {_args(args)}" for name, args in sorted(shown.plugin_config.items()))
+    for name, args in sorted(shown.plugin_config.items()):
+        texts = [f"{key} {json.dumps(value)}" for key, value in args.items() if value not in (None, [], "", False)]
+        yield f"  {name}: {', '.join(texts) or 'defaults'}"
     for name in profile.at("score"):
         if profile.plugins[name].needs_pre_score and name not in profile.at("preScore"):
             error = "if several nodes are feasible, the scheduling cycle ends in an error"
@@ -98,17 +105,6 @@ def _of_profile(profile: Profile, shown: info.Profile) -> Iterator[str]:
 
 def _preempts(profile: info.Profile) -> bool:
     return any(plugin.name == _PREEMPTION for plugin in profile.plugins["postFilter"])
-
-
-def _named(plugin: info.PluginAt, profile: info.Profile) -> str:
-    weight = "" if plugin.weight is None else f" x{plugin.weight}"
-    strange = " (unknown plugin: not predicted when it decides)" if plugin.name in profile.not_known else ""
-    return f"{plugin.name}{weight}{strange}"
-
-
-def _args(args: Mapping[str, Any]) -> str:
-    arguments = {key: value for key, value in args.items() if value not in (None, [], "", False)}
-    return ", ".join(f"{key} {json.dumps(value)}" for key, value in arguments.items()) or "defaults"
 
 
 def _plain(value: Any) -> Any:

@@ -61,11 +61,6 @@ def counter_value(counter: Counter) -> str:
     return f"{number(counter.value)}{later}{total}{more}"
 
 
-def style_of(status: AnswerStatus) -> str:
-    """The style of a status on a terminal."""
-    return _STYLES.get(status, "error")
-
-
 def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = plain, level: int = 0) -> Iterator[str]:
     """The answer as lines of text. `head`: None without an input. `level`: 1 with -v, 2 with -vv."""
     before = [*_status_lines(document, paint), *_counter_lines(document), *_warning_lines(document, paint, level)]
@@ -93,8 +88,7 @@ def _status_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
     first, *others = _wrapped(
         f"{document.question}: {document.clause}" if document.clause else document.question, indent
     )
-    style = style_of(document.status)
-    yield f"{paint(document.status, style)}  {paint(first, 'bold')}"
+    yield f"{paint(document.status, _STYLES.get(document.status, 'error'))}  {paint(first, 'bold')}"
     yield from (f"{indent}{paint(line, 'bold')}" for line in others)
 
 
@@ -129,11 +123,6 @@ def _warning_lines(document: AnswerDocument, paint: Painter, level: int) -> Iter
         yield f"{paint('WARN', 'warning')}  {more} more: -v"
 
 
-def _count(value: int) -> str:
-    """The number of a reason; "" for one without a number."""
-    return number(value) if value else ""
-
-
 def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
     if document.why is None:
         return
@@ -146,7 +135,7 @@ def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator
     width = max(len(number(count)) for count, _ in shown) + 4
     for count, reason in shown:
         first, *others = _wrapped(reason, " " * (width + 2))
-        yield f"{_count(count):>{width}}  {first}"
+        yield f"{number(count) if count else '':>{width}}  {first}"
         yield from (f"{'':{width}}  {line}" for line in others)
 
 
@@ -301,7 +290,7 @@ def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
     lines += [text_of(" | ".join(map(counter_text, document.shown))), ""] if document.shown else []
     lines += [*_bullets(f"WARN: {warning}" for warning in document.warnings)]
     if document.why is not None:
-        rows = [(_count(cause.number), cause.reason) for cause in document.why.causes]
+        rows = [(number(cause.number) if cause.number else "", cause.reason) for cause in document.why.causes]
         lines += [*markdown_table(("", f"Why {document.why.heading.lower()}"), rows), ""]
     lines += tables_as_markdown(table for table in document.tables if table.detail <= level)
     if document.fix:

@@ -87,12 +87,9 @@ def _command(finding: Finding) -> str:
         "title": finding.rule,
     }
     fix = f"\nFix: {one_line(finding.remediation)}" if finding.remediation else ""
-    given = ",".join(f"{name}={_property(no_command(value))}" for name, value in properties.items())
+    escaped = {name: _escaped(no_command(value)) for name, value in properties.items()}
+    given = ",".join(f"{name}={text.replace(':', '%3A').replace(',', '%2C')}" for name, text in escaped.items())
     return f"::{_GITHUB[finding.severity]} {given}::{_escaped(no_command(one_line_finding(finding) + fix))}"
-
-
-def _property(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _escaped(text: str) -> str:

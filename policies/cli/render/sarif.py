@@ -47,12 +47,12 @@ def placed(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings with an artificial path for each object, because SARIF requires one:
     `cluster/shop/Deployment/web`.
     """
-    return [finding._replace(location=Location(_path(finding.object), 1, 1, 1)) for finding in findings]
 
+    def placed_at(ref: ObjectRef) -> Location:
+        parts = [part for part in (ref.namespace, ref.kind, ref.name) if part and part not in (".", "..")]
+        return Location("/".join(["cluster", *(part.replace("/", "_") for part in parts)]), 1, 1, 1)
 
-def _path(ref: ObjectRef) -> str:
-    parts = [part for part in (ref.namespace, ref.kind, ref.name) if part and part not in (".", "..")]
-    return "/".join(["cluster", *(part.replace("/", "_") for part in parts)])
+    return [finding._replace(location=placed_at(finding.object)) for finding in findings]
 
 
 def _document(report: Report, version: str, results: list[Any]) -> dict[str, Any]:

@@ -116,7 +116,8 @@ def shown_of(state: State, source: str) -> Shown:
     classes = sorted(named, key=lambda each: (-each[1], each))
     pods = sorted(cluster.pods.values(), key=lambda pod: (bool(pod.node_name), pod.key))
     pending = [pod for pod in pods if not pod.node_name]
-    workloads = sorted(_workload(key) for key, each in cluster.workloads.items() if not any(each.controller))
+    keys = (key for key, each in cluster.workloads.items() if not any(each.controller))
+    workloads = sorted(f"{namespace}/{kind.rpartition('/')[2].lower()}/{name}" for kind, namespace, name in keys)
     names = {
         "zones": sorted({zone_of(node) for node in cluster.objects.nodes.values()}),
         "pools": pools_of(cluster),
@@ -140,11 +141,6 @@ def shown_of(state: State, source: str) -> Shown:
         *(one_line(source), counts, state.named, picture, document_of(cluster), classes, known, one_line(head)),
         *(totals, [table.columns, *table.rows]),
     )
-
-
-def _workload(key: tuple[str, str, str]) -> str:
-    kind, namespace, name = key
-    return f"{namespace}/{kind.rpartition('/')[2].lower()}/{name}"
 
 
 def answering(load: Load) -> Load:
