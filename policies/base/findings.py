@@ -431,17 +431,3 @@ def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
-
-
-NAMED: Final = 3
-"""Number of items that `first_of` names, if there are more."""
-
-
-def first_of(items: list[str], noun: str) -> str:
-    """Return the first items, and the number of the others: `a, b, c and 4 more PDBs`."""
-    if not items:
-        return ""
-    if len(items) > NAMED + 1:
-        items = [*items[:NAMED], plural(len(items) - NAMED, f"more {noun}")]
-    *first, last = items
-    return f"{', '.join(first)} and {last}" if first else last

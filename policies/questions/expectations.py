@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Shard, in_json, inlined_in_json, json_of
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Table, Why
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Rows, Table, Why
 from forewarn.policies.base.findings import cut, listed, one_line, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import sentence
@@ -516,7 +516,7 @@ def _warnings(results: Sequence[Tested]) -> Iterator[str]:
 
 def _tables(results: Sequence[Tested]) -> Iterator[Table]:
     """Yield a row for each violation and each part that is not evaluated; with -v counterexamples and all results."""
-    rows: list[list[str | int]] = []
+    rows: Rows = []
     for result in results:
         rows += [["failed", result.name, result.case, text] for text in result.failures]
         rows += [["not evaluated", result.name, "", text] for text in result.not_evaluated]
@@ -524,7 +524,7 @@ def _tables(results: Sequence[Tested]) -> Iterator[Table]:
     for result in results:
         title = f"COUNTEREXAMPLE OF {result.name}: {result.case}"
         yield Table(("EVENT",), [[line.strip()] for line in result.timeline or ()], detail=1, title=title)
-    met: list[list[str | int]] = [[result.name, result.cases] for result in results if result.met]
+    met: Rows = [[result.name, result.cases] for result in results if result.met]
     yield Table(("MET", "CASES"), met, detail=1)
 
 

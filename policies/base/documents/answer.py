@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 from forewarn.policies.base.documents import Always, Hidden, in_json, key_of, optional_in_json
 
 Cell = str | int
+Rows = list[list[Cell]]
+"""The rows of a table while they are made."""
 
 
 NO_EFFECT: Final = "no Pod preempted, newly Pending or lost"

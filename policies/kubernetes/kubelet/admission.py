@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, in_json
-from forewarn.policies.base.findings import first_of
+from forewarn.policies.base.findings import listed
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     BEST_EFFORT,
     BURSTABLE,
@@ -163,7 +163,7 @@ class Admission(NamedTuple):
     @property
     def instead(self) -> str:
         """A phrase with the Pods that the kubelet may preempt instead; "" without any."""
-        return f" (or {first_of([*self.equal], 'Pod')} with equal requests)" if self.equal else ""
+        return f" (or {listed([*self.equal])} with equal requests)" if self.equal else ""
 
 
 def admit(admitted: KubeletPod, pod: Pod, node_info: NodeInfo, pods: Iterable[KubeletPod]) -> Admission:

@@ -6,7 +6,7 @@ import re
 from collections import Counter as Tally
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Rows, Table
 from forewarn.policies.base.findings import Finding, Severity, grouped, listed, plural
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.questions.application.findings import counts, worst_first
@@ -111,7 +111,7 @@ def _tables(
     audited: Audited, groups: Sequence[Sequence[Finding]], evaluated: Sequence[Sequence[Finding]]
 ) -> Iterator[Table]:
     if evaluated:
-        rows: list[list[str | int]] = [
+        rows: Rows = [
             [str(group[0].severity), group[0].rule, len(group), _where(group), _fix(group)] for group in evaluated
         ]
         yield Table(("SEVERITY", "FINDING", "COUNT", "WHERE", "FIX"), rows)
@@ -119,7 +119,7 @@ def _tables(
         yield from _changes_tables(audited.changes)
     yield from (_by_namespace(group) for group in groups if group[0].rule == _EVICTIONS_BLOCKED and len(group) > 1)
     if groups:
-        found: list[list[str | int]] = [
+        found: Rows = [
             [
                 "not evaluated" if each.not_evaluated else str(each.severity),
                 each.rule,
@@ -137,7 +137,7 @@ def _tables(
 def _changes_tables(changes: Sequence[ReportChange]) -> Iterator[Table]:
     """What changed since an earlier report, by rule, and with -v each finding."""
     rules = grouped(((each.change, each.severity, each.rule), each.object or "the cluster") for each in changes)
-    rows: list[list[str | int]] = [
+    rows: Rows = [
         [*key, len(objects), f"{objects[0]}, {len(objects) - 1:,} more" if objects[1:] else objects[0]]
         for key, objects in rules.items()
     ]
@@ -150,7 +150,7 @@ def _changes_tables(changes: Sequence[ReportChange]) -> Iterator[Table]:
 def _by_namespace(group: Sequence[Finding]) -> Table:
     """The PDBs that block evictions by namespace, most first."""
     namespaces = grouped((each.object.namespace, each) for each in group)
-    rows: list[list[str | int]] = [
+    rows: Rows = [
         [namespace, len(own), listed([each.object.name for each in own], _NAMED)]
         for namespace, own in sorted(namespaces.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
@@ -163,7 +163,7 @@ def _where(group: Sequence[Finding]) -> str:
     name = f"{ref.namespace}/{ref.name}" if ref.namespace else str(ref) or "the cluster"
     if len(group) > 1:
         return f"{name}, {len(group) - 1:,} more"
-    named = f"{name}: {_first_clause(first.text.problem)}"
+    named = f"{name}: {re.split('[:;,] ', first.text.problem)[0]}"
     return named if len(named) <= _LONGEST_PLACE else name
 
 
@@ -172,7 +172,3 @@ def _fix(group: Sequence[Finding]) -> str:
     fix, _ = Tally(finding.remediation for finding in group).most_common(1)[0]
     first = re.split("[;,] ", fix)[0]
     return first if len(first) <= _LONGEST_FIX else ""
-
-
-def _first_clause(text: str) -> str:
-    return re.split("[:;,] ", text)[0]

@@ -6,7 +6,7 @@ import re
 from collections import Counter as Tally
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.documents.answer import Table
+from forewarn.policies.base.documents.answer import Rows, Table
 from forewarn.policies.base.findings import duration, grouped, listed
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from forewarn.policies.questions.whatif.answer import WithNewNodes
-    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, NoScaleUp, ScaleDowns, ScaleUp
+    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, ScaleDowns, ScaleUp
 
-    Rows = list[list[str | int]]
 
 _INSTEAD: Final = "placeholder Pods of a Deployment instead"
 _LARGER: Final = "larger nodes, or a node selector of the DaemonSet"
@@ -83,17 +82,13 @@ def _new_nodes(reaction: Autoscalers) -> Iterator[Table]:
 
 
 def _key(scale_up: ScaleUp) -> tuple[str, int, int, str]:
-    groups = listed([group for group, _ in scale_up.added])
-    return groups, sum(nodes for _, nodes in scale_up.added), scale_up.pods, _choice(scale_up)
-
-
-def _choice(scale_up: ScaleUp) -> str:
-    """Why the expander chose the group, among which others."""
-    grown = {group for group, _ in scale_up.added}
-    others = [f"{other.nodes} of {other.group}" for other in scale_up.options if other.group not in grown]
+    """The groups, nodes and Pods of a scale-up, and why the expander chose these groups, among which others."""
+    groups = [group for group, _ in scale_up.added]
+    others = [f"{other.nodes} of {other.group}" for other in scale_up.options if other.group not in groups]
     ties = "; random choice among equals" if scale_up.ties else ""
     idle = f" {scale_up.waste / 2:.1%} idle," if "least-waste" in scale_up.expander else ""
-    return f"{scale_up.expander}:{idle} instead of {listed(others)}{ties}" if others else ""
+    choice = f"{scale_up.expander}:{idle} instead of {listed(others)}{ties}" if others else ""
+    return listed(groups), sum(nodes for _, nodes in scale_up.added), scale_up.pods, choice
 
 
 def _not_helped(reaction: Autoscalers) -> Iterator[Table]:
@@ -101,7 +96,8 @@ def _not_helped(reaction: Autoscalers) -> Iterator[Table]:
     plan, launches, considered = reaction.node_groups, reaction.node_pools, reaction.cluster_autoscaler
     pods, first = Tally[str](), dict[str, list[str]]()
     for left in plan.no_scale_up if plan else ():
-        why = _reasons(left)
+        by_reason = grouped((reason, group) for group, reason in left.reasons.items())
+        why = listed([f"{reason} ({listed(groups)})" for reason, groups in by_reason.items()])
         pods[why] += left.pods
         first.setdefault(why, []).append(left.workload)
     for none in launches.no_launch if launches else ():
@@ -113,12 +109,6 @@ def _not_helped(reaction: Autoscalers) -> Iterator[Table]:
         pods.update({"fits on a node": plan.fit_existing_nodes} if plan and plan.fit_existing_nodes else {})
     rows: Rows = [[why, number, listed(first.get(why, []), 1)] for why, number in pods.most_common()]
     yield Table(("NO NEW NODE BECAUSE", "PODS", "SUCH AS"), rows, detail=1)
-
-
-def _reasons(unscaled: NoScaleUp) -> str:
-    """The reasons with their node groups, such as `Insufficient memory (small, large)`."""
-    by_reason = grouped((reason, group) for group, reason in unscaled.reasons.items())
-    return listed([f"{reason} ({listed(groups)})" for reason, groups in by_reason.items()])
 
 
 def _with_new_nodes(arrived: WithNewNodes) -> Iterator[Table]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.base.documents.answer import AnswerStatus
-from forewarn.policies.base.findings import first_of, plural, quote
+from forewarn.policies.base.findings import listed, plural, quote
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath
 from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
@@ -338,7 +338,10 @@ class Delete:
     def question(self, start: Start) -> Question:
         """The objects are deleted."""
         objects = start.read(self.manifests, self.namespace, strict=False)
-        return questions.deleted(start.cluster, _title(self.manifests), objects)
+        given = given_manifests(self.manifests)
+        files = (File(manifest) if isinstance(manifest, str) else manifest for manifest in given)
+        title = " and ".join(each.name if isinstance(each, File) else str(ref_of(each)) for each in files)
+        return questions.deleted(start.cluster, title, objects)
 
 
 @dataclass(frozen=True)
@@ -408,9 +411,9 @@ class ChangeClass:
         title = class_change.title(change)
         title += f"; then {questions.objects_text(objects)} applied" if objects else ""
         if selected:
-            several = f"{plural(len(selected), 'workload')} of {first_of([*self.workloads], 'selector')}"
+            several = f"{plural(len(selected), 'workload')} of {listed([*self.workloads])}"
             which = several if selected[1:] else str(ref_of(selected[0], "default"))
-            jobs = first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job")
+            jobs = listed(questions.jobs_of(before, self.workloads, self.namespace, self.name))
             is_same = change.before == change.after
             title = f"{which} with PriorityClass {self.name}" if is_same else f"{title}, for {which}"
             title += f", not {jobs} (immutable template)" if jobs else ""
@@ -432,10 +435,3 @@ def _names(names: Sequence[str]) -> Sequence[str]:
     if not names:
         raise InvalidInput("no node given")
     return [names] if isinstance(names, str) else names
-
-
-def _title(manifests: Manifest | Sequence[Manifest]) -> str:
-    """The paths and objects as a phrase."""
-    given = given_manifests(manifests)
-    files = (File(manifest) if isinstance(manifest, str) else manifest for manifest in given)
-    return " and ".join(m.name if isinstance(m, File) else str(ref_of(m)) for m in files)

@@ -9,6 +9,7 @@ from forewarn.policies.base.documents.answer import (
     AnswerDocument,
     AnswerStatus,
     Counter,
+    Rows,
     Table,
     counters_of,
 )
@@ -132,7 +133,7 @@ def _fix(plan: Plan, workload: str) -> str:
 
 
 def _tables(plan: Plan) -> Iterator[Table]:
-    rows: list[list[str | int]] = [
+    rows: Rows = [
         [
             number,
             len(step.preemptions),
@@ -146,7 +147,7 @@ def _tables(plan: Plan) -> Iterator[Table]:
     yield Table(("STEP", "PREEMPTED", "PENDING", "NEW PODS", "TAKES", "CHANGE"), rows)
     yield new_priorities([each for each in plan.affected if each.differs])
     yield from quota_tables(plan.answer.after.simulation)
-    preempted: list[list[str | int]] = [
+    preempted: Rows = [
         [number, by, by_value, victim, value, len(found)]
         for number, step in enumerate(plan.steps, 1)
         for (by, by_value, victim, value), found in pairs(step.preemptions)

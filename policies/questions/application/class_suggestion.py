@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Fix, Table
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Fix, Rows, Table
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
@@ -110,12 +110,12 @@ class Suggestion(Result):
         new = sum(each.new for each in given)
         classes = plural(new, "new class", "new classes") if new else "classes that exist"
         clause = f"{plural(workloads, 'workload')} without a class, {classes} for them"
-        rows: list[list[str | int]] = [
+        rows: Rows = [
             [each.class_, each.value, "new" if each.new else "exists", len(each.workloads), each.pods, each.rule]
             for each in given
         ]
         heads = ("ZONE LOST", "PREEMPTED NOW", "WITH THE CLASSES", "PENDING NOW", "PENDING WITH THEM")
-        names: list[list[str | int]] = [[each.class_, name] for each in given for name in each.workloads]
+        names: Rows = [[each.class_, name] for each in given for name in each.workloads]
         return AnswerDocument(
             status=AnswerStatus.WARN if given else AnswerStatus.OK,
             question="PriorityClasses",

@@ -13,12 +13,12 @@ from forewarn.policies.base.documents.answer import (
     NO_EFFECT,
     AnswerDocument,
     AnswerStatus,
-    Cell,
     Counter,
     Effects,
+    Rows,
     Table,
 )
-from forewarn.policies.base.findings import cut, first_of, grouped, listed, one_line, plural
+from forewarn.policies.base.findings import cut, grouped, listed, one_line, plural
 from forewarn.policies.inputs.manifests.differences import IMMUTABLE, TEMPLATE, ChangedObject
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
@@ -82,18 +82,14 @@ def _question(objects: Collection[ChangedObject]) -> str:
     if not objects:
         return _NOTHING
     changed = (field.name for each in objects for field in each.fields if field.name != IMMUTABLE)
-    names = Tally("Pod template" if name == TEMPLATE else _first_step(name) for name in changed)
+    # Of an annotation, its name without the domain; of other fields, the first part of the path.
+    first = (name.rpartition("/")[2] if "/" in name else re.split(r"[.[]", name)[0] for name in changed)
+    names = Tally("Pod template" if name == TEMPLATE else name for name in first)
     operations = {each.operation for each in objects}
     fields = [name for name, _ in names.most_common()] if operations == {"changed"} else []
     what = f" ({listed(fields, _MAX_FIELDS)})" if fields else ""
-    if len(objects) == 1:
-        return f"{one_line(str(next(iter(objects))))} {operations.pop()}{what}"
-    return f"{plural(len(objects), 'object')} changed{what}"
-
-
-def _first_step(field: str) -> str:
-    """The first part of a field's path; of an annotation, its name without the domain."""
-    return field.rpartition("/")[2] if "/" in field else re.split(r"[.[]", field)[0]
+    verb = operations.pop() if len(objects) == 1 else "changed"
+    return f"{one_line(str(*objects)) if len(objects) == 1 else plural(len(objects), 'object')} {verb}{what}"
 
 
 def _on_clusters(
@@ -186,11 +182,11 @@ def _restricted(document: AnswerDocument, own: Container[str], disclose: Disclos
 def _gaps(cluster: OnCluster) -> Iterator[str]:
     """Yield what the simulation of a cluster lacks."""
     if cluster.absent:
-        count, names = plural(len(cluster.absent), "changed workload"), _first(cluster.absent, "workload")
+        count, names = plural(len(cluster.absent), "changed workload"), _first(cluster.absent)
         fix = "Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
         yield f"{count} not simulated, because the cluster state lacks {names}. {fix}"
     if cluster.unpredicted:
-        names = _first(cluster.unpredicted, "object")
+        names = _first(cluster.unpredicted)
         yield f"{plural(len(cluster.unpredicted), 'changed object')} not predicted: {names}"
     taken, others = cluster.directories
     if others:
@@ -229,8 +225,8 @@ def _notes(cluster: OnCluster) -> Iterator[str]:
         yield f"if the GitOps tool prunes PriorityClass {name}, {rejected}. {fix}"
 
 
-def _first(names: Iterable[str], noun: str) -> str:
-    return cut(first_of([*map(one_line, names)], noun), _LONGEST)
+def _first(names: Iterable[str]) -> str:
+    return cut(listed([*map(one_line, names)]), _LONGEST)
 
 
 def _of_live_state(cluster: OnCluster) -> Iterator[Table]:
@@ -250,16 +246,16 @@ def _doubts(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
     if diff.not_compared:
         names = [name.partition(": ")[2] for name in diff.not_compared]
         kinds = Tally(name if name == CHART_VALUES else name.partition(" ")[0] for name in names)
-        which = _first([f"{kind} ({count})" for kind, count in kinds.items()], "kind")
+        which = _first(f"{kind} ({count})" for kind, count in kinds.items())
         yield f"{plural(len(names), 'changed object')} not compared: {which}"
     never = [each for each in objects if any((of.name, of.after) in NO_EVICTION for of in each.fields)]
     if never:
-        which = _first([f"{each.namespace}/{each.name}" for each in never], "PDB")
+        which = _first(f"{each.namespace}/{each.name}" for each in never)
         allow = "allows no eviction and blocks" if len(never) == 1 else "allow no eviction and block"
         yield f"PDB {which} {allow} drains. Fix: maxUnavailable: 1"
     gone = [str(each) for each in objects if each.operation == "deleted"]
     if gone and diff.clusters and not diff.prunes:
-        yield f"deletion not simulated: {_first(gone, 'object')}. Fix: pass --prune if the GitOps tool prunes"
+        yield f"deletion not simulated: {_first(gone)}. Fix: pass --prune if the GitOps tool prunes"
 
 
 def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose: Disclose) -> Iterator[Table]:
@@ -268,10 +264,11 @@ def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose
     preempted = Tally(
         each.by_workload for of in answers for each in of.after.preempted if each.workload not in of.placeholders
     )
-    rows = [
-        (str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], _change(each))
-        for each, places in objects.items()
-    ]
+    rows: Rows = []
+    for each, places in objects.items():
+        whole = (f"{field.name} {field.after or field.before}" for field in each.fields if field.name in _OF_WHOLE)
+        change = map(str, each.fields) if each.operation == "changed" else (each.operation, *whole)
+        rows.append([str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], "; ".join(change)])
     yield Table(("CHANGED OBJECT", "DIRECTORY", "PREEMPTS", "CHANGE"), rows, detail=int(len(diff.clusters) > 1))
     if diff.not_compared:
         others = [(name, place) for place, _, name in (each.partition(": ") for each in diff.not_compared)]
@@ -279,19 +276,12 @@ def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose
     yield from _namespaces(diff, disclose)
 
 
-def _change(changed: ChangedObject) -> str:
-    if changed.operation == "changed":
-        return "; ".join(map(str, changed.fields))
-    whole = (f"{field.name} {field.after or field.before}" for field in changed.fields if field.name in _OF_WHOLE)
-    return "; ".join([changed.operation, *whole])
-
-
 def _namespaces(diff: Diff, disclose: Disclose) -> Iterator[Table]:
     """Yield the affected namespaces with their owners and the sums over the clusters, the most affected first."""
     own = {changed.namespace for changed in diff.objects if disclose is Disclose.OWN_NAMESPACE}
     every = [(cluster.cluster, each) for cluster in diff.clusters for each in cluster.namespaces]
     shown = [(name, each) for name, each in every if disclose is Disclose.NAMES or each.namespace in own]
-    rows: list[list[Cell]] = []
+    rows: Rows = []
     for (namespace, owner), of in grouped(
         ((each.namespace, each.owner), (name, each[2:])) for name, each in shown
     ).items():

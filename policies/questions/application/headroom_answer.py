@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Fix, Table, Why
-from forewarn.policies.base.findings import cut, described, first_of, plural
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Fix, Rows, Table, Why
+from forewarn.policies.base.findings import cut, described, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.quantity import Quantity, cores, gibibytes, in_units, percent
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
@@ -130,7 +130,7 @@ def about(pod: Pod) -> str:
     parts = [f"{cores(asks.milli_cpu)} cpu"] if asks.milli_cpu else []
     parts += [f"{gibibytes(asks.memory)} memory"] if asks.memory else []
     parts += [f"{amount} {cut(name, _LONGEST)}" for name, amount in asks.scalars.items() if amount]
-    size = first_of(parts, "resource") or "no cpu or memory request"
+    size = listed(parts) or "no cpu or memory request"
     return f"{pod.priority_class_name or f'priority {pod.effective_priority}'}; {size}"
 
 
@@ -187,7 +187,7 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     rejections = rejections_of(result.faults)
     yield from (f"rejected: {each}" for each in rejections)
     if others := refs_of(result.faults)[len(rejections) :]:
-        yield f"not predicted: {first_of(others, 'object')}"
+        yield f"not predicted: {listed(others)}"
     yield from _of_quota(room, reserve)
     for name, most in room.largest.items():
         amount = cores(most) if name == "cpu" else gibibytes(most)
@@ -282,7 +282,7 @@ def _of_object(result: ObjectHeadroom) -> Iterator[Table]:
         yield Table(("NODE GROUP", "NEW NODES", "MORE PODS", "NODES ADMIT", "QUOTA ADMITS", "LIMIT"), groups, total)
     yield from _for_placeholders(reserve, room.all_node_groups) if reserve is not None else ()
     if buffers is not None:
-        rows: list[list[str | int]] = [
+        rows: Rows = [
             [result.name_, result.replicas or 0, result.provisioned, result.problem] for result in buffers.buffers
         ]
         if buffers.others.buffers:
@@ -294,11 +294,11 @@ def _of_object(result: ObjectHeadroom) -> Iterator[Table]:
 def _for_placeholders(reserve: Placeholders, together: OfGroup | None) -> Iterator[Table]:
     """Yield where Pods fit now, and which node groups add enough nodes for the placeholder Pods that do not."""
     if len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools):
-        pools: list[list[str | int]] = [[pool.pool or _NO_POOL, pool.free, pool.reserved] for pool in reserve.pools]
+        pools: Rows = [[pool.pool or _NO_POOL, pool.free, pool.reserved] for pool in reserve.pools]
         yield Table(("POOL", "PODS FIT NOW", "IN PLACE OF PLACEHOLDERS"), pools)
     missing = reserve.create.pods - reserve.create.fit_now
     if missing > 0 and reserve.node_groups:
-        needed: list[list[str | int]] = [
+        needed: Rows = [
             [group.group, "not enough" if group.nodes is None else group.nodes, group.pods]
             for group in reserve.node_groups
         ]
@@ -335,7 +335,7 @@ def _of_group(group: OfGroup, name: str) -> list[str | int]:
 def _where(room: Headroom) -> Iterator[Table]:
     if room.stranded:
         heads = ("NODES WITH INSUFFICIENT", "NODES", "FREE CPU", "FREE MEMORY")
-        rows: list[list[str | int]] = []
+        rows: Rows = []
         for each in room.stranded:
             scarce = () if "pods" in each.insufficient else each.insufficient
             cpu = "" if "cpu" in scarce else cores(each.milli_cpu)
@@ -468,7 +468,7 @@ def _of_extended_resources(pools: Sequence[PoolCapacity]) -> Table:
 
 
 def _of_quotas(quotas: Sequence[QuotaUse]) -> Table:
-    rows: list[list[str | int]] = [
+    rows: Rows = [
         [f"{each.namespace}/{each.quota}", each.resource, in_units(each.used), in_units(each.hard), each.percent]
         for each in quotas
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Effects, Table
+from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Effects, Rows, Table
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.kueue.forecast import QueueForecast
     from forewarn.policies.prediction.kueue.objects import Objects
 
-    Rows = list[list[str | int]]
 
 Outcome = Literal["admitted", "preempts", "waits", "not-predicted"]
 _VERSION: Final = "Kueue 0.19"

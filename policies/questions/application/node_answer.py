@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Table, Why
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Rows, Table, Why
 from forewarn.policies.base.findings import cut, duration, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 from forewarn.policies.kubernetes.quantity import cores
@@ -86,8 +86,9 @@ def _of_order(order: Order) -> AnswerDocument:
     first = f"{tied:,} Pods are tied to be evicted first"
     if tied == 1:
         first = f"the kubelet evicts {_named(places[0].pod)} first"
+    condition = ", if no Pod uses more than its request" if order.fix and order.what != "pids" else ""
     counts = [place.usage.exceeds for place in places if place.usage is not None and place.usage.exceeds is not None]
-    rows: list[list[str | int]] = [
+    rows: Rows = [
         [
             number,
             place.pod.key,
@@ -99,7 +100,7 @@ def _of_order(order: Order) -> AnswerDocument:
     return AnswerDocument(
         status=AnswerStatus.WARN if places else AnswerStatus.OK,
         question=f"{order.what} pressure",
-        clause=f"{first}{_condition(order)}" if places else "no Pod is evicted",
+        clause=f"{first}{condition}" if places else "no Pod is evicted",
         shown=[
             Counter("Pods that may be evicted", len(places)),
             *([Counter("above their request", sum(counts))] if counts else []),
@@ -111,10 +112,6 @@ def _of_order(order: Order) -> AnswerDocument:
             Table(("NEVER EVICTED, BECAUSE CRITICAL OR STATIC",), [[key] for key in order.never], detail=1),
         ],
     )
-
-
-def _condition(order: Order) -> str:
-    return ", if no Pod uses more than its request" if order.fix and order.what != "pids" else ""
 
 
 def _of_unknown_usage(order: Order) -> Iterator[str]:
@@ -129,7 +126,7 @@ def _of_unknown_usage(order: Order) -> Iterator[str]:
 
 def _of_admission(admission: Admission) -> AnswerDocument:
     preempted, rejection = admission.preempted, admission.rejection
-    missing = listed([f"{_amount(name, number)} {name}" for name, number in admission.insufficient.items()])
+    missing = listed([f"{amount_of(name, number)} {name}" for name, number in admission.insufficient.items()])
     lacks = f"insufficient capacity, missing {missing}" if missing else ""
     clause, status, why = "admitted, the kubelet preempts no Pod", AnswerStatus.OK, None
     if rejection is not None:
@@ -147,7 +144,7 @@ def _of_admission(admission: Admission) -> AnswerDocument:
         status = AnswerStatus.HARM
         victims = _named(preempted[0]) if len(preempted) == 1 else plural(len(preempted), "Pod")
         clause = f"the kubelet preempts {victims} and ignores PDBs"
-    rows: list[list[str | int]] = [[pod.key, pod.priority, pod.qos] for pod in preempted]
+    rows: Rows = [[pod.key, pod.priority, pod.qos] for pod in preempted]
     instead = f"the kubelet may preempt instead, with equal requests: {listed([*admission.equal])}"
     return AnswerDocument(
         status=status,
@@ -165,11 +162,11 @@ def _of_shutdown(groups: Sequence[Group]) -> AnswerDocument:
     seconds, pods = sum(group.seconds for group in waited), sum(len(group.pods) for group in waited)
     short = [(pod.grace - group.seconds, pod.priority, pod, group.seconds) for group in waited for pod in group.pods]
     short = [each for each in short if each[0] > 0]
-    rows: list[list[str | int]] = [
+    rows: Rows = [
         [group.priority, group.seconds, len(group.pods), listed([pod.key for pod in group.pods], _NAMED)]
         for group in groups
     ]
-    members: list[list[str | int]] = [
+    members: Rows = [
         [pod.key, pod.priority, group.priority, group.seconds, pod.grace] for group in groups for pod in group.pods
     ]
     return AnswerDocument(
@@ -199,10 +196,6 @@ def _named(pod: KubeletPod) -> str:
     return cut(pod.key, _LONGEST)
 
 
-def _amount(name: str, amount: int) -> str:
-    return cores(amount) if name == "cpu" else amount_of(name, amount)
-
-
 def size(number: int) -> str:
     """A number of bytes as text, for example `1.5Gi`."""
     return next((f"{number / factor:.4g}{unit}" for unit, factor in _UNITS if number >= factor), str(number))
@@ -217,6 +210,6 @@ def inodes(number: int) -> str:
 
 
 def amount_of(resource: str, amount: int) -> str:
-    """An amount of a resource other than cpu as text: bytes with their unit, others as a number."""
+    """An amount of a resource as text: cores, bytes with their unit, others as a number."""
     in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    return size(amount) if in_bytes else str(amount)
+    return size(amount) if in_bytes else cores(amount) if resource == "cpu" else str(amount)

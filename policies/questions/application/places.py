@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.base.findings import ObjectRef, cut, field_path, first_of, grouped, plural
+from forewarn.policies.base.findings import ObjectRef, cut, field_path, grouped, listed, plural
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.kubernetes.objects.workload import LAST_APPLIED
 
@@ -58,7 +58,7 @@ class Places:
     def warnings(self) -> Iterator[str]:
         """Yield which objects are left out."""
         if self._of_creators:
-            yield f"not predicted: {first_of([*map(str, self._of_creators)], 'object')} ({_BY_CONTROLLER})"
+            yield f"not predicted: {listed([*map(str, self._of_creators)])} ({_BY_CONTROLLER})"
 
     def add(self, subject: ReviewedObject) -> None:
         self._subjects.setdefault(_named(subject.ref), subject)
@@ -128,7 +128,7 @@ def verdict_on(fault: Exception) -> str:
     if not isinstance(fault, Rejected):
         return ""
     what = "rejected" if any(map(is_rejection, fault.faults)) else "not predicted"
-    return f"{what}: {first_of([cause.reason for cause in why_rejected(fault.faults).causes], 'object')}"
+    return f"{what}: {listed([cause.reason for cause in why_rejected(fault.faults).causes])}"
 
 
 def rejections_of(faults: Iterable[Exception]) -> list[str]:

@@ -13,6 +13,7 @@ from forewarn.policies.base.documents.answer import (
     Cause,
     Counter,
     Effects,
+    Rows,
     Table,
     Why,
     counters_of,
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.predict import PredictResult
     from forewarn.policies.questions.whatif.autoscalers import Autoscalers
 
-    Rows = list[list[str | int]]
 
 _FEW_VICTIMS: Final = 5
 _MAX_EXPLAINED: Final = 100

@@ -12,6 +12,7 @@ from forewarn.policies.base.documents.answer import (
     Cell,
     Counter,
     Effects,
+    Rows,
     Table,
     label,
 )
@@ -95,7 +96,7 @@ def _tables(clusters: Sequence[OnCluster]) -> list[Table]:
 
 
 def _table(heads: Sequence[str], clusters: Sequence[OnCluster]) -> Table:
-    rows: list[list[Cell]] = [[each.name, *(each.cells.get(head, "") for head in heads)] for each in clusters]
+    rows: Rows = [[each.name, *(each.cells.get(head, "") for head in heads)] for each in clusters]
     return Table(("CLUSTER", *heads), rows, zeros=True)
 
 

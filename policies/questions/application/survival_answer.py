@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
-from forewarn.policies.base.documents.answer import INCOMPLETE, AnswerDocument, AnswerStatus, Counter, Fix, Table
+from forewarn.policies.base.documents.answer import INCOMPLETE, AnswerDocument, AnswerStatus, Counter, Fix, Rows, Table
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 
@@ -122,7 +122,7 @@ class Survival(Result):
 
     def _tables(self) -> Iterator[Table]:
         if self.add:
-            rows: list[list[str | int]] = [
+            rows: Rows = [
                 [each.like, each.zone, each.nodes, str(each.price) if each.price else ""] for each in self.add
             ]
             yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH"), rows)

@@ -17,6 +17,7 @@ from forewarn.policies.base.documents.answer import (
     Cell,
     Counter,
     Effects,
+    Rows,
     Table,
     Why,
     counters_of,
@@ -166,7 +167,9 @@ def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown:
 def _wanted(answer: Answer) -> Iterator[str]:
     """Yield what the change is for: new Pods that run, drained and upgraded nodes, nodes that can go."""
     if answer.removal is not None:
-        yield _of_nodes_that_can_go(answer.removal)
+        removal = answer.removal
+        stops = f"; {removal.kept[0].node} stops the next" if removal.missing and removal.kept else ""
+        yield f"{f'{len(removal.nodes):,}' if removal.missing else 'all'} can go{stops}"
     if (upgrade := answer.after.upgrade) is not None:
         if upgrade.complete:
             yield f"all nodes upgraded in {duration(upgrade.seconds)}"
@@ -197,11 +200,6 @@ def _wanted(answer: Answer) -> Iterator[str]:
         yield f"{plural(ended, 'new Pod is', 'new Pods are')} removed again"
     elif new is not None:
         yield f"{new.run:,} of {plural(new.total, 'new Pod')} run{'s' * (new.total == 1)}"
-
-
-def _of_nodes_that_can_go(removal: Removal) -> str:
-    stops = f"; {removal.kept[0].node} stops the next" if removal.missing and removal.kept else ""
-    return f"{f'{len(removal.nodes):,}' if removal.missing else 'all'} can go{stops}"
 
 
 def _of_new_pods(result: Simulated) -> Iterator[str]:
@@ -499,44 +497,32 @@ def _cause(reason: Reason, share: Share) -> Cause:
     return Cause(share.pods.total(), reason.kind, _text_of(reason, share))
 
 
-def _text_of_failed(reason: Reason, share: Share) -> str:
-    fails = plural(share.jobs, "Job fails", "Jobs fail")
-    if reason.kind is Kind.BACKOFF_LIMIT:
-        return f"{fails}: more of their Pods are deleted than backoffLimit allows"
-    return f"{fails}: {reason.what}"
-
-
-def _text_of_capacity(share: Share) -> str:
-    first, others = share.pods.most_common()[:2], share.pods.most_common()[2:]
-    classes = [f"{pods:,} {f'of class {name}' if name else 'without a class'}" for name, pods in first]
-    rest = sum(pods for _, pods in others)
-    classes += [f"{rest:,} of {plural(len(others), 'other class', 'other classes')}"] if rest else []
-    return f"no capacity: {', '.join(classes)}"
-
-
-def _of_workloads(share: Share) -> str:
-    names = [*share.workloads]
-    return names[0] if len(names) == 1 else f"{len(names):,} workloads"
+_REASONS: Final = {
+    Kind.BACKOFF_LIMIT: "more of their Pods are deleted than backoffLimit allows",
+    Kind.QUOTA: "{} rejects new Pods",
+    Kind.NO_CONTROLLER: "no controller recreates them",
+}
+"""Kind of reason -> its text with the object in question, unless the reason itself is a text."""
 
 
 def _text_of(reason: Reason, share: Share) -> str:
-    match reason.kind:
-        case Kind.BACKOFF_LIMIT | Kind.JOB_FAILED:
-            return _text_of_failed(reason, share)
-        case Kind.CAPACITY:
-            return _text_of_capacity(share)
-    return f"{_without_workloads(reason)}: {_of_workloads(share)}"
+    """The reason with the workloads that it concerns; of Jobs that fail, their number; of capacity, the classes."""
+    if reason.kind is Kind.CAPACITY:
+        first, others = share.pods.most_common()[:2], share.pods.most_common()[2:]
+        classes = [f"{pods:,} {f'of class {name}' if name else 'without a class'}" for name, pods in first]
+        rest = sum(pods for _, pods in others)
+        classes += [f"{rest:,} of {plural(len(others), 'other class', 'other classes')}"] if rest else []
+        return f"no capacity: {', '.join(classes)}"
+    what = _without_workloads(reason)
+    if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED):
+        return f"{plural(share.jobs, 'Job fails', 'Jobs fail')}: {what}"
+    return f"{what}: {f'{len(share.workloads):,} workloads' if len(share.workloads) > 1 else ''.join(share.workloads)}"
 
 
 def _without_workloads(reason: Reason) -> str:
-    match reason.kind:
-        case Kind.QUOTA:
-            return f"{reason.what} rejects new Pods"
-        case Kind.NO_CONTROLLER:
-            return "no controller recreates them"
-        case Kind.NOT_RECREATED:
-            return reason.what or "not recreated yet"
-    return reason.what or "not scheduled yet"
+    if template := _REASONS.get(reason.kind):
+        return template.format(reason.what)
+    return reason.what or f"not {'recreated' if reason.kind is Kind.NOT_RECREATED else 'scheduled'} yet"
 
 
 # Tables
@@ -569,7 +555,7 @@ def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
     """The nodes that can go, with what they have, and those that cannot, with the reason."""
     nodes = {node.name: node for node in answer.after.simulation.world.nodes}
     chosen = sorted((nodes[name] for name in removal.nodes), key=pool_of)
-    rows: list[list[Cell]] = []
+    rows: Rows = []
     if is_long := len(chosen) > MAX_ROWS:
         for pool, own in grouped((pool_of(node), node) for node in chosen).items():
             rows.append([pool, len(own), listed([each.name for each in own], 3), *_size_of(own)])
@@ -613,7 +599,7 @@ def _of_restarted_jobs(answer: Answer) -> Iterator[str]:
 
 def _of_runs(outcomes: Sequence[Ending]) -> Table:
     """The different outcomes of several runs, the most frequent first."""
-    cells: list[list[str | int]] = []
+    cells: Rows = []
     for group in by_frequency(outcomes):
         summary = group[0].summary
         preempted = [f"{name} ({count})" for name, count in summary.by_workload.most_common()]
@@ -642,8 +628,8 @@ def _scaled(answer: Answer) -> list[tuple[WorkloadCount, int]]:
 def _scaled_tables(answer: Answer) -> Iterator[Table]:
     """Yield the workloads that do not reach the replicas to which they are scaled; with -v, those that do."""
     heads = ("WORKLOAD", "CLASS", "VALUE", "BEFORE", "AFTER", "WANTED")
-    reached: list[list[str | int]] = []
-    others: list[list[str | int]] = []
+    reached: Rows = []
+    others: Rows = []
     for each, wanted in _scaled(answer):
         row: list[str | int] = [each.workload, each.priority_class or NO_CLASS, each.priority]
         row += [each.before, each.after, wanted]
@@ -654,7 +640,7 @@ def _scaled_tables(answer: Answer) -> Iterator[Table]:
 
 def _not_drained(answer: Answer) -> Table:
     """The nodes that are not drained, with the Pods that are left and the PDBs that block their eviction."""
-    cells: list[list[str | int]] = []
+    cells: Rows = []
     for node, pods in sorted(answer.after.not_drained.items(), key=lambda item: (-len(item[1]), item[0])):
         pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})
         cells.append([node, len(pods), listed(list(pods), 1), listed(pdbs, 2)])
@@ -666,7 +652,7 @@ def _not_drained(answer: Answer) -> Table:
 def _details(answer: Answer) -> Iterator[Table]:
     """Yield the effects of lost Pods; with -v also outages, PDBs, rejected Pods and new nodes."""
     yield Table(("LOST POD", "EFFECT"), [[each.pod, each.sentence] for each in answer.after.pod_losses])
-    outages: list[list[str | int]] = [
+    outages: Rows = [
         [
             each.workload,
             each.replicas,
@@ -684,9 +670,7 @@ def _details(answer: Answer) -> Iterator[Table]:
     pdbs = [(name, *counts) for name, counts in sorted(answer.after.pdbs.items())]
     yield Table(("PDB SHORT", "HEALTHY", "DESIRED"), pdbs, detail=1)
     yield violated_pdbs(answer)
-    rejected: list[list[str | int]] = [
-        [row.group, row.pods, in_short(row.message)] for row in answer.after.summary.missing
-    ]
+    rejected: Rows = [[row.group, row.pods, in_short(row.message)] for row in answer.after.summary.missing]
     rejected += [[name, each.pods, in_short(each.message)] for name, each in answer.after.blocks.recreation.items()]
     yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
     if answer.after.new_nodes is not None or answer.after.pending_daemon_sets:
@@ -698,15 +682,13 @@ def _on_new_nodes(answer: Answer) -> Iterator[Table]:
     """Yield which Pods get to added nodes, and the DaemonSets whose Pods do not."""
     added = answer.after.new_nodes
     starved = added.pending_daemon_sets if added is not None else answer.after.pending_daemon_sets
-    cells: list[list[str | int]] = [
+    cells: Rows = [
         [each.workload, each.priority, each.pods, "no Pod on a node has a lower priority" if each.ranks_too_low else ""]
         for each in starved
     ]
     yield Table(("PENDING DAEMONSET PODS", "VALUE", "PODS", "REASON"), cells)
     if added is not None and added.scheduled:
-        rows: list[list[str | int]] = [
-            [each.workload, each.priority, each.pods, duration(each.last)] for each in added.scheduled
-        ]
+        rows: Rows = [[each.workload, each.priority, each.pods, duration(each.last)] for each in added.scheduled]
         yield Table(("SCHEDULED ON NEW NODES", "VALUE", "PODS", "AFTER"), rows, detail=1)
 
 
@@ -748,7 +730,7 @@ def _workload_table(
 ) -> Table:
     heads = ("WORKLOAD", "CLASS", "VALUE", "RUNNING", "LOST", "PENDING", "PREEMPTED", "REASON")
     outages = {each.workload: each for each in answer.outages}
-    cells: list[list[str | int]] = []
+    cells: Rows = []
     for each in rows:
         down = _down(outages.pop(each.workload, None))
         name, value = classes[each.workload]
@@ -798,7 +780,7 @@ def _class_table(
         own = affected.setdefault(classes[workload], _Affected())
         own.preempted += count
         own.workloads.setdefault(workload, None)
-    cells: list[list[str | int]] = []
+    cells: Rows = []
     for (name, value), own in sorted(affected.items(), key=lambda item: (-item[0][1], item[0][0])):
         worst = max(
             (each for each in own.workloads.values() if each),
@@ -822,16 +804,14 @@ def violated_pdbs(answer: Answer) -> Table:
 
 
 def _pairs(preemptions: Sequence[Preemption]) -> Table:
-    cells: list[list[str | int]] = [
+    cells: Rows = [
         [by, by_value, victim, value, len(found)] for (by, by_value, victim, value), found in pairs(preemptions)
     ]
     return Table(("PREEMPTOR", "VALUE", "VICTIM", "VICTIM VALUE", "PODS"), cells, detail=2)
 
 
 def _pods(preemptions: Sequence[Preemption]) -> Table:
-    cells: list[list[str | int]] = [
-        [duration(each.t), each.by, each.victim, each.node, each.cascade_depth] for each in preemptions
-    ]
+    cells: Rows = [[duration(each.t), each.by, each.victim, each.node, each.cascade_depth] for each in preemptions]
     return Table(("AFTER", "PREEMPTOR POD", "VICTIM POD", "NODE", "CASCADE DEPTH"), cells, detail=2)
 
 
@@ -839,7 +819,7 @@ def _of_upgrade(answer: Answer) -> Iterator[Table]:
     upgrade = answer.after.upgrade
     assert upgrade is not None
     blocked = _nodes_blocked_by_pdbs(answer)
-    cells: list[list[str | int]] = []
+    cells: Rows = []
     for pool in upgrade.pools:
         own = {step.node for step in pool.steps}
         pdbs = Tally({each.budget: len(own.intersection(each.nodes)) for each in answer.after.blocks.drains})
@@ -851,12 +831,12 @@ def _of_upgrade(answer: Answer) -> Iterator[Table]:
     heads = ("POOL", "NODES", "UPGRADED", "PDBS BLOCK", "PDBS WITH THEIR NODES", "TAKES")
     yield Table(heads, cells, total)
     if blockers := answer.after.blocks.drains:
-        rows: list[list[str | int]] = []
+        rows: Rows = []
         for each in blockers:
             why = "another PDB selects the same Pods" if each.overlaps else ""
             rows.append([each.budget, each.healthy, each.desired, len(each.pods), len(each.nodes), why])
         yield Table(("BLOCKING PDB", "HEALTHY", "DESIRED", "PODS", "NODES", "BECAUSE"), rows)
-        free: list[list[str | int]] = [[step.node] for step in upgrade.steps if step.node not in blocked]
+        free: Rows = [[step.node] for step in upgrade.steps if step.node not in blocked]
         yield Table(("NODE WITHOUT A BLOCKING PDB",), free, detail=1)
 
 
@@ -865,7 +845,7 @@ def _priorities(ranked: Sequence[Ranked]) -> Iterator[Table]:
     workloads also a row for each namespace, and with -v for each workload.
     """
     groups = grouped(((_value(each, after=False), _value(each, after=True)), each) for each in ranked)
-    cells: list[list[str | int]] = []
+    cells: Rows = []
     for (before, after), alike in groups.items():
         pods = sum(map(_running, alike))
         first = alike[0].workload + (f" and {len(alike) - 1:,} more" if alike[1:] else "")
@@ -875,7 +855,7 @@ def _priorities(ranked: Sequence[Ranked]) -> Iterator[Table]:
         return
     namespaces = grouped((each.workload.partition("/")[0], _running(each)) for each in ranked)
     in_order = sorted(namespaces.items(), key=lambda item: (-sum(item[1]), item[0]))
-    rows: list[list[str | int]] = [[name, len(pods), sum(pods)] for name, pods in in_order]
+    rows: Rows = [[name, len(pods), sum(pods)] for name, pods in in_order]
     yield Table(("NAMESPACE", "WORKLOADS", "RUNNING PODS"), rows, detail=int(len(ranked) <= MAX_ROWS), zeros=True)
     yield new_priorities(ranked)
 
@@ -902,7 +882,7 @@ def _of_class_change(change: ClassChange) -> Iterator[Table]:
         yield from _priorities(change.changed)
     if change.totals and not all(each.after is None for each in change.changed):
         differences = change.differences
-        cells: list[list[str | int]] = []
+        cells: Rows = []
         for each in change.totals:
             more = [f"{pods:+,} {name or NO_CLASS}" for name, pods in differences[each.class_].most_common() if pods]
             cells.append(

@@ -12,6 +12,7 @@ from forewarn.policies.base.documents.answer import (
     Cause,
     Counter,
     Effects,
+    Rows,
     Table,
     Why,
 )
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WorkloadWhy
     from forewarn.policies.questions.why.troubles import Diagnosis
 
-    Rows = list[list[str | int]]
 
 _OTHERS_KNOW: Final = {"not-predicted", "other-scheduler", "disrupted"}
 """Problems that only the messages of the cluster explain."""

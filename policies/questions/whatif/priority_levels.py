@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import inlined_in_json
-from forewarn.policies.base.documents.answer import NO_CLASS, AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.base.documents.answer import NO_CLASS, AnswerDocument, AnswerStatus, Counter, Rows, Table
 from forewarn.policies.base.findings import plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.kube_apiserver.priority import default_priority_class
@@ -128,30 +128,26 @@ def _shown(levels: Classes, counts: Mapping[str, int]) -> Iterator[Counter]:
 
 def table_of(levels: Classes) -> Table:
     """A row for each PriorityClass, the highest value first."""
-    rows: list[list[str | int]] = []
+    rows: Rows = []
     for each in levels.classes:
         own = cores(each.running.milli_cpu), gibibytes(each.running.memory)
         counts = each.running.pods, each.pending, *own, each.could_displace.pods
-        rows.append([each.class_ or NO_CLASS, each.value, *counts, _note_of(each)])
+        notes = ["default"] if each.global_default else []
+        notes += [] if each.new_pods is None or each.new_pods.preempt else ["never preempts"]
+        note = _OLD if each.new_pods is None else ", ".join(notes)
+        rows.append([each.class_ or NO_CLASS, each.value, *counts, note])
     return Table(("CLASS", "VALUE", "RUNNING", "PENDING", "CPU", "MEMORY", "MAY PREEMPT", "NOTE"), rows)
-
-
-def _note_of(level: PriorityLevel) -> str:
-    if level.new_pods is None:
-        return _OLD
-    notes = ["default"] if level.global_default else []
-    return ", ".join([*notes, *([] if level.new_pods.preempt else ["never preempts"])])
 
 
 def _matrix(levels: Classes) -> Iterator[Table]:
     """The requests of the Pods that a new Pod of a class may preempt, and their number by class."""
-    theirs: list[list[str | int]] = [
+    theirs: Rows = [
         [level.class_ or NO_CLASS, level.value, each.pods, cores(each.milli_cpu), gibibytes(each.memory)]
         for level in levels.classes
         if (each := level.could_displace).pods
     ]
     yield Table(("CLASS", "VALUE", "MAY PREEMPT", "THEIR CPU", "THEIR MEMORY"), theirs, detail=1)
-    rows: list[list[str | int]] = [
+    rows: Rows = [
         [level.class_ or NO_CLASS, level.value, lower.class_ or NO_CLASS, lower.value, lower.pods]
         for level in levels.classes
         for lower in level.may_preempt

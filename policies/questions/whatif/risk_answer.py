@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
-from forewarn.policies.base.documents.answer import MAX_ROWS, NO_CLASS, AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.base.documents.answer import (
+    MAX_ROWS,
+    NO_CLASS,
+    AnswerDocument,
+    AnswerStatus,
+    Counter,
+    Rows,
+    Table,
+)
 from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 from forewarn.policies.prediction.simulation.summary import unsettled
@@ -201,11 +209,7 @@ def _clause(risks: Risks) -> str:
         return "a limit of the simulations was reached; the numbers may be wrong"
     if not any(risks.simulated):
         return "no loss simulated"
-    losing = {
-        _lost(kind, some, every): len(_losing(risks, kind))
-        for kind, some, every in zip(_KINDS, risks.simulated, risks.total, strict=True)
-        if some
-    }
+    losing = {f"a lost {kind}{of}": len(_losing(risks, kind)) for kind, of in _simulated_kinds(risks)}
     if not any(losing.values()):
         return f"none loses replicas with {' or '.join(losing)}"
     (kind, first), *others = losing.items()
@@ -213,8 +217,11 @@ def _clause(risks: Risks) -> str:
     return ", ".join([loses, *(f"{count or 'none'} with {kind}" for kind, count in others)])
 
 
-def _lost(kind: str, simulated: int, total: int) -> str:
-    return f"a lost {kind}" + ("" if simulated == total else f" ({simulated:,} of {total:,} simulated)")
+def _simulated_kinds(risks: Risks) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of simulated losses, each with how many are simulated if not all are."""
+    for kind, some, every in zip(_KINDS, risks.simulated, risks.total, strict=True):
+        if some:
+            yield kind, "" if some == every else f" ({some:,} of {plural(every, kind)} simulated)"
 
 
 def _losing(risks: Risks, kind: str) -> set[str]:
@@ -225,10 +232,8 @@ def _losing(risks: Risks, kind: str) -> set[str]:
 
 
 def _counters(risks: Risks) -> Iterator[Counter]:
-    for kind, some, every in zip(_KINDS, risks.simulated, risks.total, strict=True):
-        if some:
-            more = "" if some == every else f" ({some:,} of {plural(every, kind)} simulated)"
-            yield Counter(f"lose with {kind}", len(_losing(risks, kind)), len(risks.own), more=more)
+    for kind, of in _simulated_kinds(risks):
+        yield Counter(f"lose with {kind}", len(_losing(risks, kind)), len(risks.own), more=of)
     if _has_new_nodes(risks):
         lasting = sum(bool(risk.lasting_losses) for risk in risks.own)
         after = [each for risk in risks.own for each in (risk.with_new_nodes or {}).values()]
@@ -365,7 +370,7 @@ def _last(after: Iterable[AfterNewNodes]) -> float:
 def _by_class(risks: Risks) -> Table:
     """A row for each PriorityClass, the highest value first, with its workload that loses most."""
     classes = grouped(((-risk.priority, risk.priority_class), risk) for risk in risks.own)
-    cells: list[list[str | int]] = []
+    cells: Rows = []
     for (value, name), own in sorted(classes.items()):
         losing = [risk for risk in own if risk.loses_replicas_with]
         row = _row(losing[0]) if losing else []

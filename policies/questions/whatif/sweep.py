@@ -16,6 +16,7 @@ from forewarn.policies.base.documents.answer import (
     AnswerStatus,
     Counter,
     Effects,
+    Rows,
     Table,
     counters_of,
 )
@@ -254,7 +255,7 @@ def _warnings(sweep: Sweep, worst: Row | None) -> Iterator[str]:
 
 def _table(sweep: Sweep, rows: Sequence[Row]) -> Table:
     has_nodes = any(row.node_groups for row in rows)
-    cells: list[list[str | int]] = []
+    cells: Rows = []
     for row in rows:
         counts = [getattr(row.counters, name) for name in _COLUMNS]
         nodes = (
