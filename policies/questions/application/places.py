@@ -137,18 +137,15 @@ def rejections_of(faults: Iterable[Exception]) -> list[str]:
 
 
 def _with_reasons(faults: Iterable[Exception]) -> list[str]:
-    return [
-        f"{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} ({_why(fault)})"
-        for fault in faults
-        if isinstance(fault, InvalidObject) and fault.ref
-    ]
-
-
-def _why(fault: InvalidObject) -> str:
-    why = re.split(". Fix: |; known: ", re.sub("^(rejected|not predicted): ", "", fault.problem))[0]
-    field = field_path(fault.path[-1:])
-    is_named = field.removesuffix("Name").lower() in why.lower()
-    return cut(why if is_named else f"{field}: {why}", _LONGEST)
+    texts = []
+    for fault in faults:
+        if isinstance(fault, InvalidObject) and fault.ref:
+            why = re.split(". Fix: |; known: ", re.sub("^(rejected|not predicted): ", "", fault.problem))[0]
+            field = field_path(fault.path[-1:])
+            is_named = field.removesuffix("Name").lower() in why.lower()
+            why = cut(why if is_named else f"{field}: {why}", _LONGEST)
+            texts.append(f"{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} ({why})")
+    return texts
 
 
 def refs_of(faults: Iterable[Exception]) -> list[str]:

@@ -447,7 +447,11 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     pod, key = cluster.pods.get((namespace, name)), f"{namespace}/{name}"
     diagnosis = _of_gone_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
     if diagnosis is None:
-        near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
+        keys = (key for key in cluster.workloads if key[2] == name)
+        named = sorted((there != namespace, there, kind.rpartition("/")[2]) for kind, there, _ in keys)
+        uses = [f"for the {kind}, write {there}/{kind.lower()}/{name}" for _, there, kind in named[:3]]
+        of_workloads = f"Pod not found in the cluster. Fix: {'; '.join(uses)}"
+        near = of_workloads if uses else pod_not_found(cluster, namespace, name)
         if namespace != request.namespace and unknown_namespace(cluster, namespace):
             near += f". Fix: for a workload, write KIND/NAME; known: {', '.join(kind_names())}"
         near += quota_hint(cluster, namespace)
@@ -463,14 +467,6 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
     nodes = list(starmap(CountedReason, reasons))
     return PodWhy(head, key, cluster, diagnosis, nodes, messages, missing, age=max(age, 0.0))
-
-
-def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
-    """The message for a name that is no Pod's but that of workloads, in any namespace; "" without such a workload."""
-    keys = (key for key in cluster.workloads if key[2] == name)
-    named = sorted((there != namespace, there, kind.rpartition("/")[2]) for kind, there, _ in keys)
-    uses = [f"for the {kind}, write {there}/{kind.lower()}/{name}" for _, there, kind in named[:3]]
-    return f"Pod not found in the cluster. Fix: {'; '.join(uses)}" if uses else ""
 
 
 def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:

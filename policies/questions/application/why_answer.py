@@ -90,11 +90,13 @@ def of_pod(result: PodWhy) -> AnswerDocument:
     tables = [*_of_prediction(prediction)] if prediction is not None else []
     if result.autoscalers is not None:
         tables += autoscaler_tables.tables_of(result.autoscalers)
+    pod = diagnosis.pod
+    rank = [*filter(None, (pod.priority_class_name, f"{pod.effective_priority:,}"))] if pod is not None else []
     is_needed = not diagnosis.troubles or not _OTHERS_KNOW.isdisjoint(result.conditions)
     tables.append(Table(("REPORTED", "MESSAGE"), [*result.reported.items()], detail=int(not is_needed)))
     return AnswerDocument(
         status=_status(diagnosis),
-        question=_question(result),
+        question=f"{result.key} ({', '.join(rank)})" if rank else result.key,
         clause=_clause(diagnosis, result.age, effects),
         counters=effects,
         shown=[*_counters(prediction, effects)] if prediction is not None and effects is not None else [],
@@ -112,13 +114,6 @@ def _status(diagnosis: Diagnosis) -> AnswerStatus:
     if diagnosis.state == "running" and not ids <= _HARMLESS:
         return AnswerStatus.WARN
     return _STATUS.get(diagnosis.state, AnswerStatus.WARN)
-
-
-def _question(result: PodWhy) -> str:
-    pod = result.diagnosis.pod
-    if pod is None:
-        return result.key
-    return f"{result.key} ({', '.join(filter(None, (pod.priority_class_name, f'{pod.effective_priority:,}')))})"
 
 
 def _clause(diagnosis: Diagnosis, age: float, effects: Effects | None) -> str:
@@ -251,18 +246,19 @@ def _clause_of(result: WorkloadWhy) -> str:
     running, wanted = result.timeline.states["running"], None if result.kind == "CronJob" else result.replicas
     inactive = f"{result.inactive}, " if result.inactive else ""
     if not result.timeline.states and not result.not_created:
-        return result.inactive or _without_pods(result)
+        none = "scaled to 0 replicas" if result.replicas == 0 else "no Pods with this owner"
+        return result.inactive or _WITHOUT_PODS.get((result.kind, result.replicas), none)
     if wanted and running <= wanted:
         return f"{inactive}{running:,} of {plural(wanted, 'Pod')} {'runs' if 1 in (running, wanted) else 'run'}"
     return f"{inactive}{plural(running, 'Pod runs', 'Pods run')}"
 
 
-def _without_pods(result: WorkloadWhy) -> str:
-    if result.kind == "CronJob":
-        return "no Job of it has Pods"
-    if result.replicas != 0 or result.kind == "Job":
-        return "no Pods with this owner"
-    return "no node needs a Pod of it" if result.kind == "DaemonSet" else "scaled to 0 replicas"
+_WITHOUT_PODS: Final = {
+    ("CronJob", None): "no Job of it has Pods",
+    ("Job", 0): "no Pods with this owner",
+    ("DaemonSet", 0): "no node needs a Pod of it",
+}
+"""Kind and wanted Pods of a workload without Pods -> why it has none."""
 
 
 def _counts(result: WorkloadWhy) -> Iterator[Counter]:
@@ -295,16 +291,20 @@ def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
 def of_cluster(result: ClusterWhy) -> AnswerDocument:
     """Return the Pending Pods by class and cause, the highest priority first, and what Events say was preempted."""
     pods = sum(group.pods for group in result.pending)
-    rows: Rows = [
-        [group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, _brief(group.cause)]
-        for group in result.pending
-    ]
+    rows: Rows = []
+    for group in result.pending:
+        about, _, reason = group.cause.partition(": ")
+        # A row has no room for a long cause: only the reason of the nodes in question, or no details.
+        brief = reason if 0 < len(reason) <= _ROOM else about.partition(" (")[0]
+        cause = group.cause if len(group.cause) <= _ROOM else brief
+        rows.append([group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, cause])
     by_workload = grouped((pod.workload, pod) for pod in result.preempted)
     preempted: Rows = [
         [workload, "" if own[0].priority is None else own[0].priority, len(own), own[0].by, own[0].node, own[0].time]
         for workload, own in sorted(by_workload.items(), key=lambda item: -len(item[1]))
     ]
-    heads = (f"PREEMPTED IN {_period(result).upper()}", "VALUE", "PODS", "LAST BY", "NODE", "LAST AT")
+    period = duration(result.period)
+    heads = (f"PREEMPTED IN {period.upper()}", "VALUE", "PODS", "LAST BY", "NODE", "LAST AT")
     pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in result.preempted]
     tables = [
         Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, ["total", "", pods, "", ""]),
@@ -313,7 +313,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     ]
     clause = plural(pods, "is Pending", "are Pending") if pods else "none is Pending"
     if preempted:
-        clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in {_period(result)}"
+        clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in {period}"
     elif result.missing:
         clause += ", preemptions are unknown"
     is_doubtful = bool(preempted or result.missing)
@@ -331,21 +331,9 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
 
 def _in_events(result: ClusterWhy) -> Iterator[Counter]:
     if result.preempted or not result.missing:
-        yield Counter(f"preempted in {_period(result)}", len(result.preempted))
+        yield Counter(f"preempted in {duration(result.period)}", len(result.preempted))
     unknown = sum(pod.by == "unknown" or "no longer exists" in pod.by for pod in result.preempted)
     yield Counter("by an unknown Pod", unknown, optional=True)
-
-
-def _period(result: ClusterWhy) -> str:
-    return duration(result.period)
-
-
-def _brief(cause: str) -> str:
-    """Of a long cause, the reason of the nodes in question, or without its details, so that a row has room for it."""
-    about, _, reason = cause.partition(": ")
-    if len(cause) <= _ROOM:
-        return cause
-    return reason if 0 < len(reason) <= _ROOM else about.partition(" (")[0]
 
 
 def cause_of(prediction: Prediction, cluster: ClusterSnapshot) -> str:

@@ -489,10 +489,11 @@ def failures_in(simulation: Simulation, before: Container[Key]) -> dict[tuple[st
 
 def failure_text(failed: Sequence[_Failed]) -> str:
     """Why the Jobs of a workload fail, with the reason of the first; "" for none."""
-    if not failed:
-        return ""
-    which = "the Job fails" if len(failed) == 1 else f"{len(failed)} Jobs fail"
-    return f"{which}: {_why_failed(*failed[0])}"
+    for job, status in failed[:1]:
+        which = "the Job fails" if len(failed) == 1 else f"{len(failed)} Jobs fail"
+        is_limit = status.failure == "BackoffLimitExceeded"
+        return f"{which}: {f'backoffLimit {backoff_limit(job)} exceeded' if is_limit else status.failure}"
+    return ""
 
 
 def _lost_pods(simulation: Simulation) -> Iterator[Pod]:
@@ -514,12 +515,6 @@ def _failed_with_jobs(simulation: Simulation, before: Container[Key]) -> Iterato
         loss = named_loss(key[1], key[2], Owner("Job", key[2], "", "batch/v1"), labels)
         if key not in before and loss is not None and loss.kind != "Job":
             yield loss
-
-
-def _why_failed(job: ApiObject, status: JobStatus) -> str:
-    if status.failure != "BackoffLimitExceeded":
-        return status.failure
-    return f"backoffLimit {backoff_limit(job)} exceeded"
 
 
 def preemptions_of(simulation: Simulation, names: Names) -> list[Preemption]:

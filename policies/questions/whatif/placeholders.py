@@ -93,6 +93,9 @@ class Placeholders(NamedTuple):
     capacity_buffer: ApiObject | None
 
 
+_NEVER: Final = "preemptionPolicy Never: the Pods cannot preempt placeholder Pods"
+
+
 def placeholders(
     cluster: ClusterSnapshot,
     obj: ApiObject,
@@ -117,6 +120,7 @@ def placeholders(
     more = 0 if never else max(wanted - reserved - buffered, 0)
     fit = min(more, max(headroom.without.pods - buffered, 0))
     name, priority = _class_for(cluster, pod, all_of_them, cutoff)
+    too_low = f"priority {pod.effective_priority}: no lower priority at or above the autoscaler cutoff {cutoff}"
     grace = max((other.spec.termination_grace_period for other in usable), default=0)
     requests = pod.occupies.resource
     return Placeholders(
@@ -125,7 +129,7 @@ def placeholders(
         NewPlaceholders(more, fit, requests.milli_cpu, requests.memory, name, priority),
         _pools(cluster, headroom.without.by_node or {}, reserve.by_node or {}),
         _groups(headroom, more - fit),
-        _obstacle(pod, priority, cutoff),
+        _NEVER if never else too_low if priority >= pod.effective_priority else "",
         _buffer(obj, wanted),
     )
 
@@ -172,14 +176,6 @@ def _class_for(cluster: ClusterSnapshot, pod: Pod, existing: Sequence[Pod], cuto
     used = {other.priority_class_name for other in existing}
     chosen = max(classes, key=lambda c: (c.name in used, c.value, c.name), default=None)
     return ("", max(min(_USUAL, most - 1), cutoff)) if chosen is None else (chosen.name, chosen.value)
-
-
-def _obstacle(pod: Pod, priority: int, cutoff: int) -> str:
-    if pod.preemption_policy == PREEMPT_NEVER:
-        return "preemptionPolicy Never: the Pods cannot preempt placeholder Pods"
-    if priority >= pod.effective_priority:
-        return f"priority {pod.effective_priority}: no lower priority at or above the autoscaler cutoff {cutoff}"
-    return ""
 
 
 def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], reserved: Mapping[str, int]) -> list[PlaceholderPool]:

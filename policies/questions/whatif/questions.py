@@ -716,11 +716,10 @@ def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what:
 def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
     """Return a message suffix that suggests existing labels or values; "" if nodes have the label with the value."""
     have = {node.labels[key] for node in nodes if key in node.labels}
-    if not have:
-        if key == ZONE:
-            return f"; no node has a zone. {_FIX_OF_ZONES}"
-        return f"; no node has the label {key}{suggested(key, {key for node in nodes for key in node.labels})}"
-    return "" if value in have else suggested(value, have)
+    if have:
+        return "" if value in have else suggested(value, have)
+    keys = {each for node in nodes for each in node.labels}
+    return f"; no node has {f'a zone. {_FIX_OF_ZONES}' if key == ZONE else f'the label {key}{suggested(key, keys)}'}"
 
 
 def _of_node(operation: str, name: str, node: Node | None = None) -> Arrival:

@@ -55,7 +55,7 @@ from forewarn.policies.questions.why.evidence import (
 if TYPE_CHECKING:
     from forewarn.policies.base.documents import Hidden, Inlined
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.questions.why.evidence import Container, Event, Evidence, NodeRecord
+    from forewarn.policies.questions.why.evidence import Container, Event, Evidence
 
 _PROBE: Final = re.compile(r"Container (\S{1,253}) failed ((?:liveness|startup) probe)")
 _SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
@@ -79,6 +79,13 @@ _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _REJECTED: Final = "Pod was rejected: "
 """The start of the message of every Pod that the kubelet does not admit. Source: pkg/kubelet, kubelet.go, rejectPod."""
 LOST: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
+_TOLERATES: Final = {
+    None: "tolerates its NoExecute taint without limit, and stays",
+    -1: "does not tolerate its NoExecute taint, and is deleted",
+}
+"""Result of `tolerated_for` that is no number of seconds -> what happens to the Pod."""
+_LOST: Final = {"Unknown": "is unreachable", "gone": "no longer exists"}
+"""Status of the condition Ready of a lost node -> what is wrong with it, unless it is not ready."""
 _SHOWN: Final = 3
 _ROLLOUT: Final = 600.0
 """Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
@@ -406,8 +413,11 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
     if finalizers and not (is_lost and has_grace):
         yield _held(pod, finalizers, has_ended=has_ended)
     elif is_lost:
-        problem = _problem_of(evidence.nodes.get(pod.node))
-        text = f"{pod.node} {problem}: its kubelet does not confirm that the containers stopped"
+        node = evidence.nodes.get(pod.node)
+        status = node.not_ready.status if node is not None and node.not_ready is not None else "gone"
+        text = (
+            f"{pod.node} {_LOST.get(status, 'is not ready')}: its kubelet does not confirm that the containers stopped"
+        )
         fix = "delete the Node object, or set the taint node.kubernetes.io/out-of-service, if the node is shut down"
         yield _stuck_since(pod, text, "ended" if late else "ends", fix)
     elif late and not has_terminated:
@@ -426,13 +436,6 @@ def _is_lost(evidence: Evidence, name: str) -> bool:
     """Report whether a Pod's node does not exist or is not ready; false for a Pod without a node, or without Nodes."""
     node = evidence.nodes.get(name)
     return bool(name and evidence.nodes) and (node is None or node.not_ready is not None)
-
-
-def _problem_of(node: NodeRecord | None) -> str:
-    """The problem of a lost node as a phrase. `node`: None if it does not exist."""
-    if node is None or node.not_ready is None:
-        return "no longer exists"
-    return "is unreachable" if node.not_ready.status == "Unknown" else "is not ready"
 
 
 def _stuck_since(pod: PodRecord, text: str, ends: str, fix: str = "") -> Trouble:
@@ -515,22 +518,12 @@ def _on_lost_node(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Ite
     else:
         return
     added = f" (added at {shown_time(taint[1])})" if taint is not None and taint[1] else ""
-    then = _eviction(cluster, pod, added)
-    yield from (problem._replace(message=f"{problem.message}; {then}") if then else problem for problem in problems)
-
-
-def _eviction(cluster: ClusterSnapshot, pod: Pod, added: str) -> str:
-    """Return when taint eviction deletes the Pod as a phrase; "" if the node has no NoExecute taint."""
-    node = cluster.objects.nodes.get(("", pod.node_name))
-    taints = [taint for taint in node.taints if taint.effect == NO_EXECUTE] if node is not None else []
-    if not taints:
-        return ""
+    stored = cluster.objects.nodes.get(("", pod.node_name))
+    taints = [each for each in stored.taints if each.effect == NO_EXECUTE] if stored is not None else []
     seconds = tolerated_for(taints, pod.spec.tolerations)
-    if seconds is None:
-        return "the Pod tolerates its NoExecute taint without limit, and stays"
-    if seconds < 0:
-        return "the Pod does not tolerate its NoExecute taint, and is deleted"
-    return f"the Pod is deleted {seconds} seconds after the NoExecute taint{added}"
+    verdict = _TOLERATES.get(seconds, f"is deleted {seconds} seconds after the NoExecute taint{added}")
+    then = f"; the Pod {verdict}" if taints else ""
+    yield from (problem._replace(message=f"{problem.message}{then}") for problem in problems)
 
 
 def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
