@@ -89,8 +89,9 @@ class Expectation(NamedTuple):
     whole: workload_accuracy.WorkloadExpectation | None = None
 
     def __str__(self) -> str:
-        where = _or(self.nodes or ((self.node,) if self.node else ()))
-        return summary_of(self.outcome, where, () if self.victims is None else self.victims)
+        nodes = self.nodes or ((self.node,) if self.node else ())
+        more = [f"{len(nodes) - 3} more"] if len(nodes) > 3 else []
+        return summary_of(self.outcome, " or ".join([*nodes[:3], *more]), self.victims or ())
 
 
 class Act(NamedTuple):
@@ -182,11 +183,6 @@ def summary_of(outcome: str, where: str, victims: Iterable[Victim]) -> str:
     if outcome == PENDING:
         return "stays Pending"
     return f"preempts {listed(sorted(v.key for v in victims)) or 'no Pod'} on {where}"
-
-
-def _or(nodes: tuple[str, ...]) -> str:
-    more = f" or {len(nodes) - 3} more" if len(nodes) > 3 else ""
-    return " or ".join(nodes[:3]) + more
 
 
 FOLLOWED: Final = 1024

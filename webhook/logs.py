@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from threading import Event, Thread, current_thread
 from time import monotonic, sleep, time
 from typing import Any, Final, NamedTuple, TypeVar
@@ -115,7 +116,7 @@ class LogWriter:
 def encode(line: _Line) -> bytes:
     """Return the line as JSON in ASCII with a line break. ASCII, so that a terminal executes no control sequences."""
     fields: dict[str, Any] = {
-        "time": _moment(line.at),
+        "time": f"{_second(int(line.at))}.{int(line.at % 1 * 1000):03d}+00:00",
         "level": logging.getLevelName(line.level).lower(),
         "message": _short(line.message),
         **{key: _short(value) for key, value in line.fields.items()},
@@ -131,16 +132,10 @@ def encode(line: _Line) -> bytes:
     return json.dumps(fields, separators=(",", ":"), default=str).replace("\x7f", "\\u007f").encode() + b"\n"
 
 
-_seconds: tuple[int, str] = (0, "")
-
-
-def _moment(at: float) -> str:
-    """Return a time in ISO 8601, UTC with milliseconds. The text of the last second is cached."""
-    global _seconds
-    whole = int(at)
-    if _seconds[0] != whole:
-        _seconds = whole, datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{_seconds[1]}.{int((at - whole) * 1000):03d}+00:00"
+@lru_cache(maxsize=1)
+def _second(at: int) -> str:
+    """Return a time in ISO 8601, UTC. Most lines are of the last second."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _short(value: object) -> object:

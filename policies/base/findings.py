@@ -103,6 +103,11 @@ class Text(NamedTuple):
         """All sentences except the fix."""
         return joined((self.problem, *self.more)) if self.more else self.problem
 
+    @property
+    def advice(self) -> str:
+        """The fix as a sentence; "" without one."""
+        return self.fix and f"Fix: {self.fix}"
+
     def with_caveat(self, caveat: str) -> Text:
         return self._replace(more=(caveat, *self.more), caveats=(*self.caveats, caveat))
 

@@ -318,21 +318,16 @@ def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign
     """
     if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != POD:
         return NO_MUTATION
-    wanted = _class_by_policy(request, cluster) if assign else ""
+    wanted = ""
+    if assign and not _is_mirror(request):  # the default of the namespace, without a class or with the global default
+        namespace, classes = cluster.namespace(request.namespace), cluster.priority_classes
+        wanted = class_by_namespace(text(request.object, *CLASS), namespace, classes)
     if not wanted or wanted not in cluster.priority_classes:
         return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster), missing=wanted)
     if at(request.object, *PRIORITY) is None:
         return Mutation(_fill_in(request.object, wanted, cluster), assigned=wanted)
     pod = request.object
     return Mutation((set_value(pod, CLASS, wanted), *drop(pod, PRIORITY), *drop(pod, POLICY)), assigned=wanted)
-
-
-def _class_by_policy(request: AdmissionRequest, cluster: ClusterSnapshot) -> str:
-    """Return the namespace's default for a Pod without a class or with the global default; "" for others."""
-    if _is_mirror(request):
-        return ""
-    namespace = cluster.namespace(request.namespace)
-    return class_by_namespace(text(request.object, *CLASS), namespace, cluster.priority_classes)
 
 
 def _is_mirror(request: AdmissionRequest) -> bool:

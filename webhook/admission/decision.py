@@ -19,7 +19,6 @@ from forewarn.policies.base.findings import (
     joined,
     one_line,
     plural,
-    with_full_stop,
 )
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.support.details import ONLY_IN_FINDINGS
@@ -100,7 +99,7 @@ def _fitted(text: Text, limit: int, name: str) -> str:
     """
     if name:
         return _named(text, min(limit, BEST), name)
-    fix, caveats = f"Fix: {text.fix}" if text.fix else "", joined(text.caveats)
+    fix, caveats = text.advice, joined(text.caveats)
     if len(fix) > (room := limit - _SHORTEST - len(caveats) - 3):
         fix = truncated_text(fix, min(room, limit // 2))
         fix = fix if len(fix) > _LEAST_FIX else ""
@@ -126,10 +125,9 @@ def _named(text: Text, limit: int, name: str) -> str:
     fitting = ((shown, problem) for problem in versions for shown in names if len(shown + problem) <= room)
     shown, problem = next(fitting, (names[-1], ""))
     problem = problem or truncated_text(min(versions, key=len), room - len(names[-1]))
-    fix = f"Fix: {text.fix}" if text.fix else ""
     for count in range(len(text.more), -1, -1):
         kept = joined((problem, *(s for index, s in enumerate(text.more) if index < count or s in text.caveats)))
-        if len(line := shown + joined((kept, fix))) <= limit:
+        if len(line := shown + joined((kept, text.advice))) <= limit:
             return line
     end = _clause_end(text.fix, limit - len(shown + joined((kept, "Fix: …"))))
     return cut(shown + joined((kept, f"Fix: {text.fix[:end]}…" if end else "")), limit)
@@ -138,13 +136,11 @@ def _named(text: Text, limit: int, name: str) -> str:
 def is_shortened(finding: Finding) -> bool:
     """Return true if the warning may omit a part of the finding's text."""
     text = finding.as_shown.text
-    return len(one_line(joined((text.message, f"Fix: {text.fix}" if text.fix else "")))) > BEST
+    return len(one_line(joined((text.message, text.advice)))) > BEST
 
 
 def shortened(text: Text, limit: int) -> str:
     """Return the problem in at most `limit` characters: the first version that fits, or the start of the shortest."""
-    if len(text.problem) <= limit:
-        return text.problem
     versions = (text.problem, *map(one_line, text.shorter))
     fitting = (version for version in versions if len(version) <= limit)
     return next(fitting, None) or truncated_text(min(versions, key=len), limit)
@@ -198,15 +194,11 @@ def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
     ordered = worst_first(finding.as_shown for finding in findings)
     by_field = grouped((finding.path or finding.message, finding) for finding in ordered)
     parts = [
-        f"{one_line(_with_fix(first))} [{', '.join(dict.fromkeys(f.rule for f in (first, *others)))}]"
-        for first, *others in by_field.values()
+        f"{one_line(joined((same[0].message, same[0].text.advice)))} [{', '.join(dict.fromkeys(f.rule for f in same))}]"
+        for same in by_field.values()
     ]
     causes = tuple(Cause(finding.rule, one_line(finding.message), one_line(finding.path)) for finding in ordered)
     return "; ".join(parts), causes
-
-
-def _with_fix(finding: Finding) -> str:
-    return f"{with_full_stop(finding.message)} Fix: {finding.remediation}" if finding.remediation else finding.message
 
 
 _CACHE_RULES: Final = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]

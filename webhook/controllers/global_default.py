@@ -15,7 +15,6 @@ from threading import Event, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import quote
 from forewarn.policies.kubernetes.kube_apiserver.priority import already_default, default_priority_class
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.webhook.admission.global_default import DefaultCandidate, several
@@ -108,7 +107,8 @@ class Reserver:
             reservation = self._read()
             if reservation.holder and not self._is_free(reservation):
                 if reservation.holder != candidate.name:
-                    return _taken(reservation.holder), "taken"
+                    text = _LEASE_DELETED if reservation.holder == _RECREATED else _TAKEN
+                    return text.format(reservation.holder), "taken"
                 fresh, request = False, candidate.request if candidate.request == reservation.request else ""
             else:
                 fresh, request = True, candidate.request
@@ -194,13 +194,13 @@ class Reserver:
                 yield at(item, "metadata", "name")
 
 
-def _taken(name: str) -> str:
-    if name == _RECREATED:
-        return f"the Lease of the reservation was deleted; forewarn uses the new one after {LEASE_SECONDS} seconds"
-    return (
-        f"another request is making PriorityClass {quote(name)} the global default, and there can be only one. If that "
-        f"request fails, the reservation ends within {LEASE_SECONDS} seconds"
-    )
+_LEASE_DELETED: Final = (
+    f"the Lease of the reservation was deleted; forewarn uses the new one after {LEASE_SECONDS} seconds"
+)
+_TAKEN: Final = (
+    'another request is making PriorityClass "{}" the global default, and there can be only one. If that request '
+    f"fails, the reservation ends within {LEASE_SECONDS} seconds"
+)
 
 
 class GlobalDefaults:

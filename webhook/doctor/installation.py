@@ -99,7 +99,8 @@ def check_registration(client: Client) -> Registered:
             is_known = False
             lines.append(HOOKS.unknown(kind, configuration, "run this as a user who can read webhook configurations"))
             continue
-        own = _own_configuration(configuration)
+        names = {webhook.configuration for webhook in configuration if _is_ours(webhook)}
+        own = NAME if NAME in names else min(names, default=NAME)  # that of the manifests, or one outside of a cluster
         ours = {
             webhook.name: webhook for webhook in configuration if webhook.configuration == own and _is_ours(webhook)
         }
@@ -117,12 +118,6 @@ def check_registration(client: Client) -> Registered:
 
 def _is_ours(webhook: Webhook) -> bool:
     return webhook.name.endswith(SUFFIX)
-
-
-def _own_configuration(webhooks: Sequence[Webhook]) -> str:
-    """Return the name of forewarn's configuration: that of the manifests, or another one outside of a cluster."""
-    names = sorted({webhook.configuration for webhook in webhooks if _is_ours(webhook)})
-    return NAME if NAME in names else next(iter(names), NAME)
 
 
 def _further(registered: Registered, kind: str, webhooks: Sequence[Webhook]) -> Iterator[Line]:
@@ -189,7 +184,8 @@ def _webhook(client: Client, kind: str, wanted: ApiObject, webhook: Webhook | No
         yield HOOKS.problem(kind, f"the webhook {name} is missing", AGAIN)
         return
     fields = webhook.fields
-    missing = [_words(rule) for rule in _rules(wanted) if not _is_covered(rule, objects_at(fields, "rules"))]
+    uncovered = [rule for rule in _rules(wanted) if not _is_covered(rule, objects_at(fields, "rules"))]
+    missing = [f"{operation} of {kind}{group and f'.{group}'}" for group, _, kind, operation, _ in uncovered]
     if missing:
         yield HOOKS.problem(kind, f"{name} is not called for {listed(missing, 5)}", AGAIN)
     if fields.get("matchPolicy") == "Exact":
@@ -201,8 +197,10 @@ def _webhook(client: Client, kind: str, wanted: ApiObject, webhook: Webhook | No
         yield HOOKS.problem(kind, text, webhook.patch("replace", "admissionReviewVersions", version))
     policy = fields.get("failurePolicy")
     if policy != wanted["failurePolicy"]:
-        meant = "Fail, requests are rejected while forewarn does not respond" if policy == "Fail" else _open(name)
+        effect = "there can be two global defaults" if name.startswith("classes.") else "objects are admitted unchecked"
+        meant = "Fail, requests are rejected" if policy == "Fail" else f"Ignore, {effect}"
         text = f"{name}: failurePolicy is {policy} instead of {wanted['failurePolicy']}; with {meant}"
+        text += " while forewarn does not respond"
         yield _differing(kind, text, webhook.patch("replace", "failurePolicy", wanted["failurePolicy"]))
     yield from _narrowed(client, kind, wanted, webhook)
     yield from _called(kind, wanted, webhook)
@@ -210,12 +208,6 @@ def _webhook(client: Client, kind: str, wanted: ApiObject, webhook: Webhook | No
 
 def _differing(kind: str, text: str, repair: str) -> Line:
     return HOOKS.warning(kind, text, f"none if intended; else {repair}")
-
-
-def _open(name: str) -> str:
-    if name.startswith("classes."):
-        return "Ignore, there can be two global defaults while forewarn does not respond"
-    return "Ignore, objects are admitted unchecked while forewarn does not respond"
 
 
 def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
@@ -325,11 +317,6 @@ def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
         and other.get("scope", "*") in (scope, "*")
         for other in rules
     )
-
-
-def _words(rule: Rule) -> str:
-    group, _, resource, operation, _ = rule
-    return f"{operation} of {resource}{'.' + group if group else ''}"
 
 
 def _conditions(webhook: ApiObject) -> dict[str, str]:

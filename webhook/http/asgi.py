@@ -305,9 +305,9 @@ class Routes:
         tokens: tuple[str, ...] = (token,) if token else ()
         if b"authorization" in headers:
             tokens += (bearer(headers[b"authorization"].decode("latin-1")),)
-        whole = scope.pop(COMPLETE_BODY, None)
+        whole, client = scope.pop(COMPLETE_BODY, None), str((scope.get("client") or ("",))[0])
         request = _Request(
-            AdmissionCall(hook, whole or b"", received, _timeout(scope["query_string"]), client_of(scope), tokens),
+            AdmissionCall(hook, whole or b"", received, _timeout(scope["query_string"]), client, tokens),
             headers,
             whole,
             receive,
@@ -482,9 +482,3 @@ _JSON: Final = tuple((name.encode(), value.encode()) for name, value in JSON)
 def _timeout(query: bytes) -> str:
     """Return the `timeout` parameter of a query; cached, because API servers use only a few values."""
     return dict(parse_qsl(query.decode("latin-1"))).get("timeout", "") if query else ""
-
-
-def client_of(scope: Message) -> str:
-    """Return the address of the client; "" if unknown."""
-    client = scope.get("client")
-    return str(client[0]) if client else ""

@@ -274,19 +274,16 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
             of_placeholders.append(restart.ref)
             most = max(most, len(victims))
         else:
-            fix = _free_fix(restart.ref, context)
+            ref, cluster = restart.ref, context.cluster
+            stored = cluster.workload(DEPLOYMENT, ref.namespace, ref.name) if cluster else None
+            is_rolling = stored is not None and text_at(stored.object, "spec", "strategy", "type") != "Recreate"
+            fix = f"free capacity first{', or use strategy Recreate' if is_rolling else ''}"
             yield Problem(
                 details.Preemption(details.Cause.RESTART, restart.impact, preempting, victims, fix), object=restart.ref
             )
     if of_placeholders:
         yield Problem(details.PlaceholdersPreempted(of_placeholders, most), severity=Severity.NOTE)
     restarts.require_all()
-
-
-def _free_fix(ref: ObjectRef, context: Context) -> str:
-    stored = context.cluster.workload(DEPLOYMENT, ref.namespace, ref.name) if context.cluster else None
-    is_rolling = stored is not None and text_at(stored.object, "spec", "strategy", "type") != "Recreate"
-    return f"free capacity first{', or use strategy Recreate' if is_rolling else ''}"
 
 
 _NOT_PREDICTED_FIX: Final = "restart it while its nodes have enough free capacity for the new Pods"

@@ -642,14 +642,9 @@ def _of_placeholders(context: Context) -> str:
     for subject in context.change_set.subjects:
         with suppress(InvalidObject):
             template = context.template(subject)
-            name = rule_text.class_name(template) if template else ""
-            if (
-                template
-                and name in context.classes
-                and context.classes[name].value < 0
-                and only_reserves(template, context.options)
-            ):
-                return name
+            used = context.classes.get(rule_text.class_name(template)) if template else None
+            if template and used and used.value < 0 and only_reserves(template, context.options):
+                return used.name
     return ""
 
 

@@ -194,7 +194,8 @@ def victims_text(
     """
     shown = shown_pods(victims, audience)
     number = _number(shown, least, audience, noun)
-    start = f"{head} {number}{_on_nodes(preempting, audience)}"
+    # A node's name shows where other Pods run: not for an audience that may not see all names.
+    start = f"{head} {number}{f' on {_nodes_of(preempting)}' if audience.sees_all else ''}"
     phrases = priorities(shown.priorities), *facts
     behind, *fewer = (f" ({', '.join(phrases[:count])})" for count in range(len(phrases), 0, -1))
     if not shown.named:
@@ -240,16 +241,8 @@ def _with_versions(
     return Text(problem, more=more, shorter=tuple(version for version in versions if len(version) < len(problem)))
 
 
-def _on_nodes(predictions: tuple[Prediction, ...], audience: Audience) -> str:
-    """Return the nodes of the victims, ` on node-1`, or ` on node-1 or node-2` if several are equally suitable for
-    one Pod.
-
-    "" for an audience that may not see all names, because a node's name shows where other Pods run.
-    """
-    return f" on {_nodes_of(predictions)}" if audience.sees_all else ""
-
-
 def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
+    """Return the nodes of the victims, `node-1`, or `node-1 or node-2` if several are equally suitable for one Pod."""
     nodes, shown = sorted(victim_nodes(predictions)), predictions[:MAX_SHOWN]
     if len(predictions) == len(nodes) == 1 and len(predictions[0].best_nodes) > 1:
         tied = predictions[0].best_nodes
@@ -368,7 +361,10 @@ def _stays_pending_after_restart(details: StaysPending, audience: Audience) -> T
     after = (*_terminated(impact, audience), stay) if impact.keeps_old else ()
     problem = f"a restart now would leave {which} Pending: {nodes_that_fit(details.reasons, audience)}"
     problem += _on_new_nodes(details.new_nodes)
-    return Text(problem, _fix_of_restart(details), (*after, *gaps), caveats=gaps)
+    first = fix_of(details.reasons)
+    first = "uncordon or free capacity" if first == "uncordon" else first
+    fix = f"{first} first" if first else "run `forewarn whatif restart`"
+    return Text(problem, CLASS_FOR_DAEMONS if details.needs_class else fix, (*after, *gaps), caveats=gaps)
 
 
 def _of_rollout(start: str, impact: Impact, audience: Audience) -> str:
@@ -413,11 +409,3 @@ def nodes_that_fit(reasons: Sequence[tuple[Reason, int]], audience: Audience) ->
         return f"no node can fit ({', '.join(sorted(reason for reason, _ in shown))}{more})"
     text = shown[0][0] if len(reasons) == 1 else ", ".join(f"{count} {reason}" for reason, count in shown)
     return f"0/{sum(count for _, count in reasons)} nodes fit ({text}{more})"
-
-
-def _fix_of_restart(details: StaysPending) -> str:
-    if details.needs_class:
-        return CLASS_FOR_DAEMONS
-    fix = fix_of(details.reasons)
-    fix = "uncordon or free capacity" if fix == "uncordon" else fix
-    return f"{fix} first" if fix else "run `forewarn whatif restart`"

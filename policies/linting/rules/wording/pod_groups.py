@@ -12,7 +12,6 @@ from forewarn.policies.linting.rules.wording.impact import capitalized
 from forewarn.policies.linting.rules.wording.phrases import counted, of_namespaces, priorities
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.scheduling.preemption import Victim
     from forewarn.policies.linting.rules.support.details import GroupPending, GroupPreemption
     from forewarn.policies.prediction.forecast.pod_groups import GroupForecast
 
@@ -35,7 +34,12 @@ def preemption(details: GroupPreemption, audience: Audience) -> Text:
     shown = shown_pods(group.victims, audience)
     facts = [priorities(shown.priorities), *(["violates a PDB"] if group.num_pdb_violations else [])]
     start, behind = f"{_head(group)}would preempt {' and '.join(what)}", f" ({', '.join(facts)})"
-    names = [_name_of(unit) for unit in group.units if audience.may_name(unit.pods[0].namespace)]
+    firsts = [(unit.pods[0], len(unit.pods) > 1) for unit in group.units]
+    names = [
+        f"{first.namespace}/{first.spec.pod_group}" if is_whole else first.key
+        for first, is_whole in firsts
+        if audience.may_name(first.namespace)
+    ]
     if names:
         problem = naming(f"{start}: ", names, len(group.units), behind)
     else:
@@ -57,8 +61,3 @@ def stays_pending(details: GroupPending, audience: Audience) -> Text:
 
 def _head(group: GroupForecast) -> str:
     return f"PodGroup {cut(group.group.name, _LONGEST)} ({group.policy}): "
-
-
-def _name_of(unit: Victim) -> str:
-    first = unit.pods[0]
-    return f"{first.namespace}/{first.spec.pod_group}" if len(unit.pods) > 1 else first.key
