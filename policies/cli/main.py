@@ -209,7 +209,9 @@ _WITHOUT_COMMAND: Final = (*_HELP, *_VERSION)
 
 def _run(name: str, arguments: list[str]) -> int:
     if name in ("", *_HELP):
-        print(as_invoked(_usage()))  # noqa: T201
+        sections = dict.fromkeys(command.group for command in COMMANDS.values() if command.group)
+        lines = [line for section in sections for line in ("", f"{section}:", *_lines(section))]
+        print(as_invoked(_USAGE.format("\n".join(lines))))  # noqa: T201
         return 0 if name else 2
     if name in _VERSION:
         minors = f"1.{KNOWN_MINORS[0]} to 1.{NEWEST}"
@@ -218,7 +220,8 @@ def _run(name: str, arguments: list[str]) -> int:
         print(f"forewarn {VERSION} (Kubernetes {minors}; {default}{previews})")  # noqa: T201
         return 0
     if name in GROUPS and name not in COMMANDS and (not arguments or arguments[0] in _HELP):
-        print(as_invoked(_usage_of(name)))  # noqa: T201
+        lines = [f"usage: forewarn {name} COMMAND [OPTIONS]", "", *_lines(of_group=name)]
+        print(as_invoked("\n".join(lines)))  # noqa: T201
         return 0 if arguments else 2
     try:
         function = None if name in _PARENTS and arguments and arguments[0][:1] != "-" else _load(name)
@@ -289,30 +292,22 @@ def _replay(name: str) -> Callable[[Sequence[str]], int] | None:
     return function
 
 
-def _usage() -> str:
-    sections = dict.fromkeys(command.group for command in COMMANDS.values() if command.group)
-    lines = [line for section in sections for line in ("", f"{section}:", *_lines(section))]
-    return "\n".join(
-        [
-            "Predict which Pods Kubernetes will preempt, before you apply.",
-            "",
-            "usage: forewarn COMMAND [OPTIONS]   (`forewarn COMMAND --help` for its options)",
-            *lines,
-            "",
-            "  --version  show the version and the supported Kubernetes releases",
-        ]
-    )
+_USAGE: Final = """\
+Predict which Pods Kubernetes will preempt, before you apply.
+
+usage: forewarn COMMAND [OPTIONS]   (`forewarn COMMAND --help` for its options)
+{}
+
+  --version  show the version and the supported Kubernetes releases"""
 
 
-def _usage_of(group: str) -> str:
-    lines = [f"  {name:{_WIDTH}}{command.help}" for name, command in COMMANDS.items() if name.startswith(f"{group} ")]
-    return "\n".join([f"usage: forewarn {group} COMMAND [OPTIONS]", "", *lines])
-
-
-def _lines(section: str) -> list[str]:
-    """The help lines of all commands in one section of the help."""
-    own = {name: command.help for name, command in COMMANDS.items() if command.group == section}
-    return [f"  {name:{_WIDTH}}{help_}" for name, help_ in own.items()]
+def _lines(section: str = "", of_group: str = "") -> list[str]:
+    """The help lines of all commands in one section of the help, or of one command group."""
+    return [
+        f"  {name:{_WIDTH}}{command.help}"
+        for name, command in COMMANDS.items()
+        if (name.startswith(f"{of_group} ") if of_group else command.group == section)
+    ]
 
 
 _WIDTH: Final = max(map(len, COMMANDS)) + 2

@@ -308,12 +308,11 @@ def _without_pods(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[st
 
 def _described(pattern: PodPattern) -> str:
     """A pattern as a phrase: ` of class gold of workload shop/* in namespace shop`."""
-    of_class = " without a class" if pattern.priority_class == "" else _named(" of class", pattern.priority_class)
-    return of_class + _named(" of workload", pattern.workload) + _named(" in namespace", pattern.namespace)
-
-
-def _named(what: str, name: str | None) -> str:
-    return "" if name is None else f"{what} {cut(name, _SHOWN) or _EMPTY}"
+    of_class = " without a class" if pattern.priority_class == "" else ""
+    names = zip(
+        ("of class", "of workload", "in namespace"), (pattern.priority_class or None, *pattern[1:]), strict=True
+    )
+    return of_class + "".join(f" {what} {cut(name, _SHOWN) or _EMPTY}" for what, name in names if name is not None)
 
 
 def _needs_more(expectation: Expectation) -> bool:

@@ -15,7 +15,7 @@ from time import monotonic, process_time, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import Finding, Severity, cut
-from forewarn.policies.cli.render.openreports import NAME, SOURCE, bounded, not_written_lines, outcome_of, summary_of
+from forewarn.policies.cli.render.openreports import NAME, OUTCOMES, SOURCE, bounded, not_written_lines, summary_of
 from forewarn.policies.questions.application.audit import audited_within
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered
 from forewarn.webhook.apiserver.open_reports import is_served, write_reports
@@ -69,7 +69,7 @@ def publish(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> P
 
 def _summary(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
     """Return the number of findings by outcome, including findings that are counted but not listed in the report."""
-    outcomes = {str(severity): outcome_of(severity) for severity in Severity}
+    outcomes = {str(severity): outcome for severity, outcome in OUTCOMES.items()}
     total = Counter[str]()
     for (_, severity), count in counts.items():
         total[outcomes[severity]] += count

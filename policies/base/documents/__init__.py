@@ -29,9 +29,7 @@ Sparse = Annotated[_T, "in JSON unless empty, 0 or false"]
 if TYPE_CHECKING:
     in_json = property
     optional_in_json = property
-
-    class inlined_in_json(property):  # noqa: N801
-        """A property whose keys are in the JSON document, before those of the fields."""
+    inlined_in_json = property
 else:
 
     class in_json(property):  # noqa: N801
@@ -41,7 +39,17 @@ else:
         """The same, omitted if its value is None."""
 
     class inlined_in_json(in_json):  # noqa: N801
-        """A property whose keys are in the JSON document, before those of the fields."""
+        """A property whose keys are in the JSON document, before those of the fields; evaluated once."""
+
+        def __set_name__(self, _: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, record: Any, _: type | None = None) -> Any:
+            if record is None:
+                return self
+            if self._name not in record.__dict__:
+                record.__dict__[self._name] = super().__get__(record)
+            return record.__dict__[self._name]
 
 
 class Exact(float):

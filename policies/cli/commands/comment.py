@@ -62,10 +62,12 @@ def post(markdown: str, environment: Mapping[str, str], *, is_needed: bool) -> s
     """
     place = _on_github(environment) if environment.get("GITHUB_ACTIONS") else _on_gitlab(environment)
     body = {"body": f"{MARKER}\n{markdown}"}
-    for comment in _comments(place):
-        if place.is_own(comment):
-            return _address(_answer(place.method, f"{place.comment}/{comment['id']}", place.headers, body))
-    return _address(_answer("POST", place.comments, place.headers, body)) if is_needed else ""
+    own = next((comment for comment in _comments(place) if place.is_own(comment)), None)
+    if own is None and not is_needed:
+        return ""
+    update = (place.method, f"{place.comment}/{own['id']}") if own is not None else ("POST", place.comments)
+    answer = _answer(*update, place.headers, body)
+    return cut(one_line(str(at(answer, "html_url") or "posted")), 300)
 
 
 def _token(environment: Mapping[str, str], of_system: str) -> str:
@@ -129,7 +131,3 @@ def _answer(method: str, url: str, headers: Mapping[str, str], body: Mapping[str
         raise NoComment(f"{host} answers {method} of comments with {error.code}{fix}") from None
     except (OSError, HTTPException, ValueError) as error:
         raise NoComment(f"{host}: {cut(one_line(str(error)), 200)}") from None
-
-
-def _address(comment: Any) -> str:
-    return cut(one_line(str(at(comment, "html_url") or "posted")), 300)

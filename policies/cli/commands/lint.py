@@ -165,13 +165,6 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
         append_file(summary, f"{as_markdown(_markdown(report))}\n".encode("utf-8", "backslashreplace"))
 
 
-def _checked_text(files: Input) -> str:
-    from forewarn.policies.cli.render.text import checked_text
-
-    omitted = {what: count for what, count in files.omitted.items() if what not in SKIPPED_TEMPLATES}
-    return checked_text(len(files.reported), len(files.subjects), files.skipped, omitted)
-
-
 def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[str]:
     """Return the lines of the summary: findings, files, skipped objects and separate environments.
 
@@ -179,9 +172,12 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
     objects. `notes`: the report contains notes.
     """
     from forewarn.policies.cli.render.report import findings_text
+    from forewarn.policies.cli.render.text import checked_text
 
     given, grouping, findings = result.given, result.grouping, result.findings
-    lines = [f"{findings_text(findings, result.suppressed)}: {_checked_text(given)}"]
+    omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
+    checked = checked_text(len(given.reported), len(given.subjects), given.skipped, omitted)
+    lines = [f"{findings_text(findings, result.suppressed)}: {checked}"]
     if head and result.head is not None:
         from forewarn.policies.cli.render.head import line_of
 

@@ -30,7 +30,7 @@ MAX_BYTES: Final = 900_000
 """Maximum bytes of the results in one report: etcd accepts 1.5 MiB."""
 LONGEST: Final = 600
 """Characters of a text."""
-_RESULT: Final = {Severity.ERROR: "fail", Severity.WARNING: "warn", Severity.NOTE: "warn"}
+OUTCOMES: Final = {Severity.ERROR: "fail", Severity.WARNING: "warn", Severity.NOTE: "warn"}
 _SEVERITY: Final = {Severity.ERROR: "high", Severity.WARNING: "medium", Severity.NOTE: "low"}
 _NOT_EVALUATED: Final = "error"
 
@@ -65,7 +65,7 @@ def result_of(finding: Finding) -> dict[str, Any]:
         "policy": finding.rule,
         "category": "priority and preemption",
         "severity": _SEVERITY[finding.severity],
-        "result": _NOT_EVALUATED if finding.not_evaluated else _RESULT[finding.severity],
+        "result": _NOT_EVALUATED if finding.not_evaluated else OUTCOMES[finding.severity],
         "message": bounded(finding.message),
         **({"resources": [about]} if about else {}),
         **({"properties": {"fix": fix}} if fix else {}),
@@ -75,10 +75,6 @@ def result_of(finding: Finding) -> dict[str, Any]:
 def summary_of(results: Iterable[str]) -> dict[str, int]:
     """The summary of a report, from the `result` of each of its results."""
     return {"pass": 0, "fail": 0, "warn": 0, "error": 0, "skip": 0, **Counter(results)}
-
-
-def outcome_of(severity: Severity) -> str:
-    return _RESULT[severity]
 
 
 def report_of(kind: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.options import AllowedClasses, RequiredClasses
-    from forewarn.policies.kubernetes.selectors import LabelSelector, Requirement
+    from forewarn.policies.kubernetes.selectors import Requirement
 
 API: Final = "admissionregistration.k8s.io/v1"
 COVERED: Final = {
@@ -155,10 +155,6 @@ def _any(parts: Sequence[str]) -> str:
 
 def _all(parts: Sequence[str]) -> str:
     return f"({' && '.join(parts)})" if parts else "true"
-
-
-def _selected(selector: LabelSelector, labels: str) -> str:
-    return _all([_required(requirement, labels) for requirement in selector.requirements])
 
 
 def _required(requirement: Requirement, labels: str) -> str:
@@ -312,7 +308,8 @@ def _conditions(
     if entry.namespaces:
         yield one_of(entry.namespaces, matched.namespace) if matched.namespace else "false"
     if entry.namespace_selector is not None:
-        yield _selected(entry.namespace_selector, labels) if matched.namespace else "false"
+        required = [_required(requirement, labels) for requirement in entry.namespace_selector.requirements]
+        yield _all(required) if matched.namespace else "false"
     of_user = [one_of(entry.users, "variables.user")] if entry.users else []
     of_user += [f"variables.groups.exists(g, {one_of(entry.groups, 'g')})"] if entry.groups else []
     if of_user:

@@ -14,13 +14,13 @@ from forewarn.policies.base.documents.answer import (
     counters_of,
 )
 from forewarn.policies.base.findings import duration, grouped, listed, plural
-from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in, rejecting
+from forewarn.policies.kubernetes.kube_apiserver.quota import QUOTAS
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.prediction.simulation.summary import unsettled
 from forewarn.policies.questions.application.quota_tables import quota_tables
 from forewarn.policies.questions.application.whatif_answer import new_priorities, violated_pdbs
 from forewarn.policies.questions.whatif.answer import pairs
-from forewarn.policies.questions.whatif.effects import consequences, effects_of, joined
+from forewarn.policies.questions.whatif.effects import consequences, effects_of, joined, quota_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,9 @@ def _warnings(plan: Plan) -> Iterator[str]:
         rejected = f"admission rejects new Pods of {plural(len(plan.rejected), 'workload')}: {names}"
         yield f"{rejected}; their PriorityClass does not exist then. Fix: pass them with another class (-f)"
     for number, step in enumerate(plan.steps, 1):
-        for fix, blocked in grouped((_fix(plan, name), name) for name in step.unfinished).items():
+        for quota, blocked in grouped((quota_of(name, plan.answer), name) for name in step.unfinished).items():
+            verb = "meet" if "must specify" in quota else "raise"
+            fix = _ROLLOUT_FIX if quota == QUOTAS else f"{verb} {quota}"
             yield f"step {number}: no progress for 10 min in the rollout of {listed(blocked, _NAMED)}. Fix: {fix}"
     for name, workloads in plan.still_named.items():
         cannot = f"running Pods of {listed(workloads, _NAMED)} cannot be recreated without PriorityClass {name}"
@@ -121,15 +123,6 @@ def _of_other_order(other: OtherOrder) -> Iterator[str]:
     preempt = f"the steps preempt {plural(other.preempted, 'Pod')}{unfinished}"
     first = "new classes get preemptionPolicy Never first"
     yield f"if {first}, {preempt}" if other.never_first else f"{first}: without this, {preempt}"
-
-
-def _fix(plan: Plan, workload: str) -> str:
-    """How the rollout of a workload can continue: with other limits of the quota that rejects its Pods, or capacity."""
-    message = {row.group: row.message for row in plan.answer.after.summary.missing}.get(workload, "")
-    if not quota_in(message):
-        return _ROLLOUT_FIX
-    namespace = plan.answer.after.summary.names.group(workload).partition("/")[0]
-    return f"{'meet' if 'must specify' in message else 'raise'} {rejecting([(namespace, message)])}"
 
 
 def _tables(plan: Plan) -> Iterator[Table]:

@@ -117,9 +117,8 @@ class PredictResult(Result):
     every_pod: Hidden[bool] = False
     fixes: Hidden[Sequence[Fix]] = ()
 
-    @cached_property
+    @inlined_in_json
     def document(self) -> AnswerDocument:
-        """The answer in the form of all answers."""
         return document_of(self)
 
     @cached_property
@@ -152,10 +151,6 @@ class PredictResult(Result):
         """Yield these Pods as they are in the cluster, without new ones."""
         found = (self.cluster.pods.get((pod.namespace, pod.name)) for pod in pods)
         return (pod for pod in found if pod is not None)
-
-    @inlined_in_json
-    def answer(self) -> AnswerDocument:
-        return self.document
 
     @in_json
     def outcomes(self) -> Counter[str]:

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -133,14 +132,9 @@ class PodWhy(Result):
     autoscalers: Autoscalers | None = None
     age: Hidden[float] = 0.0
 
-    @cached_property
-    def document(self) -> AnswerDocument:
-        """The answer in the form of all answers."""
-        return why_answer.of_pod(self)
-
     @inlined_in_json
-    def answer(self) -> AnswerDocument:
-        return self.document
+    def document(self) -> AnswerDocument:
+        return why_answer.of_pod(self)
 
     @property
     def conditions(self) -> set[str]:
@@ -187,14 +181,9 @@ class WorkloadWhy(Result):
     inactive: str | None = None
     kueue: QueuedJob | None = None
 
-    @cached_property
-    def document(self) -> AnswerDocument:
-        """The answer in the form of all answers."""
-        return why_answer.of_workload(self)
-
     @inlined_in_json
-    def answer(self) -> AnswerDocument:
-        return self.document
+    def document(self) -> AnswerDocument:
+        return why_answer.of_workload(self)
 
     @property
     def key(self) -> str:
@@ -252,14 +241,9 @@ class ClusterWhy(Result):
     """The time of the oldest Event, if nothing else is missing, and earlier preemptions are unknown."""
     fixes: Hidden[Sequence[Fix]] = ()
 
-    @cached_property
-    def document(self) -> AnswerDocument:
-        """The answer in the form of all answers."""
-        return why_answer.of_cluster(self)
-
     @inlined_in_json
-    def answer(self) -> AnswerDocument:
-        return self.document
+    def document(self) -> AnswerDocument:
+        return why_answer.of_cluster(self)
 
     @property
     def conditions(self) -> set[str]:

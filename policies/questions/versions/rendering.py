@@ -232,7 +232,9 @@ def render(
     kustomizes = list(_jobs_of_kustomizations(filter(concerned, directories.tops()), directories, renderer))
     charts = [renderer.helm(directory) for directory in directories.charts]
     absent = dict.fromkeys(job.program for job in (*charts, *kustomizes) if not job.program_path)
-    files.unreadable += [SourceError("diff", f"{program} is {_why_absent(program)}") for program in absent]
+    for program in absent:
+        why = "only in a checked directory, and not run" if shutil.which(program) else "not installed"
+        files.unreadable.append(SourceError("diff", f"{program} is {why}"))
     renderer.take_charts(directories.charts, [job for job in charts if job.program not in absent])
     _take_overlays(files, directories, [job for job in kustomizes if job.program not in absent], renderer)
     return list(renderer.failures())
@@ -259,10 +261,6 @@ def _take_overlays(files: Input, directories: _Found, jobs: Sequence[tools.Job],
     names = {file for file, path in real.items() if path in replaced}
     files.members = [m for m in files.members if m.file not in names]
     files.kustomizations = [k for k in files.kustomizations if k.directory not in rendered]
-
-
-def _why_absent(program: str) -> str:
-    return "only in a checked directory, and not run" if shutil.which(program) else "not installed"
 
 
 def _jobs_of_kustomizations(tops: Iterable[str], directories: _Found, renderer: _Renderer) -> Iterator[tools.Job]:

@@ -494,12 +494,12 @@ class Answer(NamedTuple):
     @property
     def title(self) -> str:
         """The change, and the runs with these effects."""
-        return ", ".join(filter(None, (self.change, self._runs)))
-
-    @property
-    def _runs(self) -> str:
         alike, runs = self.alike or (0, 0)
-        return f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
+        return (
+            f"{self.change}, as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs"
+            if runs
+            else self.change
+        )
 
     @optional_in_json
     def incomplete(self) -> bool | None:

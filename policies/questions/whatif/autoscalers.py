@@ -643,7 +643,7 @@ def explained(pending: PendingPods, autoscaling: Autoscaling) -> Autoscalers:
 def autoscalers(pending: PendingPods, autoscaling: Autoscaling) -> Autoscalers:
     """Return the autoscalers' reaction to Pending Pods. Raises InvalidObject for an invalid template of a DaemonSet."""
     waiting, snapshot, cutoff, workload_of = pending.waiting, pending.snapshot, autoscaling.cutoff, pending.workload_of
-    reasons = [(item.pod, _why_not_cluster_autoscaler(item, snapshot, cutoff)) for item in waiting]
+    reasons = [(item.pod, _why_ignored(item, snapshot, cutoff)) for item in waiting]
     of_ca = Counter(why for _, why in reasons if why)
     pods = [pod for pod, why in reasons if not why]
     daemons = [pod for pod, why in reasons if why == _DAEMON]
@@ -657,7 +657,7 @@ def autoscalers(pending: PendingPods, autoscaling: Autoscaling) -> Autoscalers:
     if pods and autoscaling.groups:
         groups, settings = autoscaling.groups, autoscaling.settings
         to_scale = plan([*pods, *daemons], snapshot, groups, pending.daemon_sets, workload_of, settings)
-    reasons_of_karpenter = [(item.pod, _why_not_karpenter(item, snapshot)) for item in waiting]
+    reasons_of_karpenter = [(item.pod, _why_ignored(item, snapshot)) for item in waiting]
     of_karpenter = Counter(why for _, why in reasons_of_karpenter)
     taken = [pod for pod, why in reasons_of_karpenter if not why]
     launches = launch(autoscaling.karpenter, taken, snapshot, workload_of) if taken and autoscaling.karpenter else None
@@ -691,7 +691,7 @@ def seen_by_cluster_autoscaler(pods: Iterable[Pod], snapshot: Snapshot, cutoff: 
     """Return the Unschedulable Pods that cluster-autoscaler considers, with those of DaemonSets, and the cluster as it
     sees it.
     """
-    taken = [pod for pod in pods if _why_not_cluster_autoscaler(Waiting(pod), snapshot, cutoff) in ("", _DAEMON)]
+    taken = [pod for pod in pods if _why_ignored(Waiting(pod), snapshot, cutoff) in ("", _DAEMON)]
     return taken, without_expendable(snapshot, cutoff)
 
 
@@ -727,30 +727,20 @@ def _considered(counts: Counter[str], pending: int) -> Considered:
     return Considered(counts[""], {why: count for why, count in sorted(counts.items()) if why and count}, pending)
 
 
-def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: int) -> str:
-    """Return why cluster-autoscaler ignores a Pending Pod; "" if cluster-autoscaler considers the Pod."""
-    pod = waiting.pod
-    if not waiting.tried:
-        return _NOT_TRIED
-    if is_expendable(pod, cutoff):
-        return below_cutoff(cutoff)
-    nominated = pod.nominated_node_name
-    if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):
-        return _NOMINATED
-    if lacks_claim(pod, snapshot.objects):  # VolumeBinding rejects it for the template of each node group
-        return _NO_CLAIM
-    return _DAEMON if is_daemon_pod(pod) else ""
-
-
-def _why_not_karpenter(waiting: Waiting, snapshot: Snapshot) -> str:
-    """Return why Karpenter ignores a Pending Pod; "" if Karpenter considers the Pod."""
-    if not waiting.tried:
-        return _NOT_TRIED
-    if waiting.pod.nominated_node_name:
-        return _NOMINATED
-    if lacks_claim(waiting.pod, snapshot.objects):
-        return _NO_CLAIM
-    return "" if is_provisionable(waiting.pod) else _DAEMON
+def _why_ignored(waiting: Waiting, snapshot: Snapshot, cutoff: int | None = None) -> str:
+    """Return why an autoscaler ignores a Pending Pod; "" if it does not. `cutoff`: of cluster-autoscaler; None for
+    Karpenter.
+    """
+    pod, nominated, is_karpenter = waiting.pod, waiting.pod.nominated_node_name, cutoff is None
+    is_passed_over = is_karpenter or nominated in snapshot.rows
+    causes = {
+        _NOT_TRIED: not waiting.tried,
+        below_cutoff(cutoff or 0): cutoff is not None and is_expendable(pod, cutoff),
+        _NOMINATED: nominated and (is_passed_over or snapshot.semantics.every_nominated_pod_is_passed_over),
+        _NO_CLAIM: lacks_claim(pod, snapshot.objects),  # VolumeBinding rejects it for the template of each node group
+        _DAEMON: not is_provisionable(pod) if is_karpenter else is_daemon_pod(pod),
+    }
+    return next((why for why, holds in causes.items() if holds), "")
 
 
 def lacks_claim(pod: Pod, objects: ClusterObjects) -> bool:

@@ -668,9 +668,9 @@ def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Cand
         return f"a Pod of priority {highest} would be preempted there too"
     if node == chosen.node_name:
         return f"preempting {going} without it is enough"
-    if chosen.victims and other.victims and chosen not in pick_nodes_for_preemption((chosen, other)):
-        return f"{going} would be preempted there, at a lower cost; the node changed, or was not evaluated then"
-    return f"{going} would be preempted there, at no lower cost"
+    is_cheaper = chosen.victims and other.victims and chosen not in pick_nodes_for_preemption((chosen, other))
+    cost = "a lower cost; the node changed, or was not evaluated then" if is_cheaper else "no lower cost"
+    return f"{going} would be preempted there, at {cost}"
 
 
 def class_not_listed(name: str) -> Trouble:
@@ -719,10 +719,8 @@ class InQueue(NamedTuple):
         if self.is_alone:
             return f"predicted alone, because it is not one of the first {MAX_PENDING} Pending Pods of the queue"
         scheduled = [prediction.pod.key for prediction in self.before if prediction.outcome in ("fits", "preempts")]
-        if not scheduled:
-            return ""
         are = plural(len(scheduled), "Pending Pod is", "Pending Pods are")
-        return f"{are} scheduled first: {listed(scheduled, 3)}"
+        return f"{are} scheduled first: {listed(scheduled)}" if scheduled else ""
 
     @property
     def help(self) -> str:
