@@ -284,6 +284,12 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
+def brief(text: str, limit: int) -> str:
+    """Return a text of any length on one line, in at most `limit` characters; an ellipsis replaces the rest."""
+    start = text[: 4 * limit]
+    return cut(one_line(start) + "…" * (start != text), limit)
+
+
 def quote(text: object) -> str:
     """Return a value in double quotes, as upstream writes values in messages."""
     return f'"{text}"'
@@ -294,7 +300,7 @@ MAX_REPR: Final = 200
 
 def described(value: object, verdict: str) -> str:
     """Return the representation of a value: its type and its verdict, in at most MAX_REPR characters."""
-    return f"<{cut(one_line(f'{type(value).__name__} {verdict}'), MAX_REPR - 2)}>"
+    return f"<{brief(f'{type(value).__name__} {verdict}', MAX_REPR - 2)}>"
 
 
 _SPACE: Final = later(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")

@@ -167,11 +167,9 @@ def _internal(error: Exception) -> str:
     """The message for an internal error of forewarn, with the place in the code, or "out of memory"."""
     if isinstance(error, MemoryError):
         return "out of memory"
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    code = trace.tb_frame.f_code if trace else None
-    where = f" in {os.path.basename(code.co_filename)}, {code.co_name}" if code else ""
+    from traceback import extract_tb  # only when something is wrong
+
+    where = "".join(f" in {os.path.basename(at.filename)}, {at.name}" for at in extract_tb(error.__traceback__)[-1:])
     error_text = f"{type(error).__name__}: {cut(str(error), 200)}{where}"
     return f"internal error, please report it ({TRACEBACK}=1 shows more): {error_text}"
 

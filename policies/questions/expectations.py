@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Shard, in_json, inlined_in_json, json_of
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Rows, Table, Why
-from forewarn.policies.base.findings import cut, listed, one_line, plural
+from forewarn.policies.base.findings import brief, cut, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import sentence
 from forewarn.policies.kubernetes.durations import seconds
@@ -429,7 +429,7 @@ def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, 
         if count.pods < fit.replicas:
             reasons = listed(by_nodes(room.reasons))
             if room.quota is not None and room.quota.pods == count.pods:
-                reasons = cut(one_line(room.quota.message), _LONGEST_MESSAGE)
+                reasons = brief(room.quota.message, _LONGEST_MESSAGE)
             how = "with preemption" if fit.preempting else "without preemption"
             fitting = plural(count.pods, "more Pod fits", "more Pods fit")
             yield f"{room.name}: {fitting} {how}, expected {fit.replicas} ({reasons})"

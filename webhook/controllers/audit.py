@@ -14,8 +14,8 @@ from threading import Event, Lock
 from time import monotonic, process_time, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.findings import Finding, Severity, cut
-from forewarn.policies.cli.render.openreports import NAME, OUTCOMES, SOURCE, bounded, not_written_lines, summary_of
+from forewarn.policies.base.findings import Finding, Severity, brief, cut
+from forewarn.policies.cli.render.openreports import LONGEST, NAME, OUTCOMES, SOURCE, not_written_lines, summary_of
 from forewarn.policies.questions.application.audit import audited_within
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered
 from forewarn.webhook.apiserver.open_reports import is_served, write_reports
@@ -81,7 +81,7 @@ def _events(findings: Sequence[Finding], now: datetime, identity: str) -> Iterat
     serious = [one for one in findings if one.severity is not Severity.NOTE and one.object.name]
     for one in serious[:MAX_EVENTS]:
         namespace = one.object.namespace or _DEFAULT
-        warning, fix = bounded(one.as_shown.message), bounded(one.as_shown.fix)
+        warning, fix = brief(one.as_shown.message, LONGEST), brief(one.as_shown.fix, LONGEST)
         text = cut(f"{warning} [{one.rule}]" + (f" Fix: {fix}" if fix else ""), _EVENT_MESSAGE)
         ref = one.object
         about = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}

@@ -401,10 +401,9 @@ def _impact(obj: ApiObject) -> str:
     preemptions = at(impact, "preemptions")
     if not isinstance(preemptions, list):
         return "no preemption"
-    victims = 0
-    for one in preemptions:
-        unnamed = at(one, "unnamedVictims")
-        victims += len(list_at(one, "victims")) + (unnamed if isinstance(unnamed, int) else 0)
+    unnamed = (at(one, "unnamedVictims") for one in preemptions)
+    victims = sum(len(list_at(one, "victims")) for one in preemptions)
+    victims += sum(count for count in unnamed if isinstance(count, int))
     at_least = "at least " if at(impact, "coarse") is True else ""
     return f"would preempt {at_least}{plural(victims, 'Pod')}"
 

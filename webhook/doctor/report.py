@@ -14,7 +14,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
-from forewarn.policies.base.findings import cut, one_line, plural
+from forewarn.policies.base.findings import brief, plural
 from forewarn.policies.kubernetes.objects.fields import ApiObject, list_at, text_at
 from forewarn.webhook.apiserver.client import Answer, ApiError, ApiServer, Timeouts
 
@@ -82,7 +82,7 @@ class Area(NamedTuple):
         return self.problem(check, problem, fix) if seen.is_missing else self.unknown(check, seen.why)
 
     def _line(self, check: str, status: Status, message: str, fix: str) -> Line:
-        return Line(self.name, check, status, cut(one_line(message), LONGEST), cut(one_line(fix), _LONGEST_FIX))
+        return Line(self.name, check, status, brief(message, LONGEST), brief(fix, _LONGEST_FIX))
 
 
 def kubectl_patch(what: str, *changes: object) -> str:
@@ -218,7 +218,7 @@ class Client:
         except ApiError as error:
             if error.rejected:
                 return Seen({}, f"no permission to read {what} ({error.status})", error.status, text=error.problem)
-            problem = cut(one_line(error.problem), 250)
+            problem = brief(error.problem, 250)
             message = f"{what}: {problem}" + (f" ({error.status})" if error.status else "")
             return Seen({}, message, error.status, text=error.problem)
         return Seen(answer.object, "", 200, answer.warnings, answer.text, seconds_ahead(answer.date))

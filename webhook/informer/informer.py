@@ -15,6 +15,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final, NamedTuple, Protocol
 
+from forewarn.policies.base.findings import listed
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Key, key_of
 from forewarn.policies.kubernetes.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, ref_of
@@ -570,8 +571,7 @@ class Informer:
         if not faults:
             return "" if self._synced.is_set() else "cluster state not synced yet"
         texts = [f"{r.name} ({error.problem if error else 'not listed yet'})" for r, error in faults.items()]
-        more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-        return f"cluster state not synced: {', '.join(texts[:_SHOWN])}{more}"
+        return f"cluster state not synced: {listed(texts, _SHOWN)}"
 
     def _follow_release(self, version: Callable[[], str]) -> None:
         """Read the Kubernetes version repeatedly, because clusters are upgraded while webhooks run; the release

@@ -14,7 +14,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.base.findings import brief
 from forewarn.policies.kubernetes.objects.fields import at
 
 MARKER: Final = "<!-- forewarn diff -->"
@@ -67,7 +67,7 @@ def post(markdown: str, environment: Mapping[str, str], *, is_needed: bool) -> s
         return ""
     update = (place.method, f"{place.comment}/{own['id']}") if own is not None else ("POST", place.comments)
     answer = _answer(*update, place.headers, body)
-    return cut(one_line(str(at(answer, "html_url") or "posted")), 300)
+    return brief(str(at(answer, "html_url") or "posted"), 300)
 
 
 def _token(environment: Mapping[str, str], of_system: str) -> str:
@@ -130,4 +130,4 @@ def _answer(method: str, url: str, headers: Mapping[str, str], body: Mapping[str
         fix = ". Fix: let the token write comments" if error.code in (401, 403, 404) else ""
         raise NoComment(f"{host} answers {method} of comments with {error.code}{fix}") from None
     except (OSError, HTTPException, ValueError) as error:
-        raise NoComment(f"{host}: {cut(one_line(str(error)), 200)}") from None
+        raise NoComment(f"{host}: {brief(str(error), 200)}") from None

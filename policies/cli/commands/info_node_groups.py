@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.base.documents import info, to_dict
 from forewarn.policies.base.documents.answer import Table
-from forewarn.policies.base.findings import cut, one_line, plural
+from forewarn.policies.base.findings import brief, plural
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.autoscaling import reject_node_templates
 from forewarn.policies.cli.commands.parser import Parser, print_lines
@@ -74,7 +74,7 @@ def _node_pools(discovery: Discovery, snapshot: Snapshot) -> Iterator[info.NodeP
         name = text(obj, "metadata", "name")
         limits = ", ".join(f"{resource} {limit}" for resource, limit in mapping(obj, "spec", "limits").items())
         weight = int32(obj, "spec", "weight") or 0
-        yield info.NodePool(name, nodes[name], weight, cut(one_line(limits), _LONGEST))
+        yield info.NodePool(name, nodes[name], weight, brief(limits, _LONGEST))
 
 
 def lines(groups: info.NodeGroups, paint: Painter = plain) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies import VERSION
-from forewarn.policies.base.findings import LONGEST_PATH, Finding, Location, Severity, cut, one_line, printable
+from forewarn.policies.base.findings import LONGEST_PATH, Finding, Location, Severity, brief, cut, one_line, printable
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.terminal import complain
 from forewarn.policies.inputs.manifests.groups import Member
@@ -86,7 +86,7 @@ class _Session:
             if self.workspace is not None:
                 self.workspace.refresh()
         except ConfigError as fault:
-            message = cut(one_line(str(fault)), _LONGEST)
+            message = brief(str(fault), _LONGEST)
             self.server.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))
 
     def soon(self, uri: str) -> None:
@@ -193,7 +193,7 @@ class _Session:
             place = self.span(where.line, where.column, where.end_column, lines)
         change = types.WorkspaceEdit(changes={uri: [types.TextEdit(range=place, new_text=edit.new or "")]})
         return types.CodeAction(
-            title=cut(one_line(edit.title), 200),
+            title=brief(edit.title, 200),
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[self._diagnostic(finding, lines)],
             edit=change,

@@ -16,7 +16,7 @@ from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.findings import LONGEST_PATH, cut, no_command_in_json, one_line, quote
+from forewarn.policies.base.findings import LONGEST_PATH, brief, cut, no_command_in_json, one_line, quote
 from forewarn.policies.base.process_pool import Lost, pooled
 from forewarn.policies.cli import terminal
 from forewarn.policies.cli.commands.cluster_command import (
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 
 MAX_CLUSTERS: Final = 1_000
+_LONGEST_REASON: Final = 1_000
 _SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
 
 
@@ -129,7 +130,8 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> Outcome
         for line in result.notices:
             terminal.print_notice(line, errors)
     except NO_ANSWER as fault:
-        why = _reason(fault).removeprefix(f"{LIVE}:{cluster.name}: ")  # the row names the context
+        # The row names the context.
+        why = brief(str(fault), _LONGEST_REASON).removeprefix(f"{LIVE}:{cluster.name}: ") or type(fault).__name__
         if verdict := verdict_on(fault):
             terminal.print_faults(evaluation.command, [fault], errors)
             why = verdict
@@ -138,13 +140,9 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> Outcome
     except MemoryError:
         return Outcome(*own, FAILED, "out of memory")
     except Exception as fault:
-        return Outcome(*own, FAILED, f"internal error: {type(fault).__name__}: {_reason(fault)}")
+        return Outcome(*own, FAILED, f"internal error: {type(fault).__name__}: {brief(str(fault), _LONGEST_REASON)}")
     headline, messages = result.headline or result.printed.verdict(), errors.getvalue().splitlines()
     return Outcome(*own, result.status, "", result.rank, result.row, report, headline, messages, result.head)
-
-
-def _reason(fault: BaseException) -> str:
-    return cut(one_line(str(fault)[:4_000]), 1_000) or type(fault).__name__
 
 
 def print_outcomes(command: str, outcomes: Sequence[Outcome], output: Output, *, in_full: bool = True) -> None:
@@ -169,7 +167,7 @@ def print_outcomes(command: str, outcomes: Sequence[Outcome], output: Output, *,
     sys.stdout.flush()
     for outcome in outcomes:
         for line in outcome.messages:
-            terminal.print_notice(f"{clusters.name_of(outcome)}: {line}")
+            terminal.print_notice(f"{brief(outcome.name, LONGEST_PATH)}: {line}")
 
 
 def clusters_of(several: Several) -> list[Cluster]:
@@ -218,7 +216,7 @@ def _snapshots(patterns: Sequence[str]) -> Iterator[Cluster]:
                 near = problem.partition(";")[2]
                 fix = "Fix: pass snapshots that exist, such as 'snapshots/*.json.gz'"
                 problem = f"no file matches;{near}" if near else f"no file matches. {fix}"
-            raise MissingFile(f"--clusters {cut(pattern, LONGEST_PATH)}", cut(one_line(problem), 300))
+            raise MissingFile(f"--clusters {cut(pattern, LONGEST_PATH)}", brief(problem, 300))
         paths.update(dict.fromkeys(sorted(matches)))
     names = [*map(name_of, paths)]
     for path, name in zip(paths, names, strict=True):

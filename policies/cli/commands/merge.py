@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from forewarn.policies.base.findings import LONGEST_PATH, cut, one_line
+from forewarn.policies.base.findings import LONGEST_PATH, brief
 from forewarn.policies.cli.commands import sweep as sweeps
 from forewarn.policies.cli.commands import test as tests
 from forewarn.policies.cli.commands.cluster_command import (
@@ -79,7 +79,7 @@ def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
         rows = [outcome.row.keys() for outcome in outcomes if not outcome.reason]
         command, heads = command or own, heads or next(iter(rows), None)
         if own != command:
-            raise SourceError(file, f"a report of forewarn {cut(one_line(own), 40)}, unlike {first}")
+            raise SourceError(file, f"a report of forewarn {brief(own, 40)}, unlike {first}")
         if any(row != heads for row in rows):
             raise SourceError(file, f"a table with other columns than {first}, or than its first row")
         named += ((file, outcome) for outcome in outcomes)
@@ -96,7 +96,7 @@ def _named(named: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
     names, sources = Counter(part.name for _, part in named), dict[str, str]()
     for file, part in named:
         if part.source in sources:
-            raise SourceError(file, f"{cut(one_line(part.source), LONGEST_PATH)}: also in {sources[part.source]}")
+            raise SourceError(file, f"{brief(part.source, LONGEST_PATH)}: also in {sources[part.source]}")
         sources[part.source] = file
     return [item._replace(name=item.name if names[item.name] == 1 else item.source) for _, item in named]
 

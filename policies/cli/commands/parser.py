@@ -10,7 +10,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
-from forewarn.policies.base.findings import LONGEST_PATH, cut, nearest_word, no_command, one_line, quote
+from forewarn.policies.base.findings import LONGEST_PATH, brief, cut, nearest_word, no_command, one_line, quote
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.cli.terminal import as_invoked, as_json, as_markdown, clean, columns, painter, wants_color
 from forewarn.policies.inputs.sources.files import write_file
@@ -325,7 +325,7 @@ class Parser(argparse.ArgumentParser):
         """A message suffix for one argument too many."""
         option = next((name for name in ("-f", "--cluster") if name in self._option_string_actions), "")
         if option and (word.endswith(SUFFIXES) or os.path.exists(word)):
-            return f"; did you mean {option} {cut(one_line(word), 80)}?"
+            return f"; did you mean {option} {brief(word, 80)}?"
         return self._usage() + "".join(f", such as forewarn {example}" for example in self._examples[:1])
 
     def _form_of(self, option: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import json_of
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus
-from forewarn.policies.base.findings import cut, one_line, plural
+from forewarn.policies.base.findings import brief, one_line, plural
 from forewarn.policies.cli.render import Painter, answer, within
 from forewarn.policies.cli.render.head import merged
 from forewarn.policies.cli.render.openreports import as_list, of_cluster, without_answer
@@ -31,7 +31,7 @@ def text(
     yield from answer.text(document, head, paint, level)
     for each in clusters if level else ():
         yield ""
-        yield paint(cut(one_line(each.cluster), _LONGEST), "bold")
+        yield paint(brief(each.cluster, _LONGEST), "bold")
         yield from answer.text(each.document, each.head, paint, level)
 
 
@@ -112,19 +112,14 @@ def lines(outcomes: Sequence[Outcome], paint: Painter, level: int) -> Iterator[s
     yield from answer.text(document_of(outcomes), head_of(outcomes), paint, level)
     for outcome in outcomes if level else ():
         yield ""
-        yield paint(name_of(outcome), "bold")
+        yield paint(brief(outcome.name, _LONGEST), "bold")
         yield from (outcome.reason or str(outcome.report)).splitlines() or ["no findings"]
-
-
-def name_of(outcome: Outcome) -> str:
-    """The name of the cluster in a heading or message."""
-    return cut(one_line(outcome.name[: 4 * _LONGEST]), _LONGEST)
 
 
 def markdown(outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """The same as Markdown, with `in_full` followed by the report on each cluster below its name."""
     answered = (outcome for outcome in outcomes if in_full and not outcome.reason)
-    reports = (f"## {text_of(name_of(each))}\n\n{str(each.report).strip()}\n" for each in answered)
+    reports = (f"## {text_of(brief(each.name, _LONGEST))}\n\n{str(each.report).strip()}\n" for each in answered)
     return "\n".join([answer.markdown(document_of(outcomes), head_of(outcomes), 0), *reports])
 
 
@@ -157,10 +152,10 @@ def _outcome(value: Any) -> Outcome:
     headline, row, rank = document.get("headline"), document.get("row"), document.get("rank")
     is_named = isinstance(headline, str) and "report" in document
     if not (is_named and isinstance(row, dict) and row and isinstance(rank, list)):
-        raise ValueError(f"{cut(one_line(name), _LONGEST)}: incomplete report. Fix: write it again with -o json")
+        raise ValueError(f"{brief(name, _LONGEST)}: incomplete report. Fix: write it again with -o json")
     is_clean = all(type(cell) in (str, int) and one_line(head) == head for head, cell in row.items())
     if not (is_clean and row.get("STATUS") in [*AnswerStatus] and all(type(number) is int for number in rank)):
-        raise ValueError(f"{cut(one_line(name), _LONGEST)}: not a report of forewarn")
+        raise ValueError(f"{brief(name, _LONGEST)}: not a report of forewarn")
     report, head = document["report"], None
     with suppress(ValueError):  # a report without a head, such as SARIF
         head = merged([report])
@@ -176,7 +171,7 @@ def sarif(outcomes: Sequence[Outcome], version: str) -> str:
     driver = {"driver": {"name": "forewarn", "semanticVersion": version}}
     runs, document = list[Any](), {"$schema": SCHEMA, "version": "2.1.0"}
     for outcome in outcomes:
-        name = {"automationDetails": {"id": f"forewarn/{name_of(outcome)}/"}}
+        name = {"automationDetails": {"id": f"forewarn/{brief(outcome.name, _LONGEST)}/"}}
         if outcome.reason:
             parts = {"level": "error", "message": {"text": outcome.reason}}
             failed = {"executionSuccessful": False, "toolExecutionNotifications": [parts]}

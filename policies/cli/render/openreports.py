@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Finding, Severity, cut, listed, no_command_in_json, one_line, plural
+from forewarn.policies.base.findings import Finding, Severity, brief, listed, no_command_in_json, plural
 from forewarn.policies.cli.render import within
 
 if TYPE_CHECKING:
@@ -46,18 +46,13 @@ def not_written_lines(written: Written) -> Iterator[str]:
     if written.omitted:
         yield f"{plural(written.omitted, 'more namespace')} with findings: only in the ClusterReport"
     if written.denied:
-        why = bounded(next(iter(written.denied.values())))
+        why = brief(next(iter(written.denied.values())), LONGEST)
         yield f"Reports denied in {plural(len(written.denied), 'namespace')} ({listed([*written.denied], 5)}): {why}"
-
-
-def bounded(text: str) -> str:
-    """A text on one line, of at most LONGEST characters."""
-    return cut(one_line(text), LONGEST)
 
 
 def result_of(finding: Finding) -> dict[str, Any]:
     """A finding as a result of a report. The result `error` is a rule that was not evaluated."""
-    ref, fix = finding.object, bounded(finding.fix)
+    ref, fix = finding.object, brief(finding.fix, LONGEST)
     subject = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
     about = {key: value for key, value in subject.items() if value}
     return {
@@ -66,7 +61,7 @@ def result_of(finding: Finding) -> dict[str, Any]:
         "category": "priority and preemption",
         "severity": _SEVERITY[finding.severity],
         "result": _NOT_EVALUATED if finding.not_evaluated else OUTCOMES[finding.severity],
-        "message": bounded(finding.message),
+        "message": brief(finding.message, LONGEST),
         **({"resources": [about]} if about else {}),
         **({"properties": {"fix": fix}} if fix else {}),
     }
@@ -92,14 +87,14 @@ def report_of(kind: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def cluster_report(findings: Iterable[Finding], head: str) -> dict[str, Any]:
     """The ClusterReport of an audit, with all names. `head`: of the answer."""
     report = report_of("ClusterReport", [result_of(finding) for finding in findings])
-    report["metadata"]["annotations"] = {HEAD: bounded(head)}
+    report["metadata"]["annotations"] = {HEAD: brief(head, LONGEST)}
     return report
 
 
 def without_answer(reason: str) -> dict[str, Any]:
     """The ClusterReport of a cluster that could not be evaluated."""
     result = {"source": SOURCE, "policy": "audit", "severity": "high", "result": _NOT_EVALUATED}
-    return report_of("ClusterReport", [{**result, "message": bounded(reason)}])
+    return report_of("ClusterReport", [{**result, "message": brief(reason, LONGEST)}])
 
 
 def of_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
@@ -107,7 +102,7 @@ def of_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
     digest = hashlib.sha256(cluster.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     word = re.sub(r"[^a-z0-9]+", "-", cluster[:200].lower()).strip("-")[:39].strip("-")
     name = "-".join(part for part in (NAME, word, digest) if part)
-    annotations = {**report["metadata"].get("annotations", {}), CLUSTER: bounded(cluster)}
+    annotations = {**report["metadata"].get("annotations", {}), CLUSTER: brief(cluster, LONGEST)}
     return {**report, "metadata": {**report["metadata"], "name": name, "annotations": annotations}}
 
 

@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Finding, cut, one_line, plural
+from forewarn.policies.base.findings import Finding, brief, cut, one_line, plural
 from forewarn.policies.cli.render import within
 from forewarn.policies.cli.render.report import findings_text
 from forewarn.policies.linting.evaluation.suppressions import path_of
@@ -33,7 +33,7 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str | int]]) ->
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
     for row in rows:
-        yield f"| {' | '.join(text_of(cut(one_line(str(cell)), _LONGEST_CELL)) for cell in row)} |"
+        yield f"| {' | '.join(text_of(brief(str(cell), _LONGEST_CELL)) for cell in row)} |"
 
 
 def left_out(count: int, limit: int, noun: str = "", indent: str = "", many: str = "") -> Iterator[str]:

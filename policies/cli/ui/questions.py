@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.base.findings import brief
 from forewarn.policies.cli.render.html.elements import display_text, element
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def command_line_of(page: str, query: Mapping[str, str]) -> CommandLine | None:
     question = OTHERS.get(page) or QUESTIONS.get(query.get("change", ""))
     if question is None:
         if key := query.get("change"):
-            raise BadLink(f"{cut(one_line(key), 40)} is not a change that can be simulated here")
+            raise BadLink(f"{brief(key, 40)} is not a change that can be simulated here")
         return None
     return _asked(question, _with_namespace(question, query), "" if page in OTHERS else query["change"])
 
@@ -301,6 +301,6 @@ def is_name(word: str) -> bool:
 def _check(word: str) -> None:
     """Check a word of an address. Raises BadLink for a word that a command would read as an option."""
     if word.startswith("-") and not word[1:].isdecimal():
-        raise BadLink(f"{cut(one_line(word), 40)}: a name does not begin with -")
+        raise BadLink(f"{brief(word, 40)}: a name does not begin with -")
     if not word.isprintable():
         raise BadLink("a name contains a control character")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from forewarn.policies.base.documents import Hidden, in_json
-from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.base.findings import brief
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.kubernetes.kinds.owners import Loss, role_of
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB
@@ -143,14 +143,10 @@ def named_loss(namespace: str, name: str, owner: Owner | None, labels: Mapping[s
         kind, keys = role.whole
         of_owner = ("", "") if owner is None else (owner.kind, owner.name)
         whole = (kind, "/".join(labels.get(key, "") for key in keys)) if kind else of_owner
-        return PodLoss(f"{namespace}/{name}", namespace, role.loss, whole[0], _line(whole[1]), role.condition)
+        return PodLoss(f"{namespace}/{name}", namespace, role.loss, whole[0], brief(whole[1], _LONGEST), role.condition)
     if owner is not None and owner.group_kind == JOB:
-        return PodLoss(f"{namespace}/{name}", namespace, Loss.FAILS, owner.kind, _line(owner.name))
+        return PodLoss(f"{namespace}/{name}", namespace, Loss.FAILS, owner.kind, brief(owner.name, _LONGEST))
     return None
-
-
-def _line(name: str) -> str:
-    return cut(one_line(name[: 2 * _LONGEST]), _LONGEST)
 
 
 def _fails(job: ApiObject) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import cut, grouped, one_line
+from forewarn.policies.base.findings import brief, grouped
 from forewarn.policies.inputs.sources.cluster import objects_of
 from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, check_numbers, check_one_of
@@ -164,5 +164,5 @@ def read_buffers(sources: Sequence[str], buffers: CapacityBuffers) -> CapacityBu
             for obj in objects_of(source, "capacity_buffers"):
                 buffers.collect(obj)
     except SourceError as fault:
-        buffers.note = f"CapacityBuffers not read: {cut(one_line(str(fault)), _LONG)}"
+        buffers.note = f"CapacityBuffers not read: {brief(str(fault), _LONG)}"
     return buffers

@@ -139,12 +139,12 @@ def _clause(room: Headroom, reserve: Placeholders | None) -> str:
         if reserve.obstacle:
             return f"placeholder Pods do not help: {reserve.obstacle}"
         more, now = reserve.create.pods, reserve.create.fit_now
-        have_room = f", {now:,} {'has' if now == 1 else 'have'} room" if more else ""
+        have_room = f", {plural(now, 'has', 'have')} room" if more else ""
         return f"{plural(more, 'more placeholder Pod') if more else 'no more placeholder Pods'} needed{have_room}"
     if (group := room.pod_group) is not None:
-        groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
-        fit = "fits" if group.without_preemption == 1 else "fit"
-        return f"{groups} {fit}, {group.with_preemption:,} with preemption"
+        of = f"of {plural(group.pods, 'Pod')}"
+        groups = plural(group.without_preemption, f"more group {of} fits", f"more groups {of} fit")
+        return f"{groups}, {group.with_preemption:,} with preemption"
     without, preempting = room.pods
     at_least = ["" if count.is_exact else "at least " for count in room.pods]
     more_pods = plural(without.pods, "more Pod") if without.pods else "no more Pods"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json
@@ -201,12 +202,8 @@ def size(number: int) -> str:
     return next((f"{number / factor:.4g}{unit}" for unit, factor in _UNITS if number >= factor), str(number))
 
 
-def processes(number: int) -> str:
-    return plural(number, "process", "processes")
-
-
-def inodes(number: int) -> str:
-    return plural(number, "inode")
+processes: Final = partial(plural, noun="process", many="processes")
+inodes: Final = partial(plural, noun="inode")
 
 
 def amount_of(resource: str, amount: int) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import NO_EFFECT, AnswerDocument, AnswerStatus, Counter, Table
 from forewarn.policies.base.documents.findings import ReportChange
-from forewarn.policies.base.findings import cut, listed, one_line, plural
+from forewarn.policies.base.findings import brief, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
@@ -232,7 +232,7 @@ def _pending(explained: ClusterWhy) -> OverviewLine:
     number = causes.total()
     finding = "; ".join(f"{pods:,}: {cause}" for cause, pods in causes.most_common(2))
     command = f"why {explained.pending[0].such_as}" if len(explained.pending) == 1 else "why"
-    return _line("Pending", AnswerStatus.PENDING, number, cut(one_line(finding), _LONG), command, "no Pod is Pending")
+    return _line("Pending", AnswerStatus.PENDING, number, brief(finding, _LONG), command, "no Pod is Pending")
 
 
 def _preempted(explained: ClusterWhy) -> OverviewLine:
@@ -255,7 +255,7 @@ def changes_since(lines: Iterable[OverviewLine], previous: Mapping[str, Any]) ->
 def _changes(lines: Mapping[str, OverviewLine], before: Mapping[str, Mapping[str, Any]]) -> Iterator[ReportChange]:
     for topic, line in lines.items():
         earlier = before.get(topic, {})
-        number, finding = earlier.get("number"), cut(one_line(str(earlier.get("finding", ""))[: 4 * _LONG]), _LONG)
+        number, finding = earlier.get("number"), brief(str(earlier.get("finding", "")), _LONG)
         is_known, was_known = line.number is not None, isinstance(number, int)
         if is_known and not was_known:
             yield ReportChange(UNEVALUATED, topic, "not evaluated in the earlier report")

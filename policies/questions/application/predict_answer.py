@@ -58,7 +58,7 @@ from forewarn.policies.questions.application.kueue import (
     with_evicted,
 )
 from forewarn.policies.questions.application.places import why_rejected
-from forewarn.policies.questions.whatif.effects import Kind
+from forewarn.policies.questions.whatif.effects import Kind, left_by_new_nodes
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import pool_of
 
@@ -135,11 +135,11 @@ def _status(result: PredictResult, effects: Effects) -> AnswerStatus:
 def _question(result: PredictResult) -> str:
     names = [placement.name for placement in result.placements]
     names += [f"{group.id} ({group.policy})" for group in result.groups]
-    objects = plural(len(names), "object")
-    question = names[0] if len(names) == 1 else objects if names else plural(len(result.faults), "object")
-    if result.new_classes:
-        new = plural(len(result.new_classes), "new PriorityClass", "new PriorityClasses")
-        question += f" with {f'new PriorityClass {result.new_classes[0]}' if len(result.new_classes) == 1 else new}"
+    question = names[0] if len(names) == 1 else plural(len(names or result.faults), "object")
+    first, *others = result.new_classes or ("",)
+    if first:
+        new = f"{len(result.new_classes):,} new PriorityClasses" if others else f"new PriorityClass {first}"
+        question += f" with {new}"
     return question
 
 
@@ -154,7 +154,9 @@ def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> s
     if missing:
         return f"{missing:,} of {plural(new, 'new Pod')} not predicted"
     if new == 1:
-        text = _of_one(result, how)
+        (outcome,) = result.outcomes.elements()
+        node = "".join(f" on {each.node}" for each in result.predicted.alone[-1:] if each.node)
+        text = f"the new Pod {_OF_ONE.get(outcome, 'runs{on}').format(on=node, how=how)}"
     else:
         text = f"{run:,} of {new:,} new Pods run"
         text += f", {by_preemption:,} of them {how}" if by_preemption else ""
@@ -162,13 +164,10 @@ def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> s
             rollouts = plural(effects.blocked, "rollout does not finish", "rollouts do not finish")
             text = f"{rollouts}, {run:,} of {new:,} new Pods run"
         elif not by_preemption and effects.pending:
-            text += f", {effects.pending:,} {'stays' if effects.pending == 1 else 'stay'} Pending"
+            text += f", {plural(effects.pending, 'stays', 'stay')} Pending"
         elif not by_preemption and result.outcomes["rejected"]:
             text += f", {result.outcomes['rejected']:,} rejected"
-    if grown is not None:
-        left = f"{grown.pending:,} Pending" if grown.pending else "no Pod Pending"
-        text += f"; {plural(grown.new_nodes, 'new node leaves', 'new nodes leave')} {left}"
-    return text
+    return text if grown is None else f"{text}; {left_by_new_nodes(grown)}"
 
 
 def _without_new_pods(result: PredictResult) -> str:
@@ -184,19 +183,12 @@ def _without_new_pods(result: PredictResult) -> str:
     return f"no new Pods: {placement.existing:,} of {plural(placement.wanted, 'Pod')} exist"
 
 
-def _of_one(result: PredictResult, how: str) -> str:
-    """The outcome of the only new Pod. `how`: of one that preempts."""
-    predictions, counts = result.predicted.alone, result.outcomes
-    node = f" on {predictions[-1].node}" if predictions and predictions[-1].node else ""
-    if any(counts[name] for name in PENDING):
-        return "the new Pod stays Pending"
-    if counts["rejected"]:
-        return "the new Pod is rejected"
-    if counts["waits"]:
-        return f"the new Pod waits for terminating Pods{node}"
-    if counts["preempts"]:
-        return f"the new Pod runs{node} {how}"
-    return f"the new Pod runs{node}"
+_OF_ONE: Final = dict.fromkeys(PENDING, "stays Pending") | {
+    "rejected": "is rejected",
+    "waits": "waits for terminating Pods{on}",
+    "preempts": "runs{on} {how}",
+}
+"""Outcome of the only new Pod -> the clause, unless it runs without preemption."""
 
 
 def _counters(result: PredictResult, effects: Effects, grown: Effects | None) -> Iterator[Counter]:

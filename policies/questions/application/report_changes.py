@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import json_of
 from forewarn.policies.base.documents.findings import Difference, ReportChange
-from forewarn.policies.base.findings import Finding, ObjectRef, cut, one_line
+from forewarn.policies.base.findings import Finding, ObjectRef, brief, cut
 from forewarn.policies.kubernetes.objects.fields import at, list_at
 from forewarn.policies.questions.application.findings import ReportedFinding, fingerprints
 
@@ -36,7 +36,7 @@ def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> lis
             changes.append(_change("new", each, where="in the earlier report" if not_before.covers(each) else ""))
         elif (was := str(at(before[mark], "message"))) != each["message"]:
             where = "completely" if not_now.covers(each) or not_before.covers(each) else ""
-            changes.append(_change("changed", each, f"was: {_short(was)}", where=where))
+            changes.append(_change("changed", each, f"was: {brief(was, _LONG)}", where=where))
     for mark, each in before.items():
         if mark not in now:
             changes.append(_change("gone", each, where="in this report" if not_now.covers(each) else ""))
@@ -77,17 +77,13 @@ def _evaluated(entries: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Mapping[
 def _change(kind: Difference, entry: Mapping[str, Any], why: str = "", *, where: str) -> ReportChange:
     """Return the change of a finding. `where`: the report that did not evaluate its subject; empty for none."""
     severity, rule, ref = str(at(entry, "severity")), str(at(entry, "rule")), _ref(entry)
-    text = _short(f"{severity}: {ref and f'{ref}: '}{at(entry, 'message')} [{rule}]")
-    change = ReportChange(kind, text, why, *map(_short, (severity, rule, ref)))
+    text = f"{severity}: {ref and f'{ref}: '}{at(entry, 'message')} [{rule}]"
+    change = ReportChange(kind, brief(text, _LONG), why, *(brief(each, _LONG) for each in (severity, rule, ref)))
     return change._replace(change=UNEVALUATED, why=f"{UNEVALUATED} {where}") if where else change
 
 
 def _ref(entry: Mapping[str, Any]) -> str:
     return str(ObjectRef(*(str(at(entry, "object", key) or "") for key in ("apiVersion", "kind", "namespace", "name"))))
-
-
-def _short(text: str) -> str:
-    return cut(one_line(text[: 4 * _LONG]), _LONG)
 
 
 def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
@@ -97,9 +93,7 @@ def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
     before = {str(at(each, "workload")): each for each in entries_of(previous, "workloads", "risk")}
     now = {each["workload"]: each for each in json_of(risks.workloads)}
     changes = [ReportChange("new", name) for name in now if name not in before]
-    changes += [
-        ReportChange("gone", cut(one_line(name), _LONG), "no running Pods") for name in before if name not in now
-    ]
+    changes += [ReportChange("gone", brief(name, _LONG), "no running Pods") for name in before if name not in now]
     samples = _samples(risks, previous)
     changes += [each for name in now if name in before for each in _of_workload(name, now[name], before[name], samples)]
     grew, grows = (any("withNewNodes" in each for each in rows.values()) for rows in (before, now))
@@ -132,7 +126,7 @@ def _of_workload(
     )
     for kind, names, verb in differences:
         if names:
-            names_text = cut(one_line(", ".join(sorted(names))), 80)
+            names_text = brief(", ".join(sorted(names)), 80)
             yield ReportChange(kind, name, f"{verb} be preempted by {names_text}")
     if now["priority"] != at(before, "priority"):
         yield ReportChange("changed", name, f"priority {now['priority']} (was {cut(str(at(before, 'priority')), 20)})")
@@ -148,9 +142,9 @@ def _of_losses(
         more, less = losses.get(what, 0), former.get(what, 0)
         without = [which for which, simulated in samples.items() if what not in simulated]
         if without:
-            yield ReportChange(UNEVALUATED, name, f"{cut(one_line(str(what)), 80)} not simulated in {without[0]}")
+            yield ReportChange(UNEVALUATED, name, f"{brief(str(what), 80)} not simulated in {without[0]}")
         elif isinstance(less, int) and more != less:
-            why = f"{loses} {more} (was {less}) with {cut(one_line(str(what)), 80)}"
+            why = f"{loses} {more} (was {less}) with {brief(str(what), 80)}"
             yield ReportChange("worse" if more > less else "better", name, why)
 
 

@@ -16,7 +16,7 @@ from forewarn.policies.base.documents.answer import (
     Table,
     label,
 )
-from forewarn.policies.base.findings import cut, one_line, plural
+from forewarn.policies.base.findings import brief, one_line, plural
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 
 _STATUS: Final = "STATUS"
@@ -72,7 +72,7 @@ def rank_of(document: AnswerDocument) -> list[int]:
 def document_of(question: str, clusters: Sequence[OnCluster]) -> AnswerDocument:
     """Return the answer about several clusters, without the sums of their counters. `clusters`: the worst first."""
     first, *others = clusters
-    name = cut(one_line(first.name), _LONGEST_NAME)
+    name = brief(first.name, _LONGEST_NAME)
     is_alike = all(each.clause == first.clause for each in others)
     clause = f"{'all alike' if is_alike else f'worst is {name}'}: {one_line(first.clause)}"
     affected = sum(each.status is not AnswerStatus.OK for each in clusters)

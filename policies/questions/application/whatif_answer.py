@@ -43,6 +43,7 @@ from forewarn.policies.questions.whatif.effects import (
     effects_without,
     helped_by_added_nodes,
     joined,
+    left_by_new_nodes,
     new_pods_of,
     of_runs,
     own_workloads,
@@ -152,11 +153,9 @@ def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown:
     elif result.answer.incomplete:
         return INCOMPLETE
     if grown is not None and grown.new_nodes and arrived is not None:
-        at = f" after {duration(arrived.first_node_at)}" if arrived.first_node_at is not None else ""
-        left = f"{grown.pending:,} Pending" if grown.pending else "no Pod Pending"
+        after = f" after {duration(arrived.first_node_at)}" if arrived.first_node_at is not None else ""
         now = f"{(harm or first)[0]} at once; " if harm or first else ""
-        leave = "leaves" if grown.new_nodes == 1 else "leave"
-        return f"{now}{plural(grown.new_nodes, 'new node')}{at} {leave} {left}"
+        return now + left_by_new_nodes(grown, after)
     if answer.after.upgrade is not None and not answer.after.upgrade.complete and first:
         return first[0]
     if harm and answer.is_as_without:

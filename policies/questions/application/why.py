@@ -10,7 +10,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
-from forewarn.policies.base.findings import cut, one_line, plural
+from forewarn.policies.base.findings import brief, cut, plural
 from forewarn.policies.inputs.sources.audit_log import scheduler_events
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import SourceError, WrongFile
@@ -281,7 +281,7 @@ def explain_all(
             for obj in objects_of(source, "preemptions"):
                 events.collect(obj)
     except SourceError as fault:
-        missing.append(f"Events not read: {cut(one_line(str(fault)), LONG)}")
+        missing.append(f"Events not read: {brief(str(fault), LONG)}")
     if not events.read and not any(has_events(source, "preemptions") for source in sources):
         missing.append(NO_EVENTS)
     if events.left_out:
@@ -497,7 +497,7 @@ def _inactive(obj: ApiObject) -> str | None:
     """Return why a workload's controller creates no Pods, or no new ones; None if it does."""
     job = job_record(obj) if group_kind(obj) == JOB else None
     if job is not None and job.failed is not None:
-        return f"failed ({cut(one_line(job.failed.reason or job.failed.type), _LONGEST_REASON)})"
+        return f"failed ({brief(job.failed.reason or job.failed.type, _LONGEST_REASON)})"
     if job is not None and is_finished(obj):
         return "complete"
     if job is not None and at(obj, "spec", "parallelism") == 0:
@@ -523,14 +523,14 @@ def _not_created(
             if missing
             else ""
         )
-        return wanted, missing, cut(one_line(why), LONG)
+        return wanted, missing, brief(why, LONG)
     found = missing_pods(cluster, obj, existing, evidence.events.creation_failure()) if obj else None
     if found is None:
         return None, 0, ""
     why = in_short(found.why)
     if found.waits_for is not None and (causes := diagnose(cluster, found.waits_for, evidence, now)).troubles:
         why += f" ({causes.first.words})"
-    return found.wanted, found.missing, cut(one_line(why), LONG)
+    return found.wanted, found.missing, brief(why, LONG)
 
 
 def _wanted_daemons(cluster: ClusterSnapshot, obj: ApiObject) -> int | None:
@@ -554,7 +554,7 @@ def _read_events(sources: Sequence[str], evidence: Evidence) -> None:
             if node := evidence.node():
                 _add_events(source, "", node, evidence)
     except SourceError as fault:
-        evidence.not_read = cut(one_line(str(fault)), LONG)
+        evidence.not_read = brief(str(fault), LONG)
 
 
 def _add_events(source: str, namespace: str, name: str, evidence: Evidence) -> None:

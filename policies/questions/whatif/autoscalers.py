@@ -16,7 +16,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.copies import shared_labels
-from forewarn.policies.base.findings import cut, described, duration, grouped, listed, one_line, plural
+from forewarn.policies.base.findings import brief, described, duration, grouped, listed, plural
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.kubernetes.cluster.admission import admitted
 from forewarn.policies.kubernetes.controllers.view import controller_of, workload_key
@@ -342,7 +342,7 @@ def launches_of(
     arrivals: Sequence[Arrival], errors: Mapping[str, str], workloads: Mapping[str, str], not_predicted: str = ""
 ) -> Launches:
     """Return the launches of nodes. `errors`: Pod -> why it gets no node. `workloads`: Pod -> displayed workload."""
-    left = Counter((workloads[key], cut(one_line(why), _LONGEST)) for key, why in errors.items())
+    left = Counter((workloads[key], brief(why, _LONGEST)) for key, why in errors.items())
     no_launch = [NoLaunch(workload, number, why) for (workload, why), number in left.items()]
     return Launches(_merged(arrivals, workloads), no_launch, not_predicted, arrivals)
 
@@ -672,7 +672,7 @@ def without_help(reaction: Autoscalers) -> Iterator[str]:
         by_why[f"{left.workload}: {', '.join(left.reasons.values())}"] += left.pods
     for why, pods in by_why.most_common(_MAX_LINES):
         if pods:
-            yield f"no number of these nodes helps {plural(pods, 'Pending Pod')}: {cut(one_line(why), _LONGEST)}"
+            yield f"no number of these nodes helps {plural(pods, 'Pending Pod')}: {brief(why, _LONGEST)}"
     if len(by_why) > _MAX_LINES:
         yield f"no number of these nodes helps Pods of {len(by_why) - _MAX_LINES} more workloads"
     yield from not_predicted(reaction)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Always, Hidden, in_json
-from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.base.findings import brief, cut
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of
 
 CAPACITY_BUFFER: Final = "autoscaling.x-k8s.io/CapacityBuffer"
@@ -126,7 +126,7 @@ def _problems(obj: ApiObject) -> Iterator[str]:
 
 def _text(obj: ApiObject, *path: str) -> str:
     value = at(obj, *path)
-    return cut(one_line(value[: 2 * _LONGEST]), _LONGEST) if isinstance(value, str) else ""
+    return brief(value, _LONGEST) if isinstance(value, str) else ""
 
 
 def _count(value: object) -> int | None:

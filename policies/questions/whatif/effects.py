@@ -80,6 +80,12 @@ _PHRASES: Final = {
 """Counter -> the phrase for one and for more, in the order in which they matter to a reader."""
 
 
+def left_by_new_nodes(grown: Effects, after: str = "") -> str:
+    """What new nodes leave Pending, such as `2 new nodes after 3 min leave no Pod Pending`. `after`: when they run."""
+    left = f"{grown.pending:,} Pending" if grown.pending else "no Pod Pending"
+    return f"{plural(grown.new_nodes, f'new node{after} leaves', f'new nodes{after} leave')} {left}"
+
+
 def consequences(effects: Effects) -> Iterator[str]:
     """Yield a phrase for each counter of a simulation that is not 0."""
     for name, (one, many) in _PHRASES.items():

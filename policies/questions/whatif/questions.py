@@ -602,11 +602,9 @@ def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
     """Return the message `Pod not found in the cluster`, with Pods that the name may refer to."""
     named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
     known = [key[1] for key in cluster.pods if key[0] == namespace]
-    near = f"; known: {listed(named)}" if named else suggested(name, known)
-    near = near or unknown_namespace(cluster, namespace)
-    if not near:
-        names = sorted({key[0] for key in cluster.pods})
-        near = f"; namespaces with Pods: {listed(names)}. Fix: write NAMESPACE/POD" if names else ""
+    near = f"; known: {listed(named)}" if named else suggested(name, known) or unknown_namespace(cluster, namespace)
+    if not near and (names := sorted({key[0] for key in cluster.pods})):
+        near = f"; namespaces with Pods: {listed(names)}. Fix: write NAMESPACE/POD"
     return f"Pod not found in the cluster{near}"
 
 

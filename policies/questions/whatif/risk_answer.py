@@ -18,6 +18,7 @@ from forewarn.policies.base.documents.answer import (
 )
 from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
+from forewarn.policies.kubernetes.quantity import cores, gibibytes
 from forewarn.policies.prediction.simulation.summary import unsettled
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
 
 _MAX_LOSSES: Final = 5
-_GIB: Final = 2**30
 _KINDS: Final = ("zone", "node")
 
 
@@ -396,12 +396,10 @@ def _preempted(risk: WorkloadRisk, first: Preemptor) -> list[str | int]:
 
 def _size(preemptor: Preemptor) -> str:
     """Return the requests of Pods of this class that would preempt the workload, by cpu and memory; "" without any."""
-    parts, free, capacity = [], preemptor.more_than, preemptor.up_to
-    if capacity.milli_cpu > free.milli_cpu:
-        parts.append(f"more than {free.milli_cpu / 1000:g} and up to {capacity.milli_cpu / 1000:g} cpu")
-    if capacity.memory > free.memory:
-        parts.append(f"more than {free.memory / _GIB:.3g}Gi and up to {capacity.memory / _GIB:.3g}Gi memory")
-    return ", or ".join(parts)
+    free, capacity = preemptor.more_than, preemptor.up_to
+    bounds = (("cpu", cores, free.milli_cpu, capacity.milli_cpu), ("memory", gibibytes, free.memory, capacity.memory))
+    ranges = (f"more than {text(a)} and up to {text(b)} {name}" for name, text, a, b in bounds if b > a)
+    return ", or ".join(ranges)
 
 
 def _loss_rows(risk: WorkloadRisk) -> Iterator[list[str | int]]:

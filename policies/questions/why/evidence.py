@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from forewarn.policies.base.documents import Hidden, optional_in_json
-from forewarn.policies.base.findings import cut, grouped, one_line
+from forewarn.policies.base.findings import brief, cut, grouped
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
@@ -172,7 +172,9 @@ def pod_record(obj: ApiObject) -> PodRecord:
         created=seconds(at(obj, "metadata", "creationTimestamp")),
         deleted=deleted,
         deadline=deadline,
-        finalizers=tuple(_line(name) for name in _list(obj, "metadata", "finalizers") if isinstance(name, str)),
+        finalizers=tuple(
+            brief(name, MAX_NAME) for name in _list(obj, "metadata", "finalizers") if isinstance(name, str)
+        ),
         conditions=conditions,
         terminated=tuple(_terminated(obj, statuses)),
         still_running=tuple(
@@ -302,15 +304,11 @@ def _objects(obj: ApiObject, *path: str) -> list[ApiObject]:
 
 def _text(obj: ApiObject, *path: str | int, longest: int = MAX_NAME) -> str:
     value = at(obj, *path)
-    return _line(value, longest) if isinstance(value, str) else ""
+    return brief(value, longest) if isinstance(value, str) else ""
 
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _line(value: str, longest: int = MAX_NAME) -> str:
-    return cut(one_line(value[: 4 * longest]), longest)
 
 
 PodState = Literal["pending", "preempted", "terminating", "running", "not-ready", "ended", "gone"]
@@ -464,10 +462,10 @@ class Events:
         return not self._of_workload and kind != "Pod" and self._name.startswith(f"{name}-")
 
     def _keep(self, obj: ApiObject, kind: str, name: str, uid: str) -> None:
-        reason = cut(one_line(_event_text(obj, "reason")), _LONG_REASON)
-        message = cut(one_line(_event_text(obj, "note") or _event_text(obj, "message")), MAX_TEXT)
+        reason = brief(_event_text(obj, "reason"), _LONG_REASON)
+        message = brief(_event_text(obj, "note") or _event_text(obj, "message"), MAX_TEXT)
         by, node = _preemptor(obj, reason, message)
-        event = Event(cut(one_line(kind), _LONG_REASON), name, reason, message, uid, _when(obj), by, node)
+        event = Event(brief(kind, _LONG_REASON), name, reason, message, uid, _when(obj), by, node)
         self.__dict__.pop("_index", None)
         events = self._last.setdefault("Pod" if kind == "Pod" else "", {})
         key = (name, uid, reason) if kind == "Pod" else (kind, name, uid, reason, message)
@@ -594,7 +592,7 @@ class PreemptionEvents:
         if key not in self.last and len(self.last) >= _MAX_WORKLOAD_EVENTS:
             self.left_out += 1
         else:
-            message = cut(one_line(_event_text(obj, "note") or _event_text(obj, "message")), MAX_TEXT)
+            message = brief(_event_text(obj, "note") or _event_text(obj, "message"), MAX_TEXT)
             by, node = _preemptor(obj, reason, message)
             if key not in self.last or self.last[key].when <= when:
                 self.last[key] = Event("Pod", name, reason, message, uid, when, by, node)

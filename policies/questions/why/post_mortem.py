@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import Fix
-from forewarn.policies.base.findings import cut, one_line, plural
+from forewarn.policies.base.findings import brief, plural
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, mapping_at, text_at
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.questions.why.evidence import MAX_NAME, seconds
@@ -80,7 +80,7 @@ class PostMortem:
 
     def _add(self, event: ApiObject) -> None:
         ref = mapping_at(event, "objectRef")
-        namespace, name, uid = (cut(one_line(text_at(ref, key)), MAX_NAME) for key in ("namespace", "name", "uid"))
+        namespace, name, uid = (brief(text_at(ref, key), MAX_NAME) for key in ("namespace", "name", "uid"))
         if text_at(ref, "resource") != "pods" or not name:
             return
         if self._size >= self._limit:
@@ -94,9 +94,9 @@ class PostMortem:
         if verb == "delete" and not part:
             self._deleted[key] = when
         elif part == "binding":
-            self._nodes[key] = cut(one_line(text_at(event, "requestObject", "target", "name")), MAX_NAME)
+            self._nodes[key] = brief(text_at(event, "requestObject", "target", "name"), MAX_NAME)
         elif part == "status" and (node := text_at(event, "requestObject", "status", "nominatedNodeName")):
-            self._nominations.setdefault(cut(one_line(node), MAX_NAME), []).append((when, f"{namespace}/{name}"))
+            self._nominations.setdefault(brief(node, MAX_NAME), []).append((when, f"{namespace}/{name}"))
             self._nominated += 1
         elif part == "status" and any(map(_is_preemption, list_at(event, "requestObject", "status", "conditions"))):
             self._deleted.setdefault(key, when)

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 from xml.etree.ElementTree import Element, fromstring, tostring
 
-from forewarn.policies.base.findings import cut, no_command_in_json, no_command_in_markup, one_line
+from forewarn.policies.base.findings import brief, no_command_in_json, no_command_in_markup
 
 LONGEST: Final = 300
 """Maximum characters of a text of the cluster."""
@@ -74,7 +74,7 @@ def template(name: str) -> Element:
 
 def display_text(text: str) -> str:
     """Return a text of a cluster on one line, of limited length, without invisible characters."""
-    return cut(one_line(text), LONGEST)
+    return brief(text, LONGEST)
 
 
 def data(name: str, value: Any) -> Element:

@@ -375,7 +375,7 @@ def _of_rollout(start: str, impact: Impact, audience: Audience) -> str:
     if audience.coarse or impact.by_chance:
         return f"rollout blocked: {start}"
     running, verb = impact.outcomes["fits"] + impact.outcomes["preempts"], "runs" if impact.new == 1 else "run"
-    pending = f"{impact.pending} {'stays' if impact.pending == 1 else 'stay'} Pending"
+    pending = plural(impact.pending, "stays Pending", "stay Pending")
     return f"rollout blocked: {running} of {plural(impact.new, 'new Pod')} {verb}, {pending}"
 
 
@@ -387,8 +387,8 @@ def _on_new_nodes(new_nodes: NewNodes | None) -> str:
         return f"; new nodes not predicted: {new_nodes.not_predicted}"
     if not new_nodes.pods:
         return "; no new node helps"
-    nodes, verb = plural(new_nodes.nodes, "new node"), "helps" if new_nodes.nodes == 1 else "help"
-    return f"; {nodes} {verb} {plural(new_nodes.pods, 'Pod')} after {duration(new_nodes.seconds)}"
+    nodes = plural(new_nodes.nodes, "new node helps", "new nodes help")
+    return f"; {nodes} {plural(new_nodes.pods, 'Pod')} after {duration(new_nodes.seconds)}"
 
 
 def _terminated(impact: Impact, audience: Audience) -> tuple[str, ...]:

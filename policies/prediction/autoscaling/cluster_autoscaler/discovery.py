@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.base.findings import brief, cut
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.kubernetes.cluster.cache import Cache, key_of
@@ -231,7 +231,7 @@ class Discovery:
             self.problem = f"ConfigMap {STATUS} is not in the format of cluster-autoscaler 1.30 or newer"
             return
         for entry in groups[:MAX_GROUPS]:
-            if name := _short(text_at(entry, "name")):
+            if name := brief(text_at(entry, "name"), _LONGEST):
                 self._sizes[name] = _of_status(entry), f"ConfigMap {STATUS}"
 
     def _take_machines(self, obj: ApiObject, kind: str) -> None:
@@ -314,7 +314,7 @@ class Discovery:
             least, _, rest = value.partition(":")
             most, _, group = rest.partition(":")
             if name == "nodes" and group and (maximum := number(most)) is not None:
-                yield _short(group), (Sizes(None, number(least) or 0, maximum), "flag --nodes")
+                yield brief(group, _LONGEST), (Sizes(None, number(least) or 0, maximum), "flag --nodes")
 
     def _pool(self, key: str, name: str, sizes: Sizes, limits: str, snapshot: Snapshot) -> Pool:
         seen = self._nodes.get(key) or _Seen(limits)
@@ -368,13 +368,13 @@ def _group_of(node: ApiObject) -> tuple[str, str]:
     labels, annotations = (mapping_at(node, "metadata", key) for key in ("labels", "annotations"))
     for label, shortened in _LABELS.items():
         if isinstance(value := labels.get(label), str) and value:
-            return _short(shortened(name, value)), f"label {label}"
+            return brief(shortened(name, value), _LONGEST), f"label {label}"
     if isinstance(machine := annotations.get("machine.openshift.io/machine"), str):
-        return _short(f"MachineSet/{machine.rpartition('-')[0]}"), "annotation machine.openshift.io/machine"
+        return brief(f"MachineSet/{machine.rpartition('-')[0]}", _LONGEST), "annotation machine.openshift.io/machine"
     owner, namespace = (annotations.get(f"cluster.x-k8s.io/{key}") for key in ("owner-name", "cluster-namespace"))
     if isinstance(owner, str) and isinstance(namespace, str):
         name = f"MachineDeployment/{namespace}/{owner.rpartition('-')[0]}"
-        return _short(name), "annotation cluster.x-k8s.io/owner-name"
+        return brief(name, _LONGEST), "annotation cluster.x-k8s.io/owner-name"
     return "", ""
 
 
@@ -524,7 +524,3 @@ def _scale_down(arguments: Sequence[tuple[str, str]]) -> ScaleDownSettings:
 def _most(limits: str | None) -> int | None:
     """Return the maximum of `min:max`."""
     return number((limits or "").partition(":")[2])
-
-
-def _short(name: str) -> str:
-    return cut(one_line(name[: 2 * _LONGEST]), _LONGEST)

@@ -13,7 +13,7 @@ from itertools import chain
 from math import inf, nan
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.base.findings import brief, one_line
 from forewarn.policies.base.metering import charge
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.values import values
@@ -139,7 +139,7 @@ class Expression:
 
     @property
     def _not_modelled(self) -> NotPredicted:
-        return NotPredicted(f'expression "{cut(one_line(self._text), 80)}" of ConfigMap {PRIORITIES} is not modelled')
+        return NotPredicted(f'expression "{brief(self._text, 80)}" of ConfigMap {PRIORITIES} is not modelled')
 
     def _take(self, *tokens: str) -> bool:
         taken = bool(self._left) and self._left[-1] in tokens
