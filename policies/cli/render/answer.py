@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerDocument, AnswerStatus, Cell, Counter, Table, label
 from forewarn.policies.base.findings import cut, one_line
 from forewarn.policies.cli.render import Painter, plain
+from forewarn.policies.cli.render.head import assumptions_of, input_text, line_of
 from forewarn.policies.cli.render.table import markdown_table, text_of, titles
 
 if TYPE_CHECKING:
@@ -239,28 +240,6 @@ def _fix_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
         yield from (f"     → {first}", *(f"       {line}" for line in others))
 
 
-def input_text(head: AnswerHead) -> str:
-    """The names of the sources, their time and the release: `b.json 2026-06-09 23:59Z, Kubernetes 1.36 (assumed)`.
-
-    Without a release, the names. Those of versions (`main → change`) are complete, and those of files without
-    directories.
-    """
-    origin, release = head.origin, f"Kubernetes {head.release}"
-    time = origin.time[:16].replace("T", " ") + "Z" if origin.time else "at an unknown time"
-    profile = "" if head.profile == "default-scheduler" else f", profile {head.profile}"
-    assumed = " (assumed)" if release in head.assumes else ""
-    sources = origin.cluster.split(", ")
-    names = ", ".join(name if " → " in name else name.rstrip("/").rpartition("/")[2] for name in sources)
-    if not head.release:
-        return names
-    return f"{names} {time}, {release}{assumed}{profile}"
-
-
-def assumptions_of(head: AnswerHead) -> list[str]:
-    """What the answer assumes, beside the release."""
-    return [clause for clause in head.assumes if clause != f"Kubernetes {head.release}"]
-
-
 def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:
     """One line, which has the end of a long path, and as many of the assumptions as have room; all with -v."""
     label, source = "INPUT  ", input_text(head)
@@ -300,9 +279,7 @@ def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
             *(f"{place}. {text_of(f'{fix.action} → {fix.effect}')}" for place, fix in enumerate(document.fix, 1)),
             "",
         ]
-    assumed = "; ".join(["", *assumptions_of(head)])
-    lines.append(text_of(f"Input: {input_text(head)}{assumed}"))
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, text_of(line_of(head)), ""])
 
 
 def tables_as_markdown(tables: Iterable[Table]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from forewarn.policies.cli.render.table import text_of
@@ -10,18 +10,30 @@ from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 
 
 def line_of(head: AnswerHead) -> str:
-    """Return the head as a line of text: `cluster: a.json at 2026-11-24T10:00:00Z, Kubernetes 1.36, profile …`."""
-    return "; ".join(_clauses(head))
+    """Return the head as a line of text: `Input: a.json 2026-11-24 10:00Z, Kubernetes 1.36; no PriorityClasses`."""
+    return "; ".join([f"Input: {input_text(head)}", *assumptions_of(head)])
 
 
-def _clauses(head: AnswerHead) -> Iterator[str]:
-    origin = head.origin
-    time = f"{origin.time}{'' if origin.is_read else ' (newest object)'}" if origin.time else "an unknown time"
-    release = f"Kubernetes {head.release}"
-    is_assumed = release in head.assumes
-    yield f"cluster: {origin.cluster} at {time}, {release}{' (assumed)' if is_assumed else ''}, profile {head.profile}"
-    for number, clause in enumerate(clause for clause in head.assumes if clause != release):
-        yield clause if number else f"assumes: {clause}"
+def input_text(head: AnswerHead) -> str:
+    """The names of the sources, their time and the release: `b.json 2026-06-09 23:59Z, Kubernetes 1.36 (assumed)`.
+
+    Without a release, the names. Those of versions (`main → change`) are complete, and those of files without
+    directories.
+    """
+    origin, release = head.origin, f"Kubernetes {head.release}"
+    time = origin.time[:16].replace("T", " ") + "Z" if origin.time else "at an unknown time"
+    profile = "" if head.profile == "default-scheduler" else f", profile {head.profile}"
+    assumed = " (assumed)" if release in head.assumes else ""
+    sources = origin.cluster.split(", ")
+    names = ", ".join(name if " → " in name else name.rstrip("/").rpartition("/")[2] for name in sources)
+    if not head.release:
+        return names
+    return f"{names} {time}, {release}{assumed}{profile}"
+
+
+def assumptions_of(head: AnswerHead) -> list[str]:
+    """What the answer assumes, beside the release."""
+    return [clause for clause in head.assumes if clause != f"Kubernetes {head.release}"]
 
 
 def below_title(markdown: str, head: AnswerHead) -> str:

@@ -563,10 +563,10 @@ def test_serving_by_watches_answers_say_when_the_state_is_late(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("obj", "lines"),
     [
-        (pod("gold"), ["Pod team/p: allowed", "cluster: ", "  mutate: allowed", "  validate: allowed"]),
-        (pod("nothing"), ["Pod team/p: denied", "cluster: ", "  mutate: allowed", "  validate: denied, code 403: "]),
+        (pod("gold"), ["Pod team/p: allowed", "Input: ", "  mutate: allowed", "  validate: allowed"]),
+        (pod("nothing"), ["Pod team/p: denied", "Input: ", "  mutate: allowed", "  validate: denied, code 403: "]),
         (pod("gold", 7), ['Pod team/p: denied: spec.priority is 7; class "gold" is 1000. Fix: ']),
-        (deployment("nothing"), ["Deployment team/web: allowed with 1 warning", "cluster: ", "  mutate: allowed"]),
+        (deployment("nothing"), ["Deployment team/web: allowed with 1 warning", "Input: ", "  mutate: allowed"]),
     ],
 )
 def test_the_text_of_review_begins_with_the_answer(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Table, label
-from forewarn.policies.cli.render.answer import MAX_WARNINGS, assumptions_of, counter_value, input_text
+from forewarn.policies.cli.render.answer import MAX_WARNINGS, counter_value
+from forewarn.policies.cli.render.head import line_of
 from forewarn.policies.cli.render.html.elements import (
     Page,
     data,
@@ -93,4 +94,4 @@ def _table(rows: Table, title: str) -> Iterator[Element]:
 
 def footer(head: AnswerHead) -> Element:
     """Return the input and what is assumed."""
-    return element("p", display_text("; ".join([f"Input: {input_text(head)}", *assumptions_of(head)])), class_="dim")
+    return element("p", display_text(line_of(head)), class_="dim")
