@@ -167,7 +167,7 @@ def _internal(error: Exception) -> str:
     """The message for an internal error of forewarn, with the place in the code, or "out of memory"."""
     if isinstance(error, MemoryError):
         return "out of memory"
-    from traceback import extract_tb  # only when something is wrong
+    from traceback import extract_tb
 
     where = "".join(f" in {os.path.basename(at.filename)}, {at.name}" for at in extract_tb(error.__traceback__)[-1:])
     error_text = f"{type(error).__name__}: {cut(str(error), 200)}{where}"
@@ -205,11 +205,14 @@ _VERSION: Final = ("-V", "--version")
 _WITHOUT_COMMAND: Final = (*_HELP, *_VERSION)
 
 
+def _usage() -> str:
+    sections = dict.fromkeys(command.group for command in COMMANDS.values() if command.group)
+    return _USAGE.format("\n".join(line for each in sections for line in ("", f"{each}:", *_lines(each))))
+
+
 def _run(name: str, arguments: list[str]) -> int:
     if name in ("", *_HELP):
-        sections = dict.fromkeys(command.group for command in COMMANDS.values() if command.group)
-        lines = [line for section in sections for line in ("", f"{section}:", *_lines(section))]
-        print(as_invoked(_USAGE.format("\n".join(lines))))  # noqa: T201
+        print(as_invoked(_usage()))  # noqa: T201
         return 0 if name else 2
     if name in _VERSION:
         minors = f"1.{KNOWN_MINORS[0]} to 1.{NEWEST}"

@@ -264,10 +264,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     wrong = [argument for argument in rest if argument[:1] == "-" and argument != "-" and argument not in verbatim]
     several = next((values for name in SEVERAL if isinstance(values := getattr(options, name, None), list)), None)
     own = getattr(options, "own", parser)
-    after = {word for option, word in zip(arguments, arguments[2:], strict=False) if option == "--clusters"}
-    words = () if hasattr(options, "paths") else [*rest, *(several or ())]
-    if unquoted := next((word for word in words if word in after and word.endswith(SUFFIXES)), ""):
-        file = cut(unquoted, 80)
+    if file := "" if hasattr(options, "paths") else _unquoted([*rest, *(several or ())], arguments):
         fix = f"quote the pattern, or write --clusters {file}"
         own.error(one_line(f"argument --clusters: {file} is a second value. Fix: {fix}"))
     if wrong or (rest and several is None):
@@ -275,6 +272,12 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     if several is not None:
         several += rest
     return options
+
+
+def _unquoted(words: Iterable[str], arguments: Sequence[str]) -> str:
+    """The first of these arguments that is a file after a value of --clusters; "" if there is none."""
+    after = {word for option, word in zip(arguments, arguments[2:], strict=False) if option == "--clusters"}
+    return cut(next((word for word in words if word in after and word.endswith(SUFFIXES)), ""), 80)
 
 
 def unknown_format(form: str, formats: Sequence[str], near: str = "") -> str:

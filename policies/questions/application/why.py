@@ -431,11 +431,7 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     pod, key = cluster.pods.get((namespace, name)), f"{namespace}/{name}"
     diagnosis = _of_gone_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
     if diagnosis is None:
-        keys = (key for key in cluster.workloads if key[2] == name)
-        named = sorted((there != namespace, there, kind.rpartition("/")[2]) for kind, there, _ in keys)
-        uses = [f"for the {kind}, write {there}/{kind.lower()}/{name}" for _, there, kind in named[:3]]
-        of_workloads = f"Pod not found in the cluster. Fix: {'; '.join(uses)}"
-        near = of_workloads if uses else pod_not_found(cluster, namespace, name)
+        near = pod_not_found(cluster, namespace, name)
         if namespace != request.namespace and unknown_namespace(cluster, namespace):
             near += f". Fix: for a workload, write KIND/NAME; known: {', '.join(kind_names())}"
         near += quota_hint(cluster, namespace)

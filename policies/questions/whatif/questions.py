@@ -599,7 +599,12 @@ def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str, fi
 
 
 def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
-    """Return the message `Pod not found in the cluster`, with Pods that the name may refer to."""
+    """Return the message `Pod not found in the cluster`, with workloads or Pods that the name may refer to."""
+    keys = (key for key in cluster.workloads if key[2] == name)
+    workloads = sorted((there != namespace, there, kind.rpartition("/")[2]) for kind, there, _ in keys)
+    uses = [f"for the {kind}, write {there}/{kind.lower()}/{name}" for _, there, kind in workloads[:3]]
+    if uses:
+        return f"Pod not found in the cluster. Fix: {'; '.join(uses)}"
     named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
     known = [key[1] for key in cluster.pods if key[0] == namespace]
     near = f"; known: {listed(named)}" if named else suggested(name, known) or unknown_namespace(cluster, namespace)

@@ -84,8 +84,6 @@ _TOLERATES: Final = {
     -1: "does not tolerate its NoExecute taint, and is deleted",
 }
 """Result of `tolerated_for` that is no number of seconds -> what happens to the Pod."""
-_LOST: Final = {"Unknown": "is unreachable", "gone": "no longer exists"}
-"""Status of the condition Ready of a lost node -> what is wrong with it, unless it is not ready."""
 _SHOWN: Final = 3
 _ROLLOUT: Final = 600.0
 """Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
@@ -409,15 +407,11 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
     has_terminated = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
     has_ended = has_terminated or late or not (pod.node and has_grace)
     finalizers = [name for name in pod.finalizers if has_ended or name != _JOB_TRACKING]
-    is_lost = not has_terminated and _is_lost(evidence, pod.node)
-    if finalizers and not (is_lost and has_grace):
+    lost = "" if has_terminated else _lost(evidence, pod.node)
+    if finalizers and not (lost and has_grace):
         yield _held(pod, finalizers, has_ended=has_ended)
-    elif is_lost:
-        node = evidence.nodes.get(pod.node)
-        status = node.not_ready.status if node is not None and node.not_ready is not None else "gone"
-        text = (
-            f"{pod.node} {_LOST.get(status, 'is not ready')}: its kubelet does not confirm that the containers stopped"
-        )
+    elif lost:
+        text = f"{pod.node} {lost}: its kubelet does not confirm that the containers stopped"
         fix = "delete the Node object, or set the taint node.kubernetes.io/out-of-service, if the node is shut down"
         yield _stuck_since(pod, text, "ended" if late else "ends", fix)
     elif late and not has_terminated:
@@ -432,10 +426,16 @@ def _held(pod: PodRecord, finalizers: Sequence[str], *, has_ended: bool) -> Trou
     return trouble if has_ended else trouble._replace(id="being-deleted")
 
 
-def _is_lost(evidence: Evidence, name: str) -> bool:
-    """Report whether a Pod's node does not exist or is not ready; false for a Pod without a node, or without Nodes."""
+def _lost(evidence: Evidence, name: str) -> str:
+    """What is wrong with a Pod's node that does not exist or is not ready; "" for a Pod without a node, or without
+    Nodes.
+    """
     node = evidence.nodes.get(name)
-    return bool(name and evidence.nodes) and (node is None or node.not_ready is not None)
+    if node is None:
+        return "no longer exists" if name and evidence.nodes else ""
+    if node.not_ready is None:
+        return ""
+    return "is unreachable" if node.not_ready.status == "Unknown" else "is not ready"
 
 
 def _stuck_since(pod: PodRecord, text: str, ends: str, fix: str = "") -> Trouble:
