@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -104,14 +104,18 @@ def _fitted(text: Text, limit: int, name: str) -> str:
         fix = truncated_text(fix, min(room, limit // 2))
         fix = fix if len(fix) > _LEAST_FIX else ""
     most = min(limit, max(BEST, _SHORTEST + 1 + len(joined((caveats, fix)))))
-    for count in range(len(text.more), -1, -1):
-        kept = (s for index, s in enumerate(text.more) if index < count or s in text.caveats)
+    for kept in _with_fewer_sentences(text):
         others = joined((*kept, fix))
         room = most - len(others) - 2 if others else most
-        if len(text.problem) <= room or not count:
-            problem = shortened(text, max(room, _SHORTEST))
+        if len(text.problem) <= room:
             break
-    return cut(joined((problem, others)), limit)
+    return cut(joined((shortened(text, max(room, _SHORTEST)), others)), limit)
+
+
+def _with_fewer_sentences(text: Text) -> Iterator[list[str]]:
+    """Yield the further sentences, then those without the last one, and so on; caveats stay."""
+    for count in range(len(text.more), -1, -1):
+        yield [sentence for place, sentence in enumerate(text.more) if place < count or sentence in text.caveats]
 
 
 def _named(text: Text, limit: int, name: str) -> str:
@@ -125,12 +129,12 @@ def _named(text: Text, limit: int, name: str) -> str:
     fitting = ((shown, problem) for problem in versions for shown in names if len(shown + problem) <= room)
     shown, problem = next(fitting, (names[-1], ""))
     problem = problem or truncated_text(min(versions, key=len), room - len(names[-1]))
-    for count in range(len(text.more), -1, -1):
-        kept = joined((problem, *(s for index, s in enumerate(text.more) if index < count or s in text.caveats)))
-        if len(line := shown + joined((kept, text.advice))) <= limit:
+    for sentences in _with_fewer_sentences(text):
+        if len(line := shown + joined((problem, *sentences, text.advice))) <= limit:
             return line
-    end = _clause_end(text.fix, limit - len(shown + joined((kept, "Fix: …"))))
-    return cut(shown + joined((kept, f"Fix: {text.fix[:end]}…" if end else "")), limit)
+    kept = (problem, *sentences)
+    end = _clause_end(text.fix, limit - len(shown + joined((*kept, "Fix: …"))))
+    return cut(shown + joined((*kept, f"Fix: {text.fix[:end]}…" if end else "")), limit)
 
 
 def is_shortened(finding: Finding) -> bool:

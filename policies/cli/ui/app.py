@@ -89,20 +89,17 @@ class _Pages:
 
     def question(self, page: str) -> str:
         """A report, or the progress of the question."""
-        view, asked, fault = self._cluster.view(), None, ""
+        view = self._cluster.view()
         try:
             asked = command_line_of(page, request.args)
         except BadLink as bad:
-            fault = str(bad)
-        report = view.answers.get(asked) if asked else None
-        own = (
-            {"scripts": ("question.js",), "asked": asked, "report": report, "limit": int(QUESTION_SECONDS)}
-            if asked
-            else _home(view) | {"fault": fault}
-        )
-        if report:
-            own |= {"markup": Markup(report.markup), "title": report.title, "scripts": report.scripts}
-        return self._page(page, view, asked, **own)
+            return self._page(page, view, fault=str(bad), **_home(view))
+        if not asked:
+            return self._page(page, view, **_home(view))
+        own: dict[str, Any] = {"scripts": ("question.js",)}
+        if report := view.answers.get(asked):
+            own = {"markup": Markup(report.markup), "title": report.title, "scripts": report.scripts}
+        return self._page(page, view, asked, asked=asked, report=report, limit=int(QUESTION_SECONDS), **own)
 
     def events(self, page: str) -> Response:
         """Return the progress of a question as server-sent events; the last event is `done` or `failed`."""

@@ -164,12 +164,8 @@ def _text_of(step: Step) -> str:
 
 
 def _class_in(step: Step, c: PriorityClass) -> str:
-    if step.action == "delete":
-        return c.name
-    parts = [] if step.action == "default" else [str(c.value)]
-    if step.action == "recreate":
-        parts += [c.preemption_policy]
-    parts += ["Never"] if c.preemption_policy == "Never" and step.action == "create" else []
-    default = f"globalDefault: {str(c.global_default).lower()}"
-    parts += [default] if c.global_default or step.action == "default" else []
-    return f"{c.name} ({', '.join(parts)})"
+    policy = c.preemption_policy
+    policies = {"recreate": [policy], "create": [policy] if policy == "Never" else []}
+    parts = [] if step.action == "default" else [str(c.value), *policies.get(step.action, ())]
+    parts += [f"globalDefault: {str(c.global_default).lower()}"] if c.global_default or not parts else []
+    return c.name if step.action == "delete" else f"{c.name} ({', '.join(parts)})"

@@ -54,13 +54,17 @@ class Stage:
         """Copy a chart; returns the path of the copy. Raises Outside, OSError."""
         directory = os.path.join(self._directory, "chart")
         os.mkdir(directory)
-        return self._copied(path, os.path.join(directory, os.path.basename(os.path.abspath(path)) or "root"))
+        copy = os.path.join(directory, os.path.basename(os.path.abspath(path)) or "root")
+        self._copy(path, copy)
+        return copy
 
     def values(self, path: str) -> str:
         """Copy a values file under a name without commas, which separate files for helm. Raises Outside, OSError."""
-        return self._copied(path, os.path.join(self._directory, f"values-{self._files}.yaml"))
+        copy = os.path.join(self._directory, f"values-{self._files}.yaml")
+        self._copy(path, copy)
+        return copy
 
-    def _copied(self, path: str, target: str) -> str:
+    def _copy(self, path: str, target: str) -> None:
         to_do: list[tuple[str, str, str, tuple[str, ...]]] = [(path, self._trees.resolved(path), target, ())]
         while to_do:
             source, real, copy, above = to_do.pop()
@@ -78,7 +82,6 @@ class Stage:
                     shown = os.path.join(source, entry.name)
                     inner = self._trees.resolved(shown) if entry.is_symlink() else os.path.join(real, entry.name)
                     to_do.append((shown, inner, os.path.join(copy, entry.name), (*above, real)))
-        return target
 
     def _copy_file(self, source: str, real: str, copy: str) -> None:
         descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

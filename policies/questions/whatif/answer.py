@@ -494,12 +494,10 @@ class Answer(NamedTuple):
     @property
     def title(self) -> str:
         """The change, and the runs with these effects."""
-        alike, runs = self.alike or (0, 0)
-        return (
-            f"{self.change}, as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs"
-            if runs
-            else self.change
-        )
+        if self.alike is None:
+            return self.change
+        alike, runs = self.alike
+        return f"{self.change}, as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs"
 
     @optional_in_json
     def incomplete(self) -> bool | None:

@@ -613,9 +613,7 @@ def _deleted(event: Event) -> str:
 
     Source: pkg/controller, controller_utils.go; statefulset, stateful_pod_control.go.
     """
-    if event.reason != "SuccessfulDelete":
-        return ""
-    match = _DELETED.match(event.message)
+    match = _DELETED.match(event.message) if event.reason == "SuccessfulDelete" else None
     return match[1] or match[2] if match else ""
 
 
