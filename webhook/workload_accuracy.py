@@ -19,6 +19,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Always, Exact
+from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, has_controller, int32
 from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
@@ -177,9 +178,8 @@ def preempted_pods(count: int, victims: Iterable[Lost]) -> str:
     """Return a phrase with the number of preempted Pods and up to three names."""
     if not count:
         return "no Pod preempted"
-    named = sorted(victim.key for victim in victims)[:3]
-    more = f"{count - len(named)} more" if count > len(named) else ""
-    return f"preempts {', '.join(named)}{' and ' if named and more else ''}{more}"
+    names = sorted(victim.key for victim in victims)
+    return f"preempts {listed(names, 3, count) if names else plural(count, 'Pod')}"
 
 
 MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN = "matched", "explained", "wrong", "incomplete", "unknown"

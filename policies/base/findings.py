@@ -125,12 +125,8 @@ class Text(NamedTuple):
 def joined(sentences: Iterable[str]) -> str:
     """Return the sentences that are not empty as one text, without a final full stop."""
     *others, last = [sentence for sentence in sentences if sentence] or [""]
-    return " ".join([*map(with_full_stop, others), last])
-
-
-def with_full_stop(sentence: str) -> str:
-    """Return the sentence with a full stop, unless it ends with punctuation."""
-    return sentence if sentence[-1:] in (".", "!", "?", "…") else f"{sentence}."
+    ended = (each if each.endswith((".", "!", "?", "…")) else f"{each}." for each in others)
+    return " ".join([*ended, last])
 
 
 class Details(Protocol):

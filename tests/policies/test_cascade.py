@@ -13,7 +13,7 @@ import yaml
 
 from forewarn.policies.base.disclosure import Audience, Disclose
 from forewarn.policies.base.documents import to_dict
-from forewarn.policies.base.findings import with_full_stop
+from forewarn.policies.base.findings import joined
 from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.kubernetes.cluster.admission import predict
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
@@ -397,7 +397,7 @@ def evaluated(state: ClusterSnapshot, new: Made, expired: Any = lambda: False) -
         )
     )
     assert all(len(warning) <= 150 for warning in warnings_of(found))
-    return [f"{with_full_stop(finding.message)} Fix: {finding.remediation}" for finding in found]
+    return [joined((finding.message, f"Fix: {finding.remediation}")) for finding in found]
 
 
 def test_the_warning_has_it_and_loses_names_before_it() -> None:

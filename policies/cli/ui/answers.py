@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import yaml
 
 from forewarn.policies.base.documents import to_dict
-from forewarn.policies.base.findings import cut, no_command, one_line
+from forewarn.policies.base.findings import brief, no_command
 from forewarn.policies.cli.render.html import pages
 from forewarn.policies.cli.render.html.answer import body, footer, header
 from forewarn.policies.cli.render.html.answer import page as answer_page
@@ -173,7 +173,7 @@ class State(NamedTuple):
                 return answer(question["manifest"])
             return getattr(self, question["command"])(question, print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
-            raise Unanswered(_one_line(str(fault))) from None
+            raise Unanswered(no_command(brief(str(fault), _LONGEST))) from None
 
     def whatif(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of a change."""
@@ -302,7 +302,7 @@ class State(NamedTuple):
         """Return the result of `forewarn predict` for a manifest."""
         result = self._predicted(manifest)
         command = on_standard_input(CommandLine("predict", ("-f", "-")), self.named, manifest)
-        faults = [_one_line(str(result.places.located(fault))) for fault in result.faults]
+        faults = [no_command(brief(str(result.places.located(fault)), _LONGEST)) for fault in result.faults]
         document = result.document
         assert document.counters is not None
         markup = Page("", [header(document, "h3"), *body(document), footer(result.head)]).markup()
@@ -327,7 +327,12 @@ def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _answer(page: Page, document: Any, command: str = "") -> dict[str, Any]:
     """`command`: with the manifests; "" if the address alone gives the command."""
-    answer = {"title": _one_line(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
+    answer = {
+        "title": no_command(brief(page.title, _LONGEST)),
+        "markup": page.markup(),
+        "document": document,
+        "scripts": page.scripts,
+    }
     return {**answer, "command": command}
 
 
@@ -353,7 +358,3 @@ def _counting(first: str, what: str, print_notice: PrintNotice) -> Progress:
             print_notice(f"{last} of {total} {what} simulated" if total else f"{last} {what} simulated")
 
     return show
-
-
-def _one_line(text: str) -> str:
-    return cut(no_command(one_line(text)), _LONGEST)

@@ -86,7 +86,7 @@ def _of_order(order: Order) -> AnswerDocument:
     tied = next((number for number, place in enumerate(places) if number and not place.tied), len(places))
     first = f"{tied:,} Pods are tied to be evicted first"
     if tied == 1:
-        first = f"the kubelet evicts {_named(places[0].pod)} first"
+        first = f"the kubelet evicts {cut(places[0].pod.key, _LONGEST)} first"
     condition = ", if no Pod uses more than its request" if order.fix and order.what != "pids" else ""
     counts = [place.usage.exceeds for place in places if place.usage is not None and place.usage.exceeds is not None]
     rows: Rows = [
@@ -143,13 +143,13 @@ def _of_admission(admission: Admission) -> AnswerDocument:
         status, why = AnswerStatus.REJECTED, Why("rejected", 1, "THE POD IS REJECTED", [cause])
     elif missing:
         status = AnswerStatus.HARM
-        victims = _named(preempted[0]) if len(preempted) == 1 else plural(len(preempted), "Pod")
+        victims = cut(preempted[0].key, _LONGEST) if len(preempted) == 1 else plural(len(preempted), "Pod")
         clause = f"the kubelet preempts {victims} and ignores PDBs"
     rows: Rows = [[pod.key, pod.priority, pod.qos] for pod in preempted]
     instead = f"the kubelet may preempt instead, with equal requests: {listed([*admission.equal])}"
     return AnswerDocument(
         status=status,
-        question=f"Pod {_named(admission.admitted)}",
+        question=f"Pod {cut(admission.admitted.key, _LONGEST)}",
         clause=clause,
         shown=[Counter("Pods preempted", len(preempted))],
         warnings=[*([lacks] if lacks else []), *([instead] if admission.equal else [])],
@@ -190,11 +190,7 @@ def _too_short(short: Sequence[tuple[int, int, KubeletPod, int]]) -> str:
     _, _, pod, seconds = max(short, key=lambda each: each[:2])
     count = plural(len(short), "Pod gets", "Pods get")
     worst = "at worst " if len(short) > 1 else ""
-    return f"{count} less than the grace period: {worst}{_named(pod)}, {seconds} s of {pod.grace} s"
-
-
-def _named(pod: KubeletPod) -> str:
-    return cut(pod.key, _LONGEST)
+    return f"{count} less than the grace period: {worst}{cut(pod.key, _LONGEST)}, {seconds} s of {pod.grace} s"
 
 
 def size(number: int) -> str:

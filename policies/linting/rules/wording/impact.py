@@ -244,9 +244,6 @@ def _with_versions(
 def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
     """Return the nodes of the victims, `node-1`, or `node-1 or node-2` if several are equally suitable for one Pod."""
     nodes, shown = sorted(victim_nodes(predictions)), predictions[:MAX_SHOWN]
-    if len(predictions) == len(nodes) == 1 and len(predictions[0].best_nodes) > 1:
-        tied = predictions[0].best_nodes
-        return " or ".join(tied) if len(tied) <= 2 else f"{tied[0]} or {plural(len(tied) - 1, 'other node')}"
     if any(prediction.is_sampled for prediction in shown):
         return f"{', '.join(nodes[:2])} or {'others' if len(nodes) > 1 else 'another node'}"
     tied = sorted({name for prediction in shown for name in prediction.best_nodes} - {*nodes})
