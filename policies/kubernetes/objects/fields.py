@@ -109,7 +109,7 @@ def texts(obj: ApiObject, part: str, *names: str) -> list[str]:
     return [value if type(value := fields.get(name, "")) is str else text(obj, part, name) for name in names]
 
 
-def text_at(obj: ApiObject, *path: str) -> str:
+def text_at(obj: ApiObject, *path: str | int) -> str:
     """Return the string at a path of an object; "" for other types and absent fields."""
     value = at(obj, *path)
     return value if isinstance(value, str) else ""

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Always, Hidden, in_json
 from forewarn.policies.base.findings import brief, cut
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of, text_at
 
 CAPACITY_BUFFER: Final = "autoscaling.x-k8s.io/CapacityBuffer"
 MAX_BUFFERS: Final = 1000
@@ -125,8 +125,7 @@ def _problems(obj: ApiObject) -> Iterator[str]:
 
 
 def _text(obj: ApiObject, *path: str) -> str:
-    value = at(obj, *path)
-    return brief(value, _LONGEST) if isinstance(value, str) else ""
+    return brief(text_at(obj, *path), _LONGEST)
 
 
 def _count(value: object) -> int | None:

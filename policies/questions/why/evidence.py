@@ -19,6 +19,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     list_at,
     mapping_at,
     moment_of,
+    text_at,
 )
 
 if TYPE_CHECKING:
@@ -303,8 +304,7 @@ def _objects(obj: ApiObject, *path: str) -> list[ApiObject]:
 
 
 def _text(obj: ApiObject, *path: str | int, longest: int = MAX_NAME) -> str:
-    value = at(obj, *path)
-    return brief(value, longest) if isinstance(value, str) else ""
+    return brief(text_at(obj, *path), longest)
 
 
 def _number(value: object) -> int:
@@ -635,8 +635,7 @@ def _rank(event: Event) -> tuple[bool, float]:
 
 
 def _event_text(obj: ApiObject, name: str) -> str:
-    value = at(obj, name)
-    return value[: 4 * MAX_TEXT] if isinstance(value, str) else ""
+    return text_at(obj, name)[: 4 * MAX_TEXT]
 
 
 def _when(obj: ApiObject) -> float:
