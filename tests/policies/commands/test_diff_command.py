@@ -592,7 +592,7 @@ def test_changed_objects_that_are_not_compared_are_named(
     unread, unread_kinds = found["warnings"]
     assert unread.startswith("not compared: ")
     assert ": d.yaml:" in unread
-    kinds = "HorizontalPodAutoscaler (1), HelmRelease (1) and values of a chart (1)"
+    kinds = "HorizontalPodAutoscaler (1), HelmRelease (1), values of a chart (1)"
     assert unread_kinds == f"3 changed objects not compared: {kinds}"
     assert [(row["file"], row["notCompared"]) for row in found["rows"]] == [
         *(("a.yaml", "HorizontalPodAutoscaler shop/web"), ("b.yaml", "HelmRelease loki")),

@@ -234,15 +234,15 @@ def test_stranded_capacity_is_beside_what_the_scheduler_lacks(
 @pytest.mark.parametrize(
     ("requests", "said"),
     [
-        ({"cpu": "500m", "memory": "6Gi"}, "; 0.5 cpu and 6Gi memory"),
+        ({"cpu": "500m", "memory": "6Gi"}, "; 0.5 cpu, 6Gi memory"),
         ({"cpu": "1"}, "priority 0; 1 cpu"),
         ({"memory": "1Gi"}, "priority 0; 1Gi memory"),
         ({"cpu": "1" + "0" * 400}, "priority 0; 9223372036854775 cpu"),
         ({"cpu": "999999500m"}, "priority 0; 999999 cpu"),
-        ({"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "4"}, "4 cpu, 16Gi memory and 4 nvidia.com/gpu"),
+        ({"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "4"}, "4 cpu, 16Gi memory, 4 nvidia.com/gpu"),
         (
             {"cpu": "1"} | dict.fromkeys(("a/a", "a/b", "a/c", "a/d"), "2"),
-            "1 cpu, 2 a/a, 2 a/b and 2 more resources",
+            "1 cpu, 2 a/a, 2 a/b and 2 more",
         ),
         ({f"{'a' * 60}/b": "2"}, f"priority 0; 2 {'a' * 39}…"),
         ({}, "priority 0; no cpu or memory request"),
