@@ -106,9 +106,6 @@ def import_with_later_patterns(*names: str) -> None:
         re.compile = compile_now
 
 
-import_with_later_patterns("gettext", "json")
-
-
 _ENDINGS: Final = (".py", ".pyc", "")
 """File name extensions of modules and packages."""
 

@@ -35,7 +35,8 @@ _MINORS: Final = {
 def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     """Yield what blocks of a template drop or break."""
     lines = text.split("\n")
-    joined = [number for number in range(1, len(lines) - 1) if _is_joined(*lines[number - 1 : number + 2])]
+    dashes = (number for number in range(1, len(lines) - 1) if "-}}" in lines[number])
+    joined = [number for number in dashes if _is_joined(*lines[number - 1 : number + 2])]
     if not joined and not any(word in text for word in _WORDS):
         return
     blocks = list(blocks_of(text))
@@ -67,9 +68,8 @@ _WORDS: Final = (".Capabilities.APIVersions", "lookup")
 
 def _is_joined(before: str, line: str, after: str) -> bool:
     """Report whether an action alone on its line removes the line breaks between two entries."""
-    if "-}}" not in line or before.rstrip().endswith((",", "{", "[")) or _TRIMMED.fullmatch(line) is None:
-        return False
-    return _ENTRY.fullmatch(before) is not None and _ENTRY.fullmatch(after) is not None
+    is_flow = before.rstrip().endswith((",", "{", "["))
+    return bool(not is_flow and _TRIMMED.fullmatch(line) and _ENTRY.fullmatch(before) and _ENTRY.fullmatch(after))
 
 
 def _in_scalars(lines: Sequence[str]) -> Iterator[bool]:

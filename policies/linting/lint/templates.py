@@ -266,7 +266,8 @@ _PRINTED: Final = later(
 
 def printed_keys_of(text: str) -> set[str]:
     """The value keys that a template prints as PriorityClass names whatever their values are."""
-    keys = {match[1][1:] for line in text.split("\n") if len(line) <= _LONGEST and (match := _PRINTED.match(line))}
+    lines = (line for line in text.split("\n") if "priorityClassName:" in line and len(line) <= _LONGEST)
+    keys = {match[1][1:] for match in map(_PRINTED.match, lines) if match}
     for condition in _CONDITION.findall(text) if keys else ():
         for key in _VALUE.findall(condition):
             keys.difference_update(accumulate(key[1:].split("."), "{}.{}".format))
