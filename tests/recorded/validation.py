@@ -31,12 +31,13 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.kubernetes.kube_apiserver.validation.pod import validate_pod_level, validate_scheduling_group
+from forewarn.policies.kubernetes.kube_apiserver.validation.pod import validate_scheduling_group
 from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import (
     policy_fault,
     validate_priority_class_update,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
+    validate_pod_level,
     validate_requirements,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknown_fields

@@ -43,7 +43,7 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
     whole, ranges = with_default_resources(pod, snapshot), snapshot.limit_ranges_of(_namespace(pod))
     view = with_priority(Pod.from_api(with_default_tolerations(whole)), snapshot)
     if ranges or whole is not pod:
-        from forewarn.policies.kubernetes.kube_apiserver.validation.pod import fault_of_resources
+        from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
 
         if error := fault_of_resources(pod, whole, ranges):
             raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE))

@@ -248,7 +248,7 @@ def check_template(obj: ApiObject, cluster: ClusterSnapshot | None) -> None:
 
     A Pod for which the cluster has LimitRanges is left to `admitted`, which sets their defaults.
     """
-    from forewarn.policies.kubernetes.kube_apiserver.validation.pod import check_resources
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import check_resources
 
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is not None:

@@ -33,9 +33,16 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.node import Node, Toleration, read_tolerations, untolerated_taint
 from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity
-from forewarn.policies.kubernetes.objects.pod_resources import PodResources, as_pod_resource, read_pod_resources
-from forewarn.policies.kubernetes.objects.resource_list import in_nano
-from forewarn.policies.kubernetes.objects.resources import NOTHING_OCCUPIED, PodResource, Resource, as_resource
+from forewarn.policies.kubernetes.objects.pod_resources import (
+    NON_ZERO_DEFAULTS,
+    OTHER_COUNTINGS,
+    USUAL,
+    Counting,
+    PodResources,
+    read_pod_resources,
+)
+from forewarn.policies.kubernetes.objects.resource_list import in_nano, mask
+from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource, as_resource
 from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, View, by
 from forewarn.policies.kubernetes.objects.volumes import Volume, read_volumes
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
@@ -304,6 +311,28 @@ class HostPort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
+class PodResource:
+    """The resources of a Pod on a node. `non_zero_cpu`, `non_zero_memory`: with defaults for missing requests, for
+    scores.
+
+    Source: upstream `PodInfo.CalculateResource`.
+    """
+
+    resource: Resource = field(default_factory=Resource)
+    non_zero_cpu: int = 0
+    non_zero_memory: int = 0
+    elsewhere: tuple[tuple[tuple[bool, bool], PodResource], ...] = ()
+    """Different results under other releases' rules (`Counting`), during a resize."""
+
+    def counted(self, counting: tuple[bool, bool]) -> PodResource:
+        """Return the resources as counted by a release. `counting`: its `Counting`."""
+        return next((amounts for way, amounts in self.elsewhere if way == counting), self)
+
+
+NOTHING_OCCUPIED: Final = PodResource()
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodSpec:
     """The fields of a Pod's spec that kube-scheduler reads.
 
@@ -353,6 +382,25 @@ class PodSpec:
 NO_SPEC: Final = PodSpec()
 _SPECS: Final[Shared[str, PodSpec]] = Shared()
 _RESOURCES: Final[Shared[str, PodResource]] = Shared()
+
+
+def as_pod_resource(pod: PodResources) -> PodResource:
+    """Return the resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
+    usual = _counted(pod, USUAL)
+    if not pod.resizing:
+        return usual
+    others = ((way, _counted(pod, way)) for way in OTHER_COUNTINGS)
+    return replace(usual, elsewhere=tuple((way, amounts) for way, amounts in others if amounts != usual))
+
+
+def _counted(pod: PodResources, counting: Counting) -> PodResource:
+    amounts = pod.total_requests(use_status=True, counting=counting)
+    missing = {name: q for name, q in NON_ZERO_DEFAULTS.items() if not pod.sets_pod_level or name not in amounts}
+    non_zero = amounts
+    if missing:
+        non_zero = pod.total_requests(use_status=True, counting=counting, non_missing=missing)
+    scored = as_resource(in_nano(mask(non_zero, (CPU, MEMORY))))
+    return PodResource(as_resource(in_nano(amounts)), scored.milli_cpu, scored.memory)
 
 
 def read_pod_spec(pod: ApiObject) -> PodSpec:

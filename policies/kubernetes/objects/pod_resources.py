@@ -6,10 +6,10 @@ Sources: component-helpers `resource/helpers.go`, pkg/apis/core/v1/defaults.go `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
@@ -28,15 +28,11 @@ from forewarn.policies.kubernetes.objects.resource_list import (
     add,
     add_to,
     amounts_at,
-    in_nano,
-    mask,
     rounded,
 )
 from forewarn.policies.kubernetes.objects.resources import (
     CPU,
     MEMORY,
-    PodResource,
-    as_resource,
     is_huge_page,
     is_pod_level,
     largest_of,
@@ -88,8 +84,7 @@ class Running(NamedTuple):
 SILENT: Final = Running()
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(NamedTuple):
     """A container's resources. `runs_to_end`: true for an init container that is not a sidecar."""
 
     name: str
@@ -99,8 +94,7 @@ class Container:
     runs_to_end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PodResources:
+class PodResources(NamedTuple):
     """A Pod's resources with defaults. `has_own`: `spec.resources` exists, even if empty.
 
     `infeasible`: whether the requested in-place resize is infeasible.
@@ -108,9 +102,9 @@ class PodResources:
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
-    limits: ResourceList = field(default_factory=dict)
-    requests: ResourceList = field(default_factory=dict)
-    overhead: ResourceList = field(default_factory=dict)
+    limits: ResourceList = NOTHING
+    requests: ResourceList = NOTHING
+    overhead: ResourceList = NOTHING
     running: Running = SILENT
     has_own: bool = False
     infeasible: bool = False
@@ -240,25 +234,6 @@ def requests_in_spec(pod: ApiObject) -> dict[str, Quantity]:
     return read_pod_resources(pod, use_status=False, accept_negative=False).total_requests(use_status=False)
 
 
-def as_pod_resource(pod: PodResources) -> PodResource:
-    """Return the resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
-    usual = _counted(pod, USUAL)
-    if not pod.resizing:
-        return usual
-    others = ((way, _counted(pod, way)) for way in OTHER_COUNTINGS)
-    return replace(usual, elsewhere=tuple((way, amounts) for way, amounts in others if amounts != usual))
-
-
-def _counted(pod: PodResources, counting: Counting) -> PodResource:
-    amounts = pod.total_requests(use_status=True, counting=counting)
-    missing = {name: q for name, q in NON_ZERO_DEFAULTS.items() if not pod.sets_pod_level or name not in amounts}
-    non_zero = amounts
-    if missing:
-        non_zero = pod.total_requests(use_status=True, counting=counting, non_missing=missing)
-    scored = as_resource(in_nano(mask(non_zero, (CPU, MEMORY))))
-    return PodResource(as_resource(in_nano(amounts)), scored.milli_cpu, scored.memory)
-
-
 def read_pod_resources(
     pod: ApiObject, *, use_status: bool = True, limits_too: bool = False, accept_negative: bool = True
 ) -> PodResources:
@@ -327,7 +302,7 @@ def _with_defaults(pod: PodResources, *, limits_too: bool) -> PodResources:
         requests |= {n: q for n, q in together if n not in requests and n in (CPU, MEMORY)}
         requests |= {n: q for n, q in pod_level(limits).items() if n not in requests}
     limits = limits | _missing_limits(pod, requests, limits) if limits_too else limits
-    return replace(pod, limits=limits, requests=requests)
+    return pod._replace(limits=limits, requests=requests)
 
 
 def _missing_limits(pod: PodResources, requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
@@ -342,8 +317,8 @@ def _missing_limits(pod: PodResources, requests: ResourceList, limits: ResourceL
 
 def _rounded(pod: PodResources) -> PodResources:
     containers, init_containers = (
-        tuple(replace(c, limits=rounded(c.limits), requests=rounded(c.requests)) for c in containers)
+        tuple(c._replace(limits=rounded(c.limits), requests=rounded(c.requests)) for c in containers)
         for containers in (pod.containers, pod.init_containers)
     )
     limits, requests = rounded(pod.limits), rounded(pod.requests)
-    return replace(pod, containers=containers, init_containers=init_containers, limits=limits, requests=requests)
+    return pod._replace(containers=containers, init_containers=init_containers, limits=limits, requests=requests)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.base.metering import FEW, charge
+from forewarn.policies.kubernetes.objects.fields import NOTHING
 from forewarn.policies.kubernetes.objects.resource_list import Amount, amounts_at, in_nano
 from forewarn.policies.kubernetes.quantity import NANO
 
@@ -28,37 +29,14 @@ _QUALIFIED: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """Amounts in kube-scheduler's units: cpu in thousandths, others in units, each rounded up once per Pod."""
 
     milli_cpu: int = 0
     memory: int = 0
     ephemeral_storage: int = 0
     allowed_pod_number: int = 0
-    scalars: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class PodResource:
-    """The resources of a Pod on a node. `non_zero_cpu`, `non_zero_memory`: with defaults for missing requests, for
-    scores.
-
-    Source: upstream `PodInfo.CalculateResource`.
-    """
-
-    resource: Resource = field(default_factory=Resource)
-    non_zero_cpu: int = 0
-    non_zero_memory: int = 0
-    elsewhere: tuple[tuple[tuple[bool, bool], PodResource], ...] = ()
-    """Different results under other releases' rules (`Counting`), during a resize."""
-
-    def counted(self, counting: tuple[bool, bool]) -> PodResource:
-        """Return the resources as counted by a release. `counting`: its `Counting`."""
-        return next((amounts for way, amounts in self.elsewhere if way == counting), self)
-
-
-NOTHING_OCCUPIED: Final = PodResource()
+    scalars: Mapping[str, int] = NOTHING
 
 
 def as_resource(amounts: ResourceList) -> Resource:

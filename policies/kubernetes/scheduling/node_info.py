@@ -11,8 +11,7 @@ from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
-    from forewarn.policies.kubernetes.objects.pod import HostPort, Pod
-    from forewarn.policies.kubernetes.objects.resources import PodResource
+    from forewarn.policies.kubernetes.objects.pod import HostPort, Pod, PodResource
 
 
 _SERIALS: Final = count(1)

@@ -235,9 +235,7 @@ def _check_resources(namespace: str, context: Context, obj: ApiObject) -> None:
         return
     parts = (template.spec, *list_at(template.spec, "containers"), *list_at(template.spec, "initContainers"))
     if any(at(part, "resources", "limits") or _requests_others(part) for part in parts):
-        from forewarn.policies.kubernetes.kube_apiserver.validation.pod import (
-            check_resources,  # the linter starts without it
-        )
+        from forewarn.policies.kubernetes.kube_apiserver.validation.resources import check_resources
 
         check_resources(obj)
 

@@ -651,7 +651,7 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     template = context.template(subject) if ranges else None
     if template is None:
         return
-    from forewarn.policies.kubernetes.kube_apiserver.validation.pod import fault_of_resources
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
     from forewarn.policies.kubernetes.objects.workload import is_fragment
     from forewarn.policies.linting.rules.support.quota_use import pod_of
 

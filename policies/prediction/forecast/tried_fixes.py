@@ -82,8 +82,7 @@ def _without_anti_affinity(prediction: Prediction) -> PodSpec:
 def _with_least_requests(prediction: Prediction) -> PodSpec:
     """Return the spec with one unit of each resource that the Pod requests."""
     spec, request = prediction.pod.spec, prediction.pod.spec.request
-    least = replace(
-        request,
+    least = request._replace(
         milli_cpu=min(request.milli_cpu, 1),
         memory=min(request.memory, 1),
         ephemeral_storage=min(request.ephemeral_storage, 1),

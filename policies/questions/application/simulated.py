@@ -348,7 +348,7 @@ def _fault_of_defaults(
 ) -> fields.InvalidObject | None:
     """Return the error if defaults of LimitRanges make a Pod invalid. `where`: the path of its template, or ()."""
     from forewarn.policies.kubernetes.cluster.admission import with_default_resources
-    from forewarn.policies.kubernetes.kube_apiserver.validation.pod import fault_of_resources
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
 
     pod = {"metadata": {"namespace": ref.namespace}, "spec": spec}
     whole, ranges = with_default_resources(pod, cluster), cluster.limit_ranges_of(ref.namespace)

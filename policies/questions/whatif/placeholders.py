@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, group_kind, ref_of
-from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.pod import Pod, PodResource
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.kubernetes.objects.resources import PodResource, Resource
+from forewarn.policies.kubernetes.objects.resources import Resource
 from forewarn.policies.kubernetes.scheduling.preemption import MissingNode, victims_below
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.whatif.headroom import Count, Headroom, fill

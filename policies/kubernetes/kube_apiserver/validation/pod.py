@@ -24,70 +24,18 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     duplicate,
     forbidden,
     invalid,
-    keyed,
     required,
     too_many,
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_limits, validate_requirements
 from forewarn.policies.kubernetes.objects import priority_class
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, ref_of
-from forewarn.policies.kubernetes.objects.pod_resources import PodResources, read_pod_resources
-from forewarn.policies.kubernetes.objects.resources import is_huge_page
-from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, group_kind
 from forewarn.policies.kubernetes.releases.minors import PREDICTED_MINORS
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
-    from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-
-
-_BY_DEFAULT: Final = " (LimitRange default). Fix: set limits in the container"
-"""What follows an error that the defaults of LimitRanges cause."""
-_BY_ITSELF: Final = ". Fix: correct requests and limits"
-
-
-def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange] = ()) -> FieldError | None:
-    """Return the first error of the requests and limits in a new Pod; None if it is stored or cannot be decoded.
-
-    `whole`: with defaults of the LimitRanges.
-    """
-    if at(pod, "metadata", "uid") or decode.decode_fault({**pod, "kind": "Pod"}, decode.POD_STRUCT):
-        return None
-    if errors := validate_resources(whole):
-        is_own = whole is pod or bool(validate_resources(pod))
-        text = f"{errors[0].text}{_BY_ITSELF if is_own else _BY_DEFAULT}"
-        return errors[0]._replace(text=text)
-    if not limit_ranges:
-        return None
-    resources = read_pod_resources(whole)
-    for limit_range in limit_ranges:
-        for error in validate_limits(resources, limit_range):
-            return error._replace(text=f"{error.text} (LimitRange {limit_range.name}){_BY_ITSELF}")
-    return None
-
-
-def check_resources(obj: ApiObject) -> None:
-    """Raise InvalidObject for invalid requests or limits of a Pod or Pod template. Ignores other kinds."""
-    template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
-    pod: ApiObject = {"spec": template.spec} if template is not None else NOTHING
-    if template is not None and (error := fault_of_resources(pod, pod)):
-        raise InvalidObject(error.text, template.at(*error.path[1:]), ref_of(obj, registry.DEFAULT_NAMESPACE))
-
-
-def validate_resources(pod: ApiObject) -> list[FieldError]:
-    """Return the errors of the requests and limits in a decodable Pod, without other errors."""
-    resources = read_pod_resources(pod)
-    read = (("containers", resources.containers), ("initContainers", resources.init_containers))
-    errors = [
-        error
-        for kind, containers in read
-        for index, each in enumerate(containers)
-        for error in validate_requirements(each.limits, each.requests, ("spec", kind, index, "resources"))
-    ]
-    return errors + (validate_pod_level(resources) if resources.has_own else [])
 
 
 def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
@@ -103,33 +51,6 @@ def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
         errors = [invalid((*path, "podGroupName"), name, fault) for fault in dns1123_subdomain(name)]
     if spec.get("evictionResponders"):
         errors.append(forbidden(path, "may not be set when evictionResponders is set"))
-    return errors
-
-
-def validate_pod_level(resources: PodResources) -> list[FieldError]:
-    """Return the errors of Pod-level resources (upstream `validatePodResources`)."""
-    path = ("spec", "resources")
-    errors = validate_requirements(resources.limits, resources.requests, path, pod_level=True)
-    huge_pages = {name: limit for name, limit in resources.container_limits().items() if is_huge_page(name)}
-    sums = (("requests", resources.requests, resources.container_requests()), ("limits", resources.limits, huge_pages))
-    for part, given, needed in sums:
-        for name, together in sorted(needed.items()):
-            if name in given and given[name] < together:
-                detail = f"must be greater than or equal to aggregate container {part} of {together}"
-                where = (*path, part)
-                errors.append(invalid((*where, name), str(given[name]), detail, keyed(where, name)))
-    return errors + _validate_under_pod(resources)
-
-
-def _validate_under_pod(resources: PodResources) -> list[FieldError]:
-    errors = []
-    for index, container in enumerate(resources.containers):
-        for name, limit in sorted(container.limits.items()):
-            most = resources.limits.get(name)
-            if most is not None and most < limit:
-                field = f"spec.resources.containers[{index}][{name}].limits"
-                where = ("spec", "containers", index, "resources", "limits", name)
-                errors.append(invalid(where, str(limit), f"must be less than or equal to pod limits of {most}", field))
     return errors
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +30,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     validate_object_meta,
 )
 from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
     OBJECT,
     ApiObject,
     InvalidObject,
@@ -315,16 +315,15 @@ def _fields() -> Mapping[str, Mapping[str, str]]:
     return fields
 
 
-@dataclass(frozen=True, slots=True)
 class Structs:
     """The structs of fields.json. `checks`: the functions of tags `check` and of `+checks`, by name."""
 
-    checks: Mapping[str, Any]
-    made: dict[str, Struct] = field(default_factory=dict)
+    def __init__(self, checks: Mapping[str, Any], made: Mapping[str, Struct] = NOTHING) -> None:
+        self.checks, self.made = checks, {**made}
 
     def extended(self, checks: Mapping[str, Any]) -> Structs:
         """Return these structs and those with these checks."""
-        return Structs({**self.checks, **checks}, dict(self.made))
+        return Structs({**self.checks, **checks}, self.made)
 
     def __getitem__(self, name: str) -> Struct:
         """Return the struct with this name."""

@@ -412,6 +412,8 @@ def _not_controlled(selector: Any, namespace: str, context: Context) -> list[Rev
 
 
 def _controller(obj: ApiObject) -> tuple[str, str] | None:
+    if at(obj, "metadata", "ownerReferences") is None:
+        return None
     from forewarn.policies.kubernetes.objects.pod import Owner  # the linter starts without it
 
     with suppress(InvalidObject):
