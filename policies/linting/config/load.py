@@ -593,12 +593,7 @@ def _selector(entry: ConfigNode) -> LabelSelector | None:
     return selector
 
 
-_CONDITIONS: Final[_Readers] = {
-    "namespaces": _some,
-    "namespaceSelector": _selector,
-    "users": _some,
-    "groups": _some,
-}
+_CONDITIONS: Final[_Readers] = {"namespaces": _some, "namespaceSelector": _selector, "users": _some, "groups": _some}
 """The conditions of an exemption or of allowed classes."""
 
 

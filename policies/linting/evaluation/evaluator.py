@@ -30,12 +30,7 @@ from forewarn.policies.base.metering import MAX_WORK, CutShort, TooLarge, metere
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, list_at
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.kubernetes.objects.workload import (
-    is_fragment,
-    lacks_images,
-    parts_of,
-    pod_template_of,
-)
+from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_images, parts_of, pod_template_of
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.file import parse_error
 from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_class_use_unknown

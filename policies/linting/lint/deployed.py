@@ -16,13 +16,7 @@ from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, MAX_NAMED,
 from forewarn.policies.inputs.sources.files import OUTSIDE, TEST_DATA, TESTS, File, SourceError, find_files, readable
 from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.linting.lint.assertions import ASSERTION
-from forewarn.policies.linting.lint.input import (
-    SUFFIXES,
-    TEMPLATE,
-    UNTYPED,
-    Input,
-    LintRequest,
-)
+from forewarn.policies.linting.lint.input import SUFFIXES, TEMPLATE, UNTYPED, Input, LintRequest
 
 ELSEWHERE: Final = "file or directory of a kustomization outside of the checked directories"
 REMOTE: Final = "remote resource of a kustomization"

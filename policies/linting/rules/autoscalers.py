@@ -20,9 +20,7 @@ _SHOWN: Final = 60
 
 
 @rule(
-    Target.OTHER,
-    severity=Severity.WARNING,
-    objects={Target.OTHER: "HorizontalPodAutoscalers, ScaledObjects of KEDA"},
+    Target.OTHER, severity=Severity.WARNING, objects={Target.OTHER: "HorizontalPodAutoscalers, ScaledObjects of KEDA"}
 )
 def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A HorizontalPodAutoscaler or ScaledObject names no workload, or that of another one, or its limits contradict.

@@ -21,12 +21,7 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kin
 from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt
-from forewarn.policies.linting.rules.support.rule_text import (
-    LONGEST_PATH,
-    MAX_CHARACTERS,
-    diagnostics,
-    shown_path,
-)
+from forewarn.policies.linting.rules.support.rule_text import LONGEST_PATH, MAX_CHARACTERS, diagnostics, shown_path
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, listed, plural, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charge, charging
-from forewarn.policies.kubernetes.kinds.registry import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    JOB,
-    JOB_TEMPLATE,
-)
+from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping, mapping_at
 from forewarn.policies.kubernetes.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
