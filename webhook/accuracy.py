@@ -130,7 +130,7 @@ def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
     if len(volumes) > VOLUMES or any(at(volume, "ephemeral") is not None for volume in volumes):
         return None
     # imports numpy, which a prediction has loaded already
-    from forewarn.policies.kubernetes.scheduling.responsible import MIN_FEASIBLE_NODES
+    from forewarn.policies.kubernetes.scheduling.find_nodes import MIN_FEASIBLE_NODES
 
     # On larger clusters, kube-scheduler evaluates a random part of the nodes, so the node is not compared.
     small = len(prediction.snapshot.node_infos) <= MIN_FEASIBLE_NODES

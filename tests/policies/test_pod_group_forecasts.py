@@ -15,8 +15,8 @@ from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.pod_group import PodGroup
 from forewarn.policies.kubernetes.releases.release import semantics_of
+from forewarn.policies.kubernetes.scheduling.not_predicted import CLAIMS
 from forewarn.policies.kubernetes.scheduling.preemption import Victim
-from forewarn.policies.kubernetes.scheduling.responsible import CLAIMS
 from forewarn.policies.prediction.forecast import pod_groups
 from forewarn.policies.prediction.forecast.pod_groups import TIES, GroupForecast, group_forecast
 from tests.builders import Made, MadePod, make_node, make_pod

@@ -272,7 +272,7 @@ def _charged(
 def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:
     """Return the snapshot with the Pod on its predicted node, if that is known. Raises CutShort."""
     # imports numpy, which the webhook loads at its start
-    from forewarn.policies.kubernetes.scheduling.responsible import not_predicted
+    from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
     return snapshot if not_predicted(pod, snapshot) else Prediction(snapshot, pod).snapshot_after()

@@ -23,8 +23,9 @@ import numpy as np
 
 from forewarn.policies.base.metering import VECTOR, charge
 from forewarn.policies.kubernetes.objects.pod import TOPOLOGY_LABELS, Pod
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import Framework, foreign_at
-from forewarn.policies.kubernetes.scheduling.responsible import extender_decisions, framework_of, not_predicted
+from forewarn.policies.kubernetes.scheduling.not_predicted import extender_decisions, not_predicted
 from forewarn.policies.kubernetes.scheduling.snapshot import (
     BASE_RESOURCES,
     NotValid,

@@ -15,8 +15,10 @@ from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER
 from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.scheduling.configuration import configuration_of
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import NOT_FOUND, Code, CycleState
 from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+from forewarn.policies.kubernetes.scheduling.not_predicted import not_scheduled
 from forewarn.policies.kubernetes.scheduling.preemption import (
     NEVER,
     Assignment,
@@ -27,7 +29,6 @@ from forewarn.policies.kubernetes.scheduling.preemption import (
     victims_below,
 )
 from forewarn.policies.kubernetes.scheduling.reasons import NO_VICTIMS_IN_SHORT, Reason
-from forewarn.policies.kubernetes.scheduling.responsible import framework_of, not_scheduled
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ import numpy as np
 
 from forewarn.policies.base.copies import cached_in
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_in_columns
+from forewarn.policies.kubernetes.scheduling.not_predicted import has_constraints
 from forewarn.policies.kubernetes.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.kubernetes.scheduling.plugins.node_ports import NodePorts
@@ -34,7 +36,6 @@ from forewarn.policies.kubernetes.scheduling.preemption import (
     pod_eligible_to_preempt_others,
 )
 from forewarn.policies.kubernetes.scheduling.reasons import NOT_HELPFUL
-from forewarn.policies.kubernetes.scheduling.responsible import framework_in_columns, has_constraints
 from forewarn.policies.kubernetes.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import MAX, CapacityConstraint, nominations_of

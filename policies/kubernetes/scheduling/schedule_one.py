@@ -6,7 +6,7 @@ A cycle runs in one of three ways. Their results are equal, and tests compare th
   supported (`Plan` in `framework.py`, `NotValid`).
 - `RecurringCycle` (`recurring_cycle.py`) is a `Cycle` that reuses results of earlier cycles. Only simulations run it,
   which retry many Pending Pods with equal requests. Without it, a lost zone of 400 nodes takes twice as long.
-- Otherwise, the plugins run node by node, as in upstream (`find_nodes_that_fit_pod` in `responsible.py`).
+- Otherwise, the plugins run node by node, as in upstream (`find_nodes_that_fit_pod` in `find_nodes.py`).
 
 `bulk.py` predicts many equal Pods, or one Pod for many nodes, from the tables of one `Cycle`.
 Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
@@ -26,7 +26,7 @@ import numpy as np
 from forewarn.policies.base.documents import Always, Exact, to_dict
 from forewarn.policies.base.findings import described, grouped, listed
 from forewarn.policies.base.metering import charge
-from forewarn.policies.kubernetes.scheduling import responsible
+from forewarn.policies.kubernetes.scheduling import find_nodes, not_predicted
 from forewarn.policies.kubernetes.scheduling.caveats import (
     AWAITED,
     GATED,
@@ -229,11 +229,11 @@ class Prediction:
     @property
     def unmodelled(self) -> str:
         """`not_predicted`, if kube-scheduler schedules the Pod, but forewarn cannot predict how; otherwise ""."""
-        return "" if responsible.not_scheduled(self.pod, self.snapshot) else self.not_predicted
+        return "" if not_predicted.not_scheduled(self.pod, self.snapshot) else self.not_predicted
 
     @cached_property
     def framework(self) -> Framework:
-        return responsible.framework_of(self.snapshot, self.pod)
+        return find_nodes.framework_of(self.snapshot, self.pod)
 
     @property
     def without_columns(self) -> str:
@@ -248,7 +248,7 @@ class Prediction:
 
     @cached_property
     def _not_predicted(self) -> str:
-        return responsible.not_predicted(self.pod, self.snapshot)
+        return not_predicted.not_predicted(self.pod, self.snapshot)
 
     @cached_property
     def _decision(self) -> Decision:
@@ -262,7 +262,7 @@ class Prediction:
             decision = self._of_filters
             preempts = decision.candidate is not None
             fits = bool(decision.feasible)
-            fault = responsible.extender_decisions(self.pod, self.snapshot, fits=fits, preempts=preempts)
+            fault = not_predicted.extender_decisions(self.pod, self.snapshot, fits=fits, preempts=preempts)
             return Decision(fault=fault) if fault else decision._replace(error=self._error_of_scores)
         except PluginFault as fault:
             return Decision(fault=str(fault))
@@ -303,13 +303,13 @@ class Prediction:
         return next((extender for extender in extenders if extender.prioritize_verb), None)
 
     @cached_property
-    def _filtered(self) -> responsible.Filtered:
+    def _filtered(self) -> find_nodes.Filtered:
         if self._not_predicted:
-            return responsible.Filtered((), NodeToStatus())
+            return find_nodes.Filtered((), NodeToStatus())
         self._state.in_columns = self.in_columns
         if self.in_columns is not None:
             return self.in_columns.filtered
-        return responsible.find_nodes_that_fit_pod(self.framework, self._state, self.pod)
+        return find_nodes.find_nodes_that_fit_pod(self.framework, self._state, self.pod)
 
     @cached_property
     def _without_reasons(self) -> Decision | None:
@@ -380,15 +380,15 @@ class Prediction:
         return [] if fits else [(node, filtered.statuses.get(node))]
 
     @property
-    def rejection(self) -> responsible.Rejection:
+    def rejection(self) -> find_nodes.Rejection:
         """The reason why no node fits, for queueing hints and for the Pod's condition PodScheduled."""
         if self.error:
-            return responsible.Rejection(error=self.error)
+            return find_nodes.Rejection(error=self.error)
         filtered = self._filtered
         rejected = filtered.rejected
         statuses = [rejected] if rejected is not None else list(self.statuses.values())
         plugins = frozenset((*filtered.restricting, *(status.plugin for status in statuses))) - {""}
-        return responsible.Rejection(plugins, tuple(statuses))
+        return find_nodes.Rejection(plugins, tuple(statuses))
 
     @property
     def rejecting_plugins(self) -> frozenset[str]:
@@ -559,7 +559,7 @@ class Prediction:
     def num_feasible_nodes_to_find(self) -> int:
         """Number of feasible nodes after which kube-scheduler stops searching."""
         nodes = len(self.snapshot.node_infos)
-        return responsible.num_feasible_nodes_to_find(nodes, percentage_of(self.framework))
+        return find_nodes.num_feasible_nodes_to_find(nodes, percentage_of(self.framework))
 
     @property
     def not_scored(self) -> str:

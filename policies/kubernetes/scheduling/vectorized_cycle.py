@@ -17,6 +17,13 @@ import numpy as np
 from forewarn.policies.base.copies import MadeOnAccess
 from forewarn.policies.base.metering import VECTOR, charge, charging, meter
 from forewarn.policies.kubernetes.scheduling.configuration import configuration_of
+from forewarn.policies.kubernetes.scheduling.find_nodes import (
+    NOT_SCORED,
+    Filtered,
+    excluded_reason,
+    framework_in_columns,
+    num_feasible_nodes_to_find,
+)
 from forewarn.policies.kubernetes.scheduling.framework import (
     Code,
     CycleState,
@@ -35,13 +42,6 @@ from forewarn.policies.kubernetes.scheduling.preemption import (
     by_importance,
     pick_nodes_for_preemption,
     pod_eligible_to_preempt_others,
-)
-from forewarn.policies.kubernetes.scheduling.responsible import (
-    NOT_SCORED,
-    Filtered,
-    excluded_reason,
-    framework_in_columns,
-    num_feasible_nodes_to_find,
 )
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import (

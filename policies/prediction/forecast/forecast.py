@@ -27,12 +27,8 @@ from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.kubernetes.scheduling.bulk import OnEachNode, capacity_for, on_each_node
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions, lists_storage
+from forewarn.policies.kubernetes.scheduling.not_predicted import is_scheduled_by_group, not_scheduled, unmodelled
 from forewarn.policies.kubernetes.scheduling.preemption import Decision
-from forewarn.policies.kubernetes.scheduling.responsible import (
-    is_scheduled_by_group,
-    not_scheduled,
-    unmodelled,
-)
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.forecast.impact import (
     BY_CHOICE,

@@ -11,16 +11,12 @@ from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated, responsible_for_pod
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import CycleState
+from forewarn.policies.kubernetes.scheduling.not_predicted import has_constraints, not_predicted, not_scheduled
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.kubernetes.scheduling.plugins.priority_sort import queue_order
 from forewarn.policies.kubernetes.scheduling.preemption import may_be_preempted
-from forewarn.policies.kubernetes.scheduling.responsible import (
-    framework_of,
-    has_constraints,
-    not_predicted,
-    not_scheduled,
-)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot

@@ -17,15 +17,15 @@ from forewarn.policies.kubernetes.objects.fields import InvalidObject, at
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated
-from forewarn.policies.kubernetes.scheduling.pod_group_cycle import NotModelled, predict_pod_group
-from forewarn.policies.kubernetes.scheduling.preemption import Victim, violated_pdbs
-from forewarn.policies.kubernetes.scheduling.queue.priority_queue import order_of_member
-from forewarn.policies.kubernetes.scheduling.responsible import (
+from forewarn.policies.kubernetes.scheduling.not_predicted import (
     CLAIMS,
     is_scheduled_by_group,
     needs_claims,
     why_group_not_predicted,
 )
+from forewarn.policies.kubernetes.scheduling.pod_group_cycle import NotModelled, predict_pod_group
+from forewarn.policies.kubernetes.scheduling.preemption import Victim, violated_pdbs
+from forewarn.policies.kubernetes.scheduling.queue.priority_queue import order_of_member
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod

@@ -43,9 +43,9 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.workload import Workload
 from forewarn.policies.kubernetes.scheduling.caveats import victims_tie
 from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.preemption import Candidate, Decision
 from forewarn.policies.kubernetes.scheduling.recurring_cycle import recurring_cycles_of
-from forewarn.policies.kubernetes.scheduling.responsible import framework_of
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot, changed_pdbs
 from forewarn.policies.kubernetes.scheduling.ties import fewest_of, fewest_victims

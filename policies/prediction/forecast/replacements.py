@@ -16,8 +16,8 @@ from forewarn.policies.kubernetes.controllers.templates import made_of, template
 from forewarn.policies.kubernetes.kinds.registry import DEPLOYMENT, JOB, REPLICA_SET
 from forewarn.policies.kubernetes.objects.fields import at, group_kind
 from forewarn.policies.kubernetes.objects.workload import Workload, backoff_limit
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
-from forewarn.policies.kubernetes.scheduling.responsible import framework_of
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.forecast.placement import ChargedQuotas
 

@@ -18,7 +18,15 @@ from forewarn.policies.kubernetes.scheduling.arguments import VolumeBindingArgs
 from forewarn.policies.kubernetes.scheduling.configuration import configuration_of
 from forewarn.policies.kubernetes.scheduling.devices.claims import claim_of_an_earlier_cycle, extended_resources_of
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending, responsible_for_pod
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status, unresolvable
+from forewarn.policies.kubernetes.scheduling.not_predicted import (
+    CLAIMS,
+    SCHEDULER_ERROR,
+    needs_claims,
+    of_claims,
+    unmodelled_fields,
+)
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import DynamicResources, claims_on
 from forewarn.policies.kubernetes.scheduling.plugins.gang_scheduling import GangScheduling
 from forewarn.policies.kubernetes.scheduling.plugins.scheduling_gates import SchedulingGates
@@ -34,14 +42,6 @@ from forewarn.policies.kubernetes.scheduling.queue.priority_queue import (
     QueuedPodGroupInfo,
     QueuedPodInfo,
     le_priority_pre_check,
-)
-from forewarn.policies.kubernetes.scheduling.responsible import (
-    CLAIMS,
-    SCHEDULER_ERROR,
-    framework_of,
-    needs_claims,
-    of_claims,
-    unmodelled_fields,
 )
 from forewarn.policies.kubernetes.scheduling.snapshot import Columns, Snapshot, loses_nomination, victims_to_evict
 from forewarn.policies.prediction.simulation.api_server import ApiServer, Change, Condition, PodKey, name_of_group

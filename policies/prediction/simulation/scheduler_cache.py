@@ -25,19 +25,15 @@ from forewarn.policies.kubernetes.objects.workload import Workload
 from forewarn.policies.kubernetes.scheduling.cache import PodsByNode
 from forewarn.policies.kubernetes.scheduling.caveats import victims_tie
 from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.kubernetes.scheduling.find_nodes import MIN_FEASIBLE_NODES, framework_of
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status, foreign_at
+from forewarn.policies.kubernetes.scheduling.not_predicted import unmodelled, without_gang_scheduling
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import PodVolumes, VolumeBinding
 from forewarn.policies.kubernetes.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
 from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Entity, discard
 from forewarn.policies.kubernetes.scheduling.reasons import FitError
 from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
-from forewarn.policies.kubernetes.scheduling.responsible import (
-    MIN_FEASIBLE_NODES,
-    framework_of,
-    unmodelled,
-    without_gang_scheduling,
-)
 from forewarn.policies.kubernetes.scheduling.schedule_one import NO_PREEMPTION, Prediction
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (

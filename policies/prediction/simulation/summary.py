@@ -17,9 +17,9 @@ from forewarn.policies.kubernetes.controllers.view import PodState, WorkloadStat
 from forewarn.policies.kubernetes.kinds.registry import REPLICA_SET
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import cause_of_volumes
 from forewarn.policies.kubernetes.scheduling.reasons import FitError
-from forewarn.policies.kubernetes.scheduling.responsible import framework_of
 from forewarn.policies.prediction.simulation.clock import BY_WORKLOAD, Event, Origin
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota, rej
 from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
 from forewarn.policies.kubernetes.quantity import ZERO, in_units
+from forewarn.policies.kubernetes.scheduling.not_predicted import why_group_not_predicted
 from forewarn.policies.kubernetes.scheduling.reasons import in_short, joined
-from forewarn.policies.kubernetes.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.linting.rules.support.predictions import (
     CLASS_FOR_DAEMONS,
     cycle_error,

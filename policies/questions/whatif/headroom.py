@@ -30,19 +30,19 @@ from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import PluginFault
-from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit
-from forewarn.policies.kubernetes.scheduling.pod_group_cycle import without_victims
-from forewarn.policies.kubernetes.scheduling.preemption import MissingNode, victims_below
-from forewarn.policies.kubernetes.scheduling.reasons import joined, ranked
-from forewarn.policies.kubernetes.scheduling.responsible import (
+from forewarn.policies.kubernetes.scheduling.not_predicted import (
     CLAIMS,
-    framework_of,
     is_scheduled_by_group,
     needs_claims,
     not_predicted,
     why_group_not_predicted,
 )
+from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from forewarn.policies.kubernetes.scheduling.pod_group_cycle import without_victims
+from forewarn.policies.kubernetes.scheduling.preemption import MissingNode, victims_below
+from forewarn.policies.kubernetes.scheduling.reasons import joined, ranked
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction, foreign_after_choice
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import (
     MAX_NODES,

@@ -16,8 +16,8 @@ from forewarn.policies.kubernetes.kubelet.pods import is_critical_pod
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions
+from forewarn.policies.kubernetes.scheduling.find_nodes import NodeFilters
 from forewarn.policies.kubernetes.scheduling.preemption import pod_priority
-from forewarn.policies.kubernetes.scheduling.responsible import NodeFilters
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import is_incomplete, missing, of_other_schedulers, pods_left_out

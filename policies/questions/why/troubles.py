@@ -26,9 +26,9 @@ from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.framework import Code
+from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted
 from forewarn.policies.kubernetes.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
 from forewarn.policies.kubernetes.scheduling.reasons import Reason, in_short, joined
-from forewarn.policies.kubernetes.scheduling.responsible import not_predicted
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support import predictions
 from forewarn.policies.linting.rules.wording.impact import victims_text

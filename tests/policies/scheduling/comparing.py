@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import Framework
+from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted
 from forewarn.policies.kubernetes.scheduling.preemption import Decision
-from forewarn.policies.kubernetes.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import decide
 

@@ -9,6 +9,7 @@ import pytest
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.releases.semantics import Semantics
 from forewarn.policies.kubernetes.scheduling.caveats import Binding, run_binding_cycle
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import (
     SKIP,
     Code,
@@ -20,7 +21,6 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     failed,
     unschedulable,
 )
-from forewarn.policies.kubernetes.scheduling.responsible import framework_of
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 

@@ -12,7 +12,7 @@ import pytest
 
 from forewarn import policies
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.kubernetes.scheduling.responsible import num_feasible_nodes_to_find
+from forewarn.policies.kubernetes.scheduling.find_nodes import num_feasible_nodes_to_find
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle, found_in_order

@@ -18,6 +18,7 @@ from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.kubernetes.scheduling import foreign_plugins
 from forewarn.policies.kubernetes.scheduling.configuration import scheduler_configuration
+from forewarn.policies.kubernetes.scheduling.find_nodes import NodeFilters
 from forewarn.policies.kubernetes.scheduling.foreign_plugins import guarded, named_only, with_installed
 from forewarn.policies.kubernetes.scheduling.framework import (
     InvalidPlugin,
@@ -32,7 +33,6 @@ from forewarn.policies.kubernetes.scheduling.plugins.priority_sort import queue_
 from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.kubernetes.scheduling.queue.priority_queue import QueuedPodInfo
 from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycles
-from forewarn.policies.kubernetes.scheduling.responsible import NodeFilters
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 

@@ -20,10 +20,10 @@ from forewarn.policies.kubernetes.scheduling.configuration import (
     configuration_of,
     scheduler_configuration,
 )
+from forewarn.policies.kubernetes.scheduling.find_nodes import num_feasible_nodes_to_find
 from forewarn.policies.kubernetes.scheduling.foreign_plugins import named_only
 from forewarn.policies.kubernetes.scheduling.framework import CycleState, Plugin, Status, unschedulable
 from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
-from forewarn.policies.kubernetes.scheduling.responsible import num_feasible_nodes_to_find
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.forecast.pending_pods import pending_in_order
 from forewarn.policies.prediction.forecast.placement import place

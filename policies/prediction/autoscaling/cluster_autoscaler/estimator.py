@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
+from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import FILTERS, CycleState, PluginFault, Status, unresolvable
+from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted
 from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import NOT_MATCHED
-from forewarn.policies.kubernetes.scheduling.responsible import framework_of, not_predicted
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod

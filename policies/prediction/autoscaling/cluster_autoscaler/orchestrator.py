@@ -20,7 +20,7 @@ from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceList
 from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.kubernetes.scheduling.framework import PluginFault
-from forewarn.policies.kubernetes.scheduling.responsible import is_scheduled_by_group
+from forewarn.policies.kubernetes.scheduling.not_predicted import is_scheduled_by_group
 from forewarn.policies.prediction.autoscaling.autoscaler import Arrival, NotPredicted
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import (
     MAX_NODES,

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Container, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from forewarn.policies.kubernetes.scheduling.responsible import not_predicted
+from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import (
     Prepared,

@@ -18,7 +18,7 @@ from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, STATEFUL_SET
 from forewarn.policies.kubernetes.objects.node import NO_SCHEDULE, Taint
 from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo, footprint
-from forewarn.policies.kubernetes.scheduling.responsible import not_predicted
+from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted
 from forewarn.policies.kubernetes.scheduling.snapshot import Columns, Snapshot
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.flags import Number, Seconds, Share, Switch, flags_of
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import is_daemon_pod, is_mirror_pod

@@ -1,15 +1,12 @@
-"""Find the profile that schedules a Pod, and the parts of kube-scheduler's decision that forewarn does not model.
+"""The parts of kube-scheduler's decision about a Pod that forewarn does not predict, with the reason.
 
 Source: kubernetes `pkg/scheduler/extender.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.metering import meter
 from forewarn.policies.kubernetes.kinds.registry import CLAIM, POD_GROUP, VOLUME
 from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.releases.semantics import Semantics
@@ -18,111 +15,17 @@ from forewarn.policies.kubernetes.scheduling.caveats import named
 from forewarn.policies.kubernetes.scheduling.configuration import configuration_of
 from forewarn.policies.kubernetes.scheduling.devices.claims import not_modelled
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated
-from forewarn.policies.kubernetes.scheduling.framework import (
-    FILTERS,
-    Code,
-    CycleState,
-    Framework,
-    NodeToStatus,
-    StaticFilterPlugin,
-    Status,
-    foreign_at,
-    implements,
-    unresolvable,
-)
-from forewarn.policies.kubernetes.scheduling.plugins.node_affinity import NodeAffinity
 from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
-from forewarn.policies.kubernetes.scheduling.reasons import Reason
-from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
-from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import read_by_filters
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
     from forewarn.policies.kubernetes.objects.pod_group import PodGroup
     from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.framework import Framework
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
-MIN_FEASIBLE_NODES: Final = 100
-NOT_SCORED: Final = -1
-"""In place of a percentageOfNodesToScore, if nothing scores nodes."""
 SCHEDULER_ERROR: Final = "SchedulerError"
 """The reason of a Pod's condition PodScheduled after a cycle that ended in an error."""
-_LEAST_PERCENT: Final = 5
-"""Minimum percentage of nodes that kube-scheduler searches. Source: `numFeasibleNodesToFind`."""
-
-
-class Rejection(NamedTuple):
-    """The reason why no node fits. Source: kube-scheduler `Diagnosis`.
-
-    `plugins`: the plugins that rejected the Pod; empty for an error. `statuses`: the status of each node, or the status
-    of PreFilter if PreFilter rejected the Pod. `error`: the error that ended the cycle, or "".
-    """
-
-    plugins: frozenset[str] = frozenset()
-    statuses: tuple[Status, ...] = ()
-    error: str = ""
-
-
-class Filtered(NamedTuple):
-    """The result of the filters: feasible nodes, the statuses of other nodes, and the status with which PreFilter
-    rejected the Pod (`rejected`).
-
-    `restricting`: the plugins whose PreFilter excluded nodes.
-    """
-
-    nodes: Sequence[NodeInfo]
-    statuses: NodeToStatus
-    rejected: Status | None = None
-    restricting: Sequence[str] = ()
-
-    @property
-    def error(self) -> str:
-        """The error that ends the cycle, or ""."""
-        statuses = (self.rejected, *self.statuses.by_node.values())
-        return next(("; ".join(status.reasons) for status in statuses if status and status.code is Code.ERROR), "")
-
-
-def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -> Filtered:
-    """Run PreFilter and Filter on all nodes; upstream stops after enough. Source: `findNodesThatFitPod`."""
-    node_infos = framework.snapshot.node_infos
-    result, plugins = framework.run_pre_filter_plugins(state, pod)
-    if result.status is not None:
-        return Filtered((), NodeToStatus(result.status), result.status, plugins)
-    statuses = NodeToStatus()
-    if result.names is not None:
-        statuses.absent = unresolvable(excluded_reason(plugins))
-        rows, names = framework.snapshot.rows, result.names
-        node_infos = [node_infos[row] for row in sorted(rows[name] for name in names if name in rows)]
-    feasible, work = [], meter()
-    for node_info in node_infos:
-        work.charge(FILTERS)
-        status = framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
-        if status is None:
-            feasible.append(node_info)
-        else:
-            statuses.by_node[node_info.name] = status
-    if any(status.code is Code.ERROR for status in statuses.by_node.values()):
-        feasible = []
-    return Filtered(feasible, statuses, restricting=plugins)
-
-
-def excluded_reason(restricting: Sequence[str]) -> Reason:
-    """Return the reason of nodes that PreFilter plugins (`restricting`) exclude. Source: upstream `schedulePod`."""
-    short = f"excluded by {' and '.join(sorted(restricting))}"
-    if tuple(restricting) == (NodeAffinity.name,):
-        short = "not one of the nodes that the Pod names"
-    return Reason(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]", short)
-
-
-def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
-    """Return the feasible nodes after which the search stops. Source: upstream `numFeasibleNodesToFind`."""
-    if percentage == NOT_SCORED:
-        return 1
-    percentage = percentage or max(50 - nodes // 125, _LEAST_PERCENT)
-    return nodes if nodes < MIN_FEASIBLE_NODES else min(nodes, max(nodes * percentage // 100, MIN_FEASIBLE_NODES))
-
-
 CLAIMS: Final = "kube-scheduler must bind volumes or allocate devices of its Pods"
 
 
@@ -176,63 +79,6 @@ def without_gang_scheduling(pod: Pod, semantics: Semantics) -> str | None:
     if profile is None or all("GangScheduling" in profile.at(point) for point in ("preEnqueue", "permit")):
         return None
     return f'the profile "{profile.scheduler_name}" disables GangScheduling, and forewarn does not model this'
-
-
-def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
-    """Return the framework with the Pod's scheduler profile. The profile must exist."""
-    profile = configuration_of(snapshot.semantics).profile(pod.spec.scheduler_name)
-    assert profile is not None
-    return Framework(snapshot, profile)
-
-
-def framework_in_columns(snapshot: Snapshot, pod: Pod) -> Framework:
-    """Return the framework of the Pod's profile. Raises NotValid if numpy does not support the profile."""
-    configuration = configuration_of(snapshot.semantics)
-    profile = configuration.profile(pod.spec.scheduler_name)
-    if profile is None or configuration.extenders:
-        raise NotValid
-    framework = Framework(snapshot, profile)
-    if framework.without_columns:
-        raise NotValid(framework.without_columns)
-    return framework
-
-
-@dataclass(frozen=True, eq=False)
-class _OwnFilters:
-    framework: Framework
-    plugins: Sequence[StaticFilterPlugin]
-    reads_whole_pod: bool
-
-
-class NodeFilters:
-    """The filters of kube-scheduler's plugins that read only the node, as functions; cached.
-
-    Plugins of third parties are ignored. A Pod of another scheduler is evaluated by the first profile.
-    """
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot, self._configuration = snapshot, configuration_of(snapshot.semantics)
-        self._own: dict[str, _OwnFilters] = {}
-        self._known: dict[Hashable, Callable[[Node], bool]] = {}
-
-    def filter_for(self, pod: Pod) -> Callable[[Node], bool]:
-        """Return a function: node -> whether the filters of the Pod's profile allow the node, with any Pods on it."""
-        own = self._own.get(pod.spec.scheduler_name) or self._read(pod.spec.scheduler_name)
-        read, constraints = read_by_filters(pod, whole=own.reads_whole_pod)
-        key = own, read, id(pod.spec) if constraints is None else constraints
-        if key not in self._known:
-            filters = [passes for plugin in own.plugins if (passes := plugin.static_filter(pod)) is not None]
-            self._known[key] = lambda node: all(passes(node) for passes in filters)
-        return self._known[key]
-
-    def _read(self, scheduler: str) -> _OwnFilters:
-        profiles = self._configuration.profiles
-        profile = self._configuration.profile(scheduler) or next(iter(profiles.values()))
-        framework, foreign = Framework(self._snapshot, profile), foreign_at(profile, "filter")
-        own = [name for name in profile.at("filter") if name not in foreign]
-        static = [framework.plugin(name) for name in own if implements(profile.plugins[name], StaticFilterPlugin)]
-        whole = any(plugin.reads_whole_pod for plugin in static)
-        return self._own.setdefault(scheduler, _OwnFilters(framework, static, whole))
 
 
 def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
