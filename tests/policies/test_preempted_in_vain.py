@@ -87,3 +87,18 @@ def test_a_nominated_pod_that_then_fits_elsewhere_is_shown_there() -> None:
         [["n2", "default/low on n1"]],
         [IN_VAIN],
     )
+
+
+def test_whatif_names_the_taint_of_the_nodes_that_the_selector_matches(tmp_path: Path) -> None:
+    """kube-scheduler's message names more nodes whose labels do not match."""
+    nodes = [make_node("n1"), make_node("n2"), make_node("gpu").label("pool", "gpu").taint("gpu")]
+    new = make_pod("new").spec(nodeSelector={"pool": "gpu"})
+    del new.obj["spec"]["priority"]
+    (tmp_path / "cluster.json").write_text(cluster_text(nodes))
+    state = forewarn.load(tmp_path / "cluster.json")
+    reason = "fits on no node that matches its node selector or affinity: untolerated taint gpu:NoSchedule"
+    for answer in (forewarn.predict(state, [new.obj]), forewarn.whatif(state, forewarn.Apply([new.obj]))):
+        assert answer.document.why is not None
+        assert [
+            cause.reason.partition(". Fix: ")[0].removesuffix(": default/new") for cause in answer.document.why.causes
+        ] == [reason]

@@ -84,7 +84,7 @@ def cause(prediction: Prediction) -> Reason:
     """Return the one cause that keeps a Pending Pod off all nodes, or off all that have what it needs, whatever Pods
     run there; "" without such a cause. Its text contains no amounts and taints, its `short` does. Its fixes help.
     """
-    found = _cause(prediction)
+    found = constraint_of(prediction)
     (with_fixes,) = with_tried_fixes([(found, prediction)], NOTHING)
     if with_fixes.fixes or not found.fixes:
         return with_fixes
@@ -94,8 +94,8 @@ def cause(prediction: Prediction) -> Reason:
     return _more_than_any_node_has(exceeded, _USABLE).with_fixes(_ADD_NODES[0]) if exceeded else with_fixes
 
 
-def _cause(prediction: Prediction) -> Reason:
-    """Return the cause with all fixes."""
+def constraint_of(prediction: Prediction) -> Reason:
+    """Return the cause as `cause` does, but with all fixes."""
     statuses = prediction.statuses
     if not prediction.error and (of_volumes := cause_of_volumes(prediction.framework, prediction.pod)):
         return of_volumes

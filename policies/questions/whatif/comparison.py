@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import duration, one_line
@@ -28,7 +29,11 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.pod import Owner, Pod
 from forewarn.policies.kubernetes.objects.pod_loss import PodLoss, losses_of, named_loss
 from forewarn.policies.kubernetes.objects.workload import backoff_limit
+from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import lacks_capacity
+from forewarn.policies.kubernetes.scheduling.reasons import FitError
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
+from forewarn.policies.prediction.forecast.why_not import constraint_of
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.prediction.simulation.summary import (
     Levels,
@@ -70,6 +75,8 @@ if TYPE_CHECKING:
 
     Ended = Callable[[Simulation, Question], Answer]
 
+_MAX_CAUSES: Final = 20
+"""Workloads whose unmet constraints are evaluated."""
 MAX_REPEATED: Final = 2_000
 """Maximum number of Pods, nodes and events of a simulation that is repeated: about 20 s of CPU time."""
 
@@ -427,11 +434,29 @@ def _wanted(job: WorkloadState) -> int:
     return wanted_pods(job.object, job.status if isinstance(job.status, JobStatus) else JobStatus())
 
 
+def _causes(simulation: Simulation, messages: Mapping[str, str], names: Names) -> Iterator[tuple[str, str]]:
+    """Yield the workloads whose Pending Pods have constraints that no node meets, with the message and this cause:
+    kube-scheduler names the taint of a node, whether or not its labels match the Pod's node selector.
+    """
+    snapshot, done = simulation.cache.snapshot(), set[str]()
+    for key, state in simulation.api.pods.items():
+        if not simulation.scheduler.is_pending(state):
+            continue
+        name = names.name_of(simulation.timeline.origins["/".join(key)].workload)
+        message = messages.get(name, "")
+        if name not in done and isinstance(message, FitError) and not (message.cause or lacks_capacity(message)):
+            done.add(name)
+            prediction = Prediction(snapshot, state.pod)
+            found = constraint_of(prediction) if prediction.outcome == "pending" and not prediction.pre_filter else None
+            yield name, FitError(message, message.reasons, message.preemption, found or None)
+
+
 def _compared(
     simulation: Simulation, question: Question, start: Start, after: Mapping[tuple[str, str], Count], summary: Summary
 ) -> list[WorkloadCount]:
     """Return the workloads that differ, fail or have Pending Pods: those that miss Pods first, by priority."""
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
+    messages |= dict(islice(_causes(simulation, messages, summary.names), _MAX_CAUSES))
     failures = failures_in(simulation, start.failed)
     more = surplus(simulation, {workload: count.running for workload, count in start.before.items()})
     scaled_down = start.replicas + more - _replicas(simulation, question, start.before)
