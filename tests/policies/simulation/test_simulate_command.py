@@ -279,7 +279,7 @@ def test_an_operation_of_a_node_is_its_declaration(
     low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
     _, out, _ = simulate([NODES[0], *low], [], events=[{"at": "1m", "taint": {"node": "n1", "key": "dead"}}])
     assert "1 min  node n1 is tainted" in out
-    assert "default/low class-1 1 1 → 0 1 1 1 node: untolerated taint" in " ".join(out.split())
+    assert "default/low class-1 1 1 → 0 1 1 fits on no node: untolerated taint dead:NoExecute" in " ".join(out.split())
 
 
 def test_an_operation_without_a_node_is_its_declaration(
