@@ -48,7 +48,7 @@ def test_victims_in_vain_are_counted_and_shown_on_their_own_node(tmp_path: Path)
     )
 
 
-IN_VAIN = "1 Pod is preempted in vain: no preemptor then runs there"
+IN_VAIN = "1 Pod is preempted in vain: no Pod of higher priority then runs there"
 VALUES = {"a1": 1, "a2": 1, "b1": 5, "b2": 5}
 
 

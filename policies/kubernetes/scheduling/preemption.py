@@ -260,7 +260,7 @@ class Decision(NamedTuple):
     `takes_ties_in_turn`: see `Prediction`. `error`: the error of PreScore or Score that ends the cycle, or "". `fault`:
     why forewarn does not predict the decision, or "". `is_final`: `error` and `fault` are evaluated. `may_miss_best`:
     the evaluated part of the nodes may contain none of `best_nodes`. Of a simulation: `bound`: the Pod's node at the
-    end, "" for none, and `in_vain`: the victims whose preemption helps no Pod of the workload.
+    end, "" for none, and `in_vain`: the victims whose preemption helps no Pod.
     """
 
     feasible: Sequence[str] = ()

@@ -663,7 +663,7 @@ class Prediction:
 
     @property
     def victims_in_vain(self) -> Sequence[Pod]:
-        """The victims whose preemption helps no Pod of the workload, in a simulation."""
+        """The victims whose preemption helps no Pod, in a simulation."""
         return self._decision.in_vain
 
     def depends_on_pdbs_since(self, begun: Snapshot) -> bool:

@@ -295,23 +295,22 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
 
 
 def in_vain(timeline: Timeline, evictions: Iterable[Eviction]) -> list[Eviction]:
-    """Return the evictions of cycles that help no Pod of the preemptor's workload: none is bound to a node of the
-    victims afterwards. Without those of PodGroups.
+    """Return the evictions of cycles that help no Pod: none of a higher priority is bound to a node of the victims
+    afterwards.
     """
-    pods, bound, cycles = set[str](), dict[tuple[tuple[str, str], str], float](), list[list[Eviction]]()
+    bound, cycles = dict[str, list[tuple[float, int]]](), list[list[Eviction]]()
     for event in timeline.events if evictions else ():
-        pods.add(event.pod)
         if event.event == "scheduled":
-            bound[timeline.origins[event.pod].workload, event.node] = event.t
+            bound.setdefault(event.node, []).append((event.t, timeline.origins[event.pod].priority))
     for each in sorted(evictions, key=lambda each: (each.by, each.t)):
         if cycles and cycles[-1][-1].by == each.by and each.t < cycles[-1][-1].t + _LEAST_BACKOFF:
             cycles[-1].append(each)
-        elif each.by in pods:
+        else:
             cycles.append([each])
 
     def helps(eviction: Eviction) -> bool:
-        workload = timeline.origins[eviction.by].workload
-        return bound.get((workload, eviction.node), eviction.t) > eviction.t
+        t, priority = eviction.t, eviction.origin.priority
+        return any(at > t and value > priority for at, value in bound.get(eviction.node, ()))
 
     return [each for cycle in cycles if not any(map(helps, cycle)) for each in cycle]
 
@@ -319,7 +318,7 @@ def in_vain(timeline: Timeline, evictions: Iterable[Eviction]) -> list[Eviction]
 def of_in_vain(pods: int) -> Iterator[str]:
     """Yield a sentence about Pods that are preempted in vain, if any."""
     if pods:
-        yield f"{plural(pods, 'Pod is', 'Pods are')} preempted in vain: no preemptor then runs there"
+        yield f"{plural(pods, 'Pod is', 'Pods are')} preempted in vain: no Pod of higher priority then runs there"
 
 
 def is_incomplete(simulation: Simulation, cut: Iterable[LeftOut]) -> bool:
