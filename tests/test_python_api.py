@@ -203,7 +203,7 @@ def test_a_short_repr() -> None:
         == "<Sweep each of 2 zones lost: 2 do harm; worst zone a: 4 replicas lost>"
     )
     fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml")
-    room = "Deployment shop/cache (gold; 0.5 cpu and 6Gi memory): 4 more Pods fit, 8 with preemption"
+    room = "Deployment shop/cache (gold; 0.5 cpu, 6Gi memory): 4 more Pods fit, 8 with preemption"
     assert repr(fitting) == f"<HeadroomResult {room}>"
     result = forewarn.predict(cluster, "docs/examples/test/till.yaml")
     assert repr(result) == "<PredictResult Deployment shop/till: the new Pod runs on b-2 by preemption>"
