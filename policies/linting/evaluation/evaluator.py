@@ -34,7 +34,7 @@ from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_ima
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.file import parse_error
 from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_class_use_unknown
-from forewarn.policies.linting.rules.rejected import value_rejected
+from forewarn.policies.linting.rules.rejected import TYPED, quantity_fix, value_rejected
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
 from forewarn.policies.linting.rules.support.predictions import Predicted, Restarts, Simulations
@@ -389,14 +389,15 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
         yield unevaluated._replace(not_evaluated=True)
     elif not _has_variable(subject, fault) and not shows_placeholder(fault.problem):
         text, _, fix = fault.problem.partition(". Fix: ")
-        problem = Problem(f"{field_path(fault.path)}: {text}", fault.path, fix or "write a value of this type")
+        typed = quantity_fix(fault.path, str(at(subject.object, *fault.path))) if "quantit" in text else TYPED
+        problem = Problem(f"{field_path(fault.path)}: {text}", fault.path, fix or typed)
         yield _finding(subject, problem, rule.ID, severity, Action.WARN)
 
 
 def _has_variable(subject: ReviewedObject, fault: InvalidObject) -> bool:
     """Report whether a value that rules cannot read is a placeholder or has a variable; of labels, also a selector."""
     parts: list[Any] = [at(subject.object, *fault.path)]
-    if fault.path[-1:] == ("labels",):
+    if "labels" in fault.path[-2:]:
         parts.append(at(subject.object, "spec", "selector"))
     for part in parts:
         if isinstance(part, Mapping):

@@ -195,16 +195,22 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
 
 
 def _without_prefix(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Yield extended resources that no Pod is charged for, because `requests.` is missing."""
+    """Yield what no object is charged for: extended resources without `requests.`, kinds without their API group."""
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_device_class, is_extended
 
     for name in map(str, mapping(subject.object, "spec", "hard") if context.phase is Phase.LINT else ()):
-        is_of_others = name.startswith("count/") or ".storageclass.storage.k8s.io/" in name or is_device_class(name)
-        if is_extended(name) and not is_of_others:
-            message = (
-                f"{cut(name, _LONGEST_SCOPE)} limits nothing: Pods are charged for requests.{cut(name, _LONGEST_SCOPE)}"
+        counted = name.removeprefix("count/")
+        if counted != name:
+            right = f"count/{counted}.{_GROUPS[counted]}" if counted in _GROUPS else ""
+            why = "the core API group has no such kind"
+        else:
+            is_of_others = ".storageclass.storage.k8s.io/" in name or is_device_class(name)
+            right = f"requests.{name.removeprefix('limits.')}" if is_extended(name) and not is_of_others else ""
+            why = f"Pods are charged for {cut(right, _LONGEST_SCOPE + len('requests.'))}"
+        if right:
+            yield Problem(
+                f"{cut(name, _LONGEST_SCOPE)} limits nothing: {why}", ("spec", "hard", name), f"write {right}"
             )
-            yield Problem(message, ("spec", "hard", name), f"write requests.{name}")
 
 
 def _note(context: Context) -> Severity | None:

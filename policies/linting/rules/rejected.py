@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Path, Problem, Severity, cut, quote
 from forewarn.policies.base.light import later
+from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, VALUES, found_at
 from forewarn.policies.kubernetes.kinds.registry import (
     AUTOSCALER,
     DISRUPTION_BUDGET,
@@ -15,6 +16,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     POD,
     POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
+    RESOURCE_QUOTA,
     WEBHOOK_CONFIGURATIONS,
 )
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind, json_type, list_at
@@ -42,6 +44,7 @@ _CERTAIN: Final = ("percentage such as", "cannot be both set", "Unsupported valu
     *POD_SPECS,
     Target.UPDATED_POD,
     Target.STATIC_POD,
+    Target.RESOURCE_QUOTA,
     Target.OTHER,
     severity=Severity.ERROR,
     reads_parts=True,
@@ -95,7 +98,8 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         message = cut(f"{shown_path(fault.path)}: {text}", MAX_CHARACTERS)
         if message not in reported and not _is_variable(subject, fault.path, text, context):
             reported.add(message)
-            yield Problem(message, fault.path, fix_of(fault), detail={"rejection": str(fault)})
+            place = subject.source.locate(fault.path) if at(obj, *fault.path) is None else None
+            yield Problem(message, fault.path, fix_of(fault), location=place, detail={"rejection": str(fault)})
 
 
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
@@ -108,6 +112,8 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     for semantics in context.possible_semantics[1:] if faults else ():
         others = {fault.path for fault in validate(obj, semantics)}  # the texts can differ, as in minimum values
         faults = [fault for fault in faults if fault.path in others]
+    required = {fault.path for fault in faults if fault.text.startswith(_REQUIRES)}
+    faults = [fault for fault in faults if fault.path not in required or fault.text.startswith(_REQUIRES)]
     return [fault for fault in faults if not _is_repeated(obj, fault)]
 
 
@@ -119,13 +125,16 @@ def _is_repeated(obj: ApiObject, fault: FieldError) -> bool:
     return (
         INVALID_SELECTOR in fault.text
         or fault.path[-1:] == (_CLASS,)
-        or (is_of_default and not fault.text.startswith("Required"))
+        or (_OF_SELECTOR in fault.text and at(obj, "spec", "selector") is None)
+        or (is_of_default and not fault.text.startswith(_REQUIRES))
     )
 
 
 _WITH_DEFAULTS: Final = (("metadata", "labels"), ("spec", "limits"))
 """Fields that kube-apiserver also sets from others: of Jobs and LimitRanges."""
+_OF_SELECTOR: Final = "`selector` does not match"
 _CLASS: Final = "priorityClassName"
+_REQUIRES: Final = "Required"
 _EXAMPLES: Final = " (e.g. "
 
 
@@ -145,7 +154,7 @@ def _is_variable(subject: ReviewedObject, path: Path, text: str, context: Contex
     the selector. `text`: the error, which shows the value.
     """
     values = [at(subject.object, *path[: index + 1]) for index in range(1, len(path))][-2:]
-    if path[-1:] == ("labels",):
+    if "labels" in path[-2:]:
         values.append(at(subject.object, "spec", "selector"))
     return shows_placeholder(text) or any(
         is_template_variable(str(value), subject, context) for value in (*values, text)
@@ -173,7 +182,12 @@ def _not_decoded(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         value = at(subject.object, *fault.path) if fault is not None else None
         is_variable = is_template_variable(str(value), subject, context)
         if fault is not None and fault.path != ("value",) and not is_variable:  # priority-value-invalid
-            yield Problem(fault.text, fault.path, "write a value of this type")
+            yield Problem(fault.text, fault.path, TYPED)
+    elif (kind := group_kind(subject.object)) in _OF_AMOUNTS:
+        for path, amounts in found_at(subject.object, _OF_AMOUNTS[kind]):
+            for name, value in amounts.items() if isinstance(amounts, Mapping) and path[-1] not in _RATIOS else ():
+                if isinstance(value, str) and value.endswith("m"):  # others are read with the object
+                    yield from _quantity((*path, name), value, subject, context)
     elif subject.part:
         yield from _quantities(subject, subject.part, context) if not subject.part.named else ()
     elif template := context.template(subject):
@@ -184,9 +198,11 @@ def _not_decoded(subject: ReviewedObject, context: Context) -> Iterator[Problem]
             yield from _undecodable(_metadata(template.path, template.object), subject, context)
 
 
+_OF_AMOUNTS: Final = {RESOURCE_QUOTA: ("spec", "hard"), LIMIT_RANGE: ("spec", "limits", ITEMS, VALUES)}
+_RATIOS: Final = ("maxLimitRequestRatio",)
 _Field = tuple[Path, object, str, str]
 """A value of a wrong type: path, value, name and type in Go, and the fix."""
-_TYPED, _UNQUOTED, _QUOTED = "write a value of this type", "write an integer without quotes", "quote the value"
+TYPED, _UNQUOTED, _QUOTED = "write a value of this type", "write an integer without quotes", "quote the value"
 
 
 def _undecodable(fields: Iterable[_Field], subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -204,7 +220,7 @@ def _fields(subject: ReviewedObject, template: PodTemplate) -> Iterator[_Field]:
     """Yield fields of a Pod or workload with a wrong type, except quantities and metadata."""
     for name, kind, wanted in _FIELDS:
         if _is_wrong(value := template.spec.get(name), kind):
-            yield template.at(name), value, f"PodSpec.{name} of type {wanted}", _TYPED
+            yield template.at(name), value, f"PodSpec.{name} of type {wanted}", TYPED
     replicas: Path = ("spec", "replicas")
     if template.path == ("spec", "template") and _is_wrong(value := at(subject.object, *replicas), int):
         yield replicas, value, "Spec.replicas of type int32", _UNQUOTED
@@ -224,6 +240,8 @@ def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context
     for index, claim in enumerate(list_at(subject.object, "spec", "volumeClaimTemplates")):
         holders.append((("spec", "volumeClaimTemplates", index, *_OF_CLAIM), at(claim, *_OF_CLAIM)))
     for path, amounts in holders:
+        if isinstance(amounts, list):
+            yield from _undecodable([(path, amounts, f"{path[-1]} of type v1.ResourceList", TYPED)], subject, context)
         for name, value in amounts.items() if isinstance(amounts, Mapping) else ():
             if isinstance(value, str | int | float) and not isinstance(value, bool):
                 yield from _quantity((*path, name), value, subject, context)
@@ -248,33 +266,44 @@ def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
 
 def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     is_plain = isinstance(value, int) or (isinstance(value, str) and _PLAIN.fullmatch(value) is not None)
-    if is_plain and not (path[-1] in _BYTES and str(value).endswith("m")):
+    if is_plain and not (str(value).endswith("m") and _is_of_bytes(path)):
         return
     from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity  # only for unusual quantities
 
     try:
         amount = parse_quantity(value)
-        if path[-1] in _BYTES and 0 < amount.nano < _SMALLEST:
+        if _is_of_bytes(path) and 0 < amount.nano < _SMALLEST:
             message = f"{quote(str(value))} is accepted, but the suffix m means thousandths of a byte"
-            yield Problem(message, path, _quantity_fix(str(value)), severity=Severity.WARNING)
+            yield Problem(message, path, quantity_fix(path, str(value)), severity=Severity.WARNING)
     except InvalidQuantity as fault:
         if not is_template_variable(str(value), subject, context) and not is_capitals(value):
             shown = cut(str(value), _LONGEST_QUANTITY)
-            yield Problem(f"{quote(shown)} is no quantity: {fault}", path, _quantity_fix(shown))
+            yield Problem(f"{quote(shown)} is no quantity: {fault}", path, quantity_fix(path, shown))
 
 
 _BYTES: Final = ("memory", "ephemeral-storage", "storage", "sizeLimit")
 _SMALLEST: Final = 10**6 * 10**9
 """The amount in nano-bytes below which a quantity with the suffix m is a mistake; autoscalers write larger ones."""
 _PLAIN: Final = later(r"[0-9]{1,15}(?:m|[kMGTP]|[KMGTP]i)?", re.ASCII)
-_SUFFIX: Final = later(r"([0-9.]{1,20}) ?(k|m|g|t)(i?)b?", re.IGNORECASE)
+_OF_BYTES: Final = later(r"([0-9]{1,15}(?:\.[0-9]{1,9}|,[0-9]{1,2})?)(k(?!i)|)([kmgt]i?|)(?:b|bytes?|)", re.IGNORECASE)
+_OF_CPU: Final = later(r"([0-9]{1,15}(?:\.[0-9]{1,9}|,[0-9]{1,2})?)(m?)()(?:v?cpus?|cores?|)", re.IGNORECASE)
 
 
-def _quantity_fix(text: str) -> str:
-    """The fix for an invalid quantity, for example `write 128Mi`."""
-    match = _SUFFIX.fullmatch(text)
-    right = f"{match[1]}{match[2].upper()}{match[3].lower()}" if match else ""
-    return f"write {right}" if right else "write a quantity, such as 500m or 128Mi"
+def _is_of_bytes(path: Path) -> bool:
+    name = str(path[-1])
+    return name.rpartition(".")[2] in _BYTES or "hugepages-" in name
+
+
+def _amount_in(path: Path, text: str) -> re.Match[str] | None:
+    form = _OF_BYTES if _is_of_bytes(path) else _OF_CPU if str(path[-1]).rpartition(".")[2] == "cpu" else None
+    return form.fullmatch(text) if form else None
+
+
+def quantity_fix(path: Path, text: str) -> str:
+    """The fix for an invalid quantity, for example `write 128Mi`; the suffix m is right for CPUs alone."""
+    if (match := _amount_in(path, "".join(text.split()))) is None:
+        return "write a quantity, such as 500m or 128Mi"
+    return f"write {match[1].replace(',', '.')}{match[2].lower()}{match[3].capitalize()}"
 
 
 def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:

@@ -202,7 +202,7 @@ def _faults_of_fields(obj: ApiObject, semantics: Semantics) -> Iterable[FieldErr
 
 def _is_ignored(obj: ApiObject, fault: FieldError) -> bool:
     """Report whether `check` ignores an error."""
-    needs_selector = fault.path[-1:] == ("labels",) and at(obj, "spec", "selector") is None
+    needs_selector = "labels" in fault.path[-2:] and at(obj, "spec", "selector") is None
     is_absent = at(obj, *fault.path) in (None, "", [], {})
     return is_absent or needs_selector or fault.path[0] == "metadata" or fault.path[-1] in _OF_PRIORITY
 

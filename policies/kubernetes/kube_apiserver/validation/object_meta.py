@@ -301,8 +301,9 @@ def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
         if len(errors) >= MAX_FAULTS:
             break
         work.charge(3)
-        errors += [invalid(path, key, fault) for fault in qualified_name(key)]
-        errors += [invalid(path, value, fault) for fault in label_value(value or "")]
+        here, field = (*path, key), field_path(path)
+        errors += [invalid(here, key, fault, field) for fault in qualified_name(key)]
+        errors += [invalid(here, value, fault, field) for fault in label_value(value or "")]
     return errors
 
 
