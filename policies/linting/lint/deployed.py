@@ -24,6 +24,10 @@ _BY_CONTENT: Final = (ASSERTION, TEMPLATE, TESTS, TEST_DATA, UNTYPED)
 """Why files are left out that a tool may deploy all the same."""
 
 
+_YAML: Final = (".yaml", ".yml")
+"""Suffixes of the files that Flux generates a kustomization from."""
+
+
 class _Root(NamedTuple):
     """A checked directory: as given, its real path, and the top of its repository."""
 
@@ -117,19 +121,19 @@ class _Named:
                 path = os.path.realpath(path) if os.path.isdir(path) else ""  # it may have null bytes or surrogates
                 path = root.real if path and _is_below(root.real, path) else path
                 if _is_below(path, root.real) and self._lacks(path):
-                    yield from self._in_directory(root.shown(path))
+                    yield from self._in_directory(root.shown(path), SUFFIXES if isinstance(deployment, File) else _YAML)
 
     def _lacks(self, directory: str) -> bool:
         """Report whether something was left out that is in a directory (a real path) or contains it."""
         return directory in self._above or not self._left_out.isdisjoint(upwards(directory))
 
-    def _in_directory(self, directory: str) -> Iterator[str]:
+    def _in_directory(self, directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
         """Yield the kustomization of a directory; without one, all manifests in it and below."""
         if names := _kustomizations(directory):
             yield from names
             return
         as_git = self._request.gitignore
-        for file in find_files([directory], SUFFIXES, self._given.leave_out, as_git=as_git, deployed=True):
+        for file in find_files([directory], suffixes, self._given.leave_out, as_git=as_git, deployed=True):
             yield file.path
 
 

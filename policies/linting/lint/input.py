@@ -333,7 +333,8 @@ def _read_names(content: bytes, file: File, files: Input, reading: Reading) -> N
     kinds = {group_kind(subject.object) for subject in reading.subjects}
     if FLUX_KUSTOMIZATION in kinds:
         objects = (s.object for s in reading.subjects if group_kind(s.object) == FLUX_KUSTOMIZATION)
-        files.deployments += filter(None, (text_at(obj, "spec", "path") for obj in objects))
+        of_repository = (obj for obj in objects if at(obj, "spec", "sourceRef", "kind") != "OCIRepository")
+        files.deployments += filter(None, (text_at(obj, "spec", "path") for obj in of_repository))
     if kinds.intersection(DEPLOYERS) or not _SKIPPED_DEPLOYERS.isdisjoint(reading.skipped):
         files.deployments.append(file)
 
