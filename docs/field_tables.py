@@ -19,6 +19,7 @@ TARGET = ROOT / "policies/kubernetes/kube_apiserver/validation/field_tables.json
 sys.path.insert(0, str(ROOT))
 
 from forewarn.policies.kubernetes.kinds.registry import (  # noqa: E402
+    AUTOSCALER,
     GROUP_TEMPLATES,
     KINDS,
     LINTED,
@@ -66,6 +67,7 @@ def types_of(definitions: dict[str, Any], kinds: dict[str, str]) -> Types:
     read = {*LINTED, *POD_TEMPLATE_PATHS}
     wanted = {f"{s.api_version}/{s.kind}" for s in (*KINDS, *OPTIONAL) if s.group_kind in read}
     wanted |= {kind.replace("/", f"/{version}/") for kind in (POD_GROUP, GROUP_TEMPLATES) for version in GROUP_VERSIONS}
+    wanted |= {AUTOSCALER.replace("/", f"/{version}/") for version in ("v1", "v2")}
     to_do, types = [_NODE], Types()
     for name, definition in definitions.items():
         for kind in definition.get("x-kubernetes-group-version-kind", ()):
@@ -133,6 +135,8 @@ def _short(name: str) -> str:
         return f"resource.{short}"
     if ".scheduling.v1alpha1." in name:  # its PodGroup is another type
         return f"scheduling.v1alpha1.{short}"
+    if ".autoscaling.v1." in name:
+        return f"autoscaling.v1.{short}"
     return f"scheduling.{short}" if package.endswith((".scheduling.v1alpha2", ".scheduling.v1beta1")) else short
 
 

@@ -335,7 +335,10 @@ def intended_type(api_version: object, kind: object) -> tuple[str, str] | None:
 _WORKLOADS: Final = {
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
     **dict.fromkeys(("CronJob", "Job"), "batch/v1"),
+    "PodDisruptionBudget": "policy/v1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
 }
+_OTHER_GROUPS: Final = ("apps", "batch", "policy", "autoscaling")
 
 
 @lru_cache(maxsize=1024)
@@ -351,8 +354,8 @@ def _intended(api_version: str, kind: str) -> tuple[str, str] | None:
         name = name or next((right for right in words.values() if _is_misspelt(kind, right)), None)
         return (_WORKLOADS[name], name) if name else None
     own = right.partition("/")[0]
-    is_wrong = group not in (own, "extensions") and "." not in group and bool(group) and _is_near(group, own)
-    return (right, kind) if is_wrong else None
+    is_wrong = group in _OTHER_GROUPS or api_version == "v1" or ("." not in group and group and _is_near(group, own))
+    return (right, kind) if is_wrong and group != own else None
 
 
 def _is_almost_a_class(api_version: str, kind: str) -> bool:

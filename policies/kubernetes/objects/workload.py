@@ -89,7 +89,8 @@ def is_fragment(obj: ApiObject, template: PodTemplate) -> bool:
     if not template.is_template:
         return False
     lacks_selector = group_kind(obj).startswith("apps/") and at(obj, "spec", "selector") is None
-    return lacks_selector or lacks_images(template)
+    is_labelled = bool(at(template.object, "metadata", "labels")) and at(obj, "spec", "replicas") is not None
+    return (lacks_selector and not is_labelled) or lacks_images(template)
 
 
 def lacks_images(template: PodTemplate) -> bool:

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Problem, Severity, cut, grouped
-from forewarn.policies.kubernetes.kinds.registry import DEPLOYMENT, SCALED_OBJECT, STATEFUL_SET
+from forewarn.policies.kubernetes.kinds.registry import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    POD,
+    SCALED_OBJECT,
+    STATEFUL_SET,
+    removed_version,
+)
 from forewarn.policies.kubernetes.objects.fields import at, group_kind
 from forewarn.policies.linting.rules.support.context import Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.names import Lookups, Names, is_misspelt
@@ -17,6 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
 _SHOWN: Final = 60
+_NOT_SCALED: Final = (CRON_JOB, DAEMON_SET, JOB, POD)
 
 
 @rule(
@@ -69,19 +79,34 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
         message = f"{scaler.limits[0][-1]} {least} is above {scaler.limits[1][-1]} {most}: KEDA rejects the object"
         yield Problem(message, scaler.limits[0], "make the limits agree")
     yield from _second(subject, scaler, context)
+    yield from _without_target(subject, scaler, context)
+
+
+def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
+    """Report a target that is absent or cannot be scaled."""
     by_name, names = context.once(_by_namespace).get(subject.effective_namespace, _NONE)
     named = by_name.get(scaler.name, ())
     if any(map(scaler.scales, named)) or is_template_variable(scaler.name, subject, context):
         return
-    target = scaler.kind.rpartition("/")[2]
+    group, _, target = scaler.kind.rpartition("/")
+    if scaler.kind in _NOT_SCALED:
+        message = f"{target} {cut(scaler.name, _SHOWN)} has no subresource scale: the object has no effect"
+        yield Problem(message, ("spec", "scaleTargetRef"), "remove the object, or name a Deployment or StatefulSet")
+        return
     near = next((each for each in named if each.ref.kind.lower() == target.lower()), None)
     if not named and len(scaler.name) >= _DISTINCT and is_misspelt(scaler.name, names.nearest_name(scaler.name)):
         meant = by_name[names.nearest_name(scaler.name)]
         near = next((each for each in meant if group_kind(each.object) == scaler.kind), None)
     if near is not None:
         who = f"{near.ref.kind} {cut(near.ref.name, _SHOWN)}"
+        if (near.ref.kind, near.ref.name) == (target, scaler.name):
+            if not group:
+                return  # kube-apiserver rejects it
+            target, who = f"{group}/{target}", group_kind(near.object)
         message = f"no {target} {cut(scaler.name, _SHOWN)} in this input. Did you mean {who}?"
-        fix = f"write apiVersion: {near.object.get('apiVersion')}, kind: {near.ref.kind} and name: {near.ref.name}"
+        version = near.object.get("apiVersion")
+        version = removed.replacement if (removed := removed_version(version, near.ref.kind)) else version
+        fix = f"write apiVersion: {version}, kind: {near.ref.kind} and name: {near.ref.name}"
         yield Problem(message, ("spec", "scaleTargetRef"), cut(fix, MAX_CHARACTERS))
 
 

@@ -233,7 +233,8 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     for number, unknown in enumerate(unknown_fields(obj, context.minor)):
         path = unknown.path
         detail, hint, fix = advice(unknown, type_of(obj)) if number < _MOST_ADVISED else ({}, "", "remove it")
-        there = (*filter(None, str(detail.get("under", "[")).split(".")), path[-1])
+        under = str(detail.get("under", "[")).replace("[*]", ".[*]").split(".")
+        there = (*(0 if step == "[*]" else step for step in under if step), path[-1])
         if at(obj, *there) is not None:
             line = subject.source.locate(there, key=True).line
             hint, fix = f"{hint}, which has one", f"remove it, or merge it with line {line}"
@@ -283,17 +284,35 @@ def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
         releases = listed([f"1.{minor}" for minor in minors], len(minors))
         have = "has" if len(minors) == 1 else "have"
         return {"minors": list(minors)}, f" in this release; {releases} {have} it", "remove it"
-    same = [other for other in fields if other.lower() == name.lower()]
+    if fix := _OTHER_FIELDS.get((unknown.type, name)):
+        return {}, "", fix
+    same = [other for other in fields if other.lower() in (name.lower(), f"{name.lower()}s")]
     near = same or _nearest(name, fields)
     if near and (same or next(homes(name, root), None) is None):
         return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
     right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown, root)
-    if not right and "/" in name and unknown.path[-2:-1] == ("metadata",):
-        right = [(*unknown.path[:-1], "annotations")]
+    if not right:
+        right = [(*unknown.path[:-1], field) for field in _MAPS.get(unknown.type, ()) if field[0] == "m" or "/" in name]
     if not right:
         return {}, "", "remove it"
     where = " or ".join(_home(path, unknown.path) for path in right) or "the object itself"
     return {"under": field_path(right[0]).replace("[0]", "[*]")}, f"; it belongs under {where}", f"move it to {where}"
+
+
+_MAPS: Final = {"LabelSelector": ("matchLabels",), "ObjectMeta": ("annotations",)}
+"""Types whose unknown fields may belong in a map of theirs; annotations have a prefix."""
+_OTHER_FIELDS: Final = {
+    ("DeploymentSpec", "updateStrategy"): "write strategy",
+    **{(f"{kind}SetSpec", "strategy"): "write updateStrategy" for kind in ("Daemon", "Stateful")},
+    ("HorizontalPodAutoscalerSpec", "targetCPUUtilizationPercentage"): (
+        "write a metric of type Resource with target.averageUtilization, or apiVersion: autoscaling/v1"
+    ),
+    **{
+        ("autoscaling.v1.HorizontalPodAutoscalerSpec", name): "write apiVersion: autoscaling/v2"
+        for name in ("metrics", "behavior")
+    },
+}
+"""Type and field of another kind or version -> the fix."""
 
 
 def _home(right: Path, wrong: Path) -> str:
