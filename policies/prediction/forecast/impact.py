@@ -31,7 +31,7 @@ BY_PDBS: Final = "whether kube-scheduler sees in time that a PDB allows no more 
 BY_CHOICE: Final = "which of several nodes and victims kube-scheduler selects"
 BY_TIMING: Final = "the new Pods preempt {} only if they are scheduled before the old Pods terminate"
 """A note about preemptions during a rollout, if the old Pods terminate less than CLOSE seconds later."""
-ESTIMATE: Final = "chance decides between many nodes: the numbers are estimates"
+ESTIMATE: Final = "chance decides between many nodes: the numbers are estimates, also of victims"
 WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 

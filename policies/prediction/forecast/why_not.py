@@ -88,10 +88,19 @@ def cause(prediction: Prediction) -> Reason:
     (with_fixes,) = with_tried_fixes([(found, prediction)], NOTHING)
     if with_fixes.fixes or not found.fixes:
         return with_fixes
-    statuses = prediction.statuses  # an edit makes large nodes usable, but the Pod does not fit on them either
-    usable = [info for info in prediction.snapshot.node_infos if statuses[info.name].plugin == NodeResourcesFit.name]
+    too_small = _more_than_usable_nodes_have(prediction)  # an edit makes large nodes usable, but the Pod does not fit
+    return too_small.with_fixes(_ADD_NODES[0]) if too_small is not None else with_fixes
+
+
+def _more_than_usable_nodes_have(prediction: Prediction) -> Reason | None:
+    """Return the reason if requests exceed each node that other constraints allow; None if not, or without such nodes.
+
+    A larger node that the Pod may not use would be a wrong hint.
+    """
+    statuses, infos = prediction.statuses, prediction.snapshot.node_infos
+    usable = [info for info in infos if statuses[info.name].plugin == NodeResourcesFit.name]
     exceeded = _exceeded_on_all(prediction, usable)
-    return _more_than_any_node_has(exceeded, _USABLE).with_fixes(_ADD_NODES[0]) if exceeded else with_fixes
+    return _more_than_any_node_has(exceeded, _USABLE if len(usable) < len(infos) else "") if exceeded else None
 
 
 def constraint_of(prediction: Prediction) -> Reason:
@@ -111,7 +120,8 @@ def constraint_of(prediction: Prediction) -> Reason:
     on_all = {} if large else _exceeded_on_all(prediction, infos)
     enough = f"enough {' and '.join(sorted(scarce))}"
     if not large:
-        return _more_than_any_node_has(on_all) if on_all else _named(f"no node has {enough}", "", *_ADD_NODES)
+        none = _more_than_any_node_has(on_all) if on_all else _named(f"no node has {enough}", "", *_ADD_NODES)
+        return _more_than_usable_nodes_have(prediction) or none
     if prediction.pod.spec.node_affinity.only_node:  # may be a Pod of a DaemonSet, whose Pods have different causes
         return _NO_CAUSE
     return _of_constraints(prediction, large, f" with {enough}" if scarce else "")

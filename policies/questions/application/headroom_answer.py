@@ -193,7 +193,7 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
         amount = cores(most) if name == "cpu" else gibibytes(most)
         yield f"no node is large enough: the largest has {amount} {name}"
     if room.preempted is None and room.pod_group is None and room.more.preempting > room.more.without:
-        yield "the Pods that they preempt are not counted here. Fix: run forewarn predict -f FILE --replicas N"
+        yield "the Pods that they preempt are not counted here. Fix: run forewarn whatif scale, or predict --replicas N"
     if room.pod.preemption_policy == "Never":
         yield "the Pods never preempt: preemptionPolicy Never"
     if reserve is not None:

@@ -132,6 +132,11 @@ IN_B_BY_AFFINITY: dict[str, Any] = {
             [node("n1", memory="262043Mi")],
             "requests 12 cpu and 256Gi memory, more than any node has (8 and 255.901Gi)",
         ),
+        (
+            asking("40", memory="12Gi"),
+            [node("n1", "8", memory="10Gi"), node("n2", "32", taint="gpu")],
+            "requests 40 cpu and 12Gi memory, more than any eligible node has (8 and 10Gi)",
+        ),
         (asking(gpu="8"), [node("n1", gpu="4"), node("n2")], f"requests 8 {GPU}, more than any node has (4)"),
         (asking(gpu="8"), [node("n1")], f"no node has {GPU}"),
         (asking("12", "8"), [node("n1", "16"), node("n2", gpu="8")], f"no node has enough cpu and {GPU}"),
