@@ -94,11 +94,14 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
     reported = set[str]()
     for fault in _faults(subject, context):
+        is_absent = at(obj, *fault.path) is None
+        if is_absent and fault.path[-2:-1] == ("labels",):  # kube-apiserver generates several
+            fault = fault._replace(path=fault.path[:-1])
         text = fault.text.partition(_EXAMPLES)[0]
         message = cut(f"{shown_path(fault.path)}: {text}", MAX_CHARACTERS)
         if message not in reported and not _is_variable(subject, fault.path, text, context):
             reported.add(message)
-            place = subject.source.locate(fault.path) if at(obj, *fault.path) is None else None
+            place = subject.source.locate(fault.path) if is_absent else None
             yield Problem(message, fault.path, fix_of(fault), location=place, detail={"rejection": str(fault)})
 
 
