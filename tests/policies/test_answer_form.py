@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,17 @@ def test_an_answer_as_text() -> None:
         "INPUT  b.json 2026-06-09 23:59Z, Kubernetes 1.36 (assumed)",
         "MORE   -v workloads",
     ]
+
+
+def test_fixes_give_way_to_the_first_table() -> None:
+    """A lost zone without the table of its classes does not say whom it harms."""
+    rows = [(name, 1000, 1) for name in "abcdef"]
+    classes = Table(("CLASS", "VALUE", "LOST"), rows, ("total", "", 6))
+    fixes = [Fix(f"{'long ' * 20}{n}", "Jobs failed 34 → 2") for n in range(3)]
+    shown = lines(replace(ZONE, tables=[classes], fix=fixes, warnings=[f"{'w ' * 60}{n}" for n in range(3)]))
+    assert len(shown) <= MAX_LINES
+    assert [line.split()[0] for line in shown if line.endswith("1,000     1")] == ["a", "b", "c", "d"]
+    assert "FIX (2 more: -v)" in shown
 
 
 def test_a_row_says_how_many_changed_fields_it_lacks() -> None:

@@ -27,6 +27,8 @@ _MAX_CAUSES: Final = 4
 _MAX_FIXES: Final = 3
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
+_LEAST_ROWS: Final = 4
+"""Rows of the first table for which fixes give way, the last one first."""
 _MIN_ROOM: Final = 32
 """Minimum characters of a wrapped column."""
 _SHORTEST_NAME: Final = 32
@@ -65,23 +67,33 @@ def counter_value(counter: Counter) -> str:
 def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = plain, level: int = 0) -> Iterator[str]:
     """The answer as lines of text. `head`: None without an input. `level`: 1 with -v, 2 with -vv."""
     before = [*_status_lines(document, paint), *_counter_lines(document), *_warning_lines(document, paint, level)]
-    why, fixes = [*_why_lines(document, paint, level)], [*_fix_lines(document, paint)]
-    after = [*_input_lines(head, level)] if head is not None else []
+    why, after = [*_why_lines(document, paint, level)], [*_input_lines(head, level)] if head is not None else []
     after += [f"MORE   {' | '.join(document.more)}"] if document.more and not level else []
-    used = sum(map(len, (before, why, fixes, after))) + bool(why) + bool(document.tables)
+    first, fixes = next((each for each in document.tables if each.detail <= level), None), list[str]()
+    others = sum(map(len, (before, why, after))) + bool(why) + bool(document.tables)
+    for shown in range(_MAX_FIXES, -1, -1):
+        fixes = [*_fix_lines(document, paint, shown)]
+        used = others + len(fixes)
+        if level or first is None or used + _height(first, _LEAST_ROWS) <= MAX_LINES:
+            break
     yield from before
     if why:
         yield from ("", *why)
     for table in document.tables:
         if table.detail <= level:
-            room = MAX_LINES - used - 3 - bool(table.total) - bool(table.title)
+            room = MAX_LINES - used - _height(table, 0)
             lines = [*table_lines(table, paint, 0 if level else min(MAX_ROWS, max(room, 2)))]
             used += len(lines) + 1
-            if level or used <= MAX_LINES:
+            if level or table is first or used <= MAX_LINES:
                 yield from ("", *lines)
     if fixes:
         yield from ("", *fixes)
     yield from after
+
+
+def _height(table: Table, most: int) -> int:
+    """The lines that a table takes with so many rows: also an empty one, its head, and the number of other rows."""
+    return 2 + bool(table.title) + bool(table.total) + min(len(table.rows), most + 1)
 
 
 def _status_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
@@ -115,13 +127,18 @@ def _counter_lines(document: AnswerDocument) -> Iterator[str]:
 
 
 def _warning_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
-    shown = document.warnings if level else document.warnings[:MAX_WARNINGS]
+    shown = [*(document.warnings if level else document.warnings[:MAX_WARNINGS])]
+    if more := len(document.warnings) - len(shown):
+        last = f"{shown[-1]}; {more} more: -v"
+        shown[-1:] = (
+            [last]
+            if len(_wrapped(last, "WARN  ")) == len(_wrapped(shown[-1], "WARN  "))
+            else [shown[-1], last.rpartition("; ")[2]]
+        )
     for warning in shown:
         first, *others = _wrapped(warning, "WARN  ")
         yield f"{paint('WARN', 'warning')}  {first}"
         yield from (f"      {line}" for line in others)
-    if more := len(document.warnings) - len(shown):
-        yield f"{paint('WARN', 'warning')}  {more} more: -v"
 
 
 def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
@@ -224,11 +241,13 @@ def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
     return (number(cell) if isinstance(cell, int) else one_line(cell)) if is_shown else "-"
 
 
-def _fix_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
-    fixes = document.fix[:_MAX_FIXES]
+def _fix_lines(document: AnswerDocument, paint: Painter, most: int) -> Iterator[str]:
+    """The lines of so many fixes; none if there is room for none."""
+    fixes = document.fix[:most]
     if not fixes:
         return
-    yield paint("FIX", "bold")
+    more = min(len(document.fix), _MAX_FIXES) - len(fixes)
+    yield paint(f"FIX ({more} more: -v)" if more else "FIX", "bold")
     width = max(len(one_line(fix.action)) for fix in fixes)
     for place, fix in enumerate(fixes, 1):
         beside = f"  {place}  {one_line(fix.action):{width}}  → {fix.effect}"

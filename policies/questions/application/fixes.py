@@ -38,7 +38,8 @@ MAX_NODES: Final = 500
 """Maximum nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
 _MAX_FIXES: Final = 2
 """Tried at the same time, on two CPUs."""
-_MAX_EFFECTS: Final = 2
+_SMALL: Final = 100
+"""Nodes of a cluster in which so many fixes are tried; in a larger one, only one."""
 _OBSTACLES: Final = {"blocked", "rejected"}
 """Counters of which one may hide another: their fixes are also tried together."""
 _LOWEST: Final = -(2**31)
@@ -56,25 +57,17 @@ class Edit(NamedTuple):
     nodes: Sequence[Node] = ()
 
 
-def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects]) -> list[Fix]:
+def tested_fixes(
+    cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects], *, is_loss: bool
+) -> list[Fix]:
     """Return fixes that lower a counter of an answer, each alone, and together if this lowers more, with their effect.
 
-    `ask`: asks the same question about another cluster, and returns its counters.
+    `ask`: asks the same question about another cluster, and returns its counters. `is_loss`: of nodes; new ones are
+    then tried only if nothing else helps, in a small cluster: `headroom --survive` is about them.
     """
     if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
-    every = (
-        _of_pdbs(cluster, answer),
-        _of_quotas(cluster, answer),
-        _of_surges(cluster, answer),
-        _of_jobs(cluster, answer),
-        _of_nodes(cluster, answer),
-    )
-    edits = [each for each in chain(*every) if not each.admits or _have_room(answer.after.simulation, each.admits)]
-    if edits and answer.removal is not None:  # each takes a whole search
-        objects = [*chain.from_iterable(each.objects for each in edits)]
-        edits = [Edit("; ".join(each.action for each in edits), objects, "blocked")]
-    edits = edits[:_MAX_FIXES]
+    edits = _edits(cluster, answer, is_loss=is_loss)
     after_each = mapped([_with(cluster, each.objects, each.nodes) for each in edits], ask)
     tried = [
         (edit, after) for edit, after in zip(edits, after_each, strict=True) if _is_better(effects, after, edit.counter)
@@ -88,6 +81,24 @@ def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callab
     return fixes
 
 
+def _edits(cluster: Cluster, answer: Answer, *, is_loss: bool) -> list[Edit]:
+    """Return the fixes to try; one in a large cluster."""
+    every = (
+        _of_pdbs(cluster, answer),
+        _of_quotas(cluster, answer),
+        _of_surges(cluster, answer),
+        _of_jobs(cluster, answer),
+    )
+    is_small = len(cluster.snapshot.objects.nodes) <= _SMALL
+    edits = [each for each in chain(*every) if not each.admits or _have_room(answer.after.simulation, each.admits)]
+    if not is_loss or (is_small and not edits):
+        edits += _of_nodes(cluster, answer)
+    if edits and answer.removal is not None:  # each takes a whole search
+        objects = [*chain.from_iterable(each.objects for each in edits)]
+        edits = [Edit("; ".join(each.action for each in edits), objects, "blocked")]
+    return edits[: _MAX_FIXES if is_small else 1]
+
+
 def _is_better(before: Effects, after: Effects, counter: str) -> bool:
     """Report whether a counter falls. Most Pods that a quota no longer rejects must run, instead of being Pending, and
     Jobs that no longer fail must not make other workloads lose more.
@@ -98,16 +109,16 @@ def _is_better(before: Effects, after: Effects, counter: str) -> bool:
 
 
 def _difference(before: Effects, after: Effects, counter: str) -> str:
-    """The counters that fall, at most two, and all that rise: `blocked 40 → 0, but lost 11 → 12`."""
+    """Two counters: one that falls, and the one that rises most, with the number of others that rise; if none rises,
+    another one that falls: `blocked 40 → 0, but lost 11 → 12`.
+    """
     names = [counter, *(name for name in Effects._fields if name not in (counter, "down_seconds", "victims"))]
-    lower = [name for name in names if getattr(before, name) > getattr(after, name)][:_MAX_EFFECTS]
-    more = [name for name in names if getattr(before, name) < getattr(after, name)]
-    texts = [
-        ", ".join(f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in changed)
-        for changed in (lower, more)
-        if changed
-    ]
-    return ", but ".join(texts)
+    more = {name: rise for name in names if (rise := getattr(after, name) - getattr(before, name)) > 0}
+    lower = [name for name in names if getattr(before, name) > getattr(after, name)][: 1 if more else 2]
+    shown = [*lower, *([max(more, key=lambda name: more[name])] if more else [])]
+    texts = [f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in shown]
+    others = f" ({plural(len(more) - 1, 'other rises', 'others rise')})" if len(more) > 1 else ""
+    return (", but " if more else ", ").join(texts) + others
 
 
 def _with(cluster: Cluster, objects: Sequence[ApiObject], nodes: Sequence[Node] = ()) -> Cluster:

@@ -146,7 +146,7 @@ def overview(
         _preempted(explained),
     ]
     partial = (note for kind, asked, every in losses for note in simulated_losses(asked, every, kind))
-    notes = [*partial, *explained.missing, *sweep.notes]
+    notes = [*sweep.notes, *explained.missing, *partial]
     return Overview(sweep.head, lines, len(every_node), sum(not pod.terminal for pod in snapshot.pods.values()), notes)
 
 

@@ -512,7 +512,7 @@ def _in_zone(node: Node, zone: str) -> Node:
 
 
 def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | None = None) -> Survival:
-    """Return the fewest nodes, or with prices the cheapest, with which no loss harms protected Pods.
+    """Return the fewest nodes, or with prices the cheapest, that are found and with which no loss harms protected Pods.
 
     Raises SourceError, InvalidInput and InvalidObject.
     """
@@ -577,7 +577,9 @@ def _choice(search: _Search, pods: int, failing: Sequence[str]) -> tuple[Sequenc
     choice = search.bisected(failing, size)
     tried = sorted({kind.family for kind, count in zip(search.kinds, choice or (), strict=False) if count})
     which = f"all choices of up to {size} nodes were tried, then only" if size else "not all choices were tried, only"
-    return choice, [f"{which} nodes like {listed(tried or search.families)}; others may need fewer. Fix: --like NAME"]
+    return choice, [
+        f"{which} nodes like {listed(tried or search.families)}; others may need fewer or be cheaper. Fix: --like NAME"
+    ]
 
 
 def _families(kinds: Sequence[_Kind], cluster: ClusterSnapshot) -> list[str]:

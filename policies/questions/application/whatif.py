@@ -216,7 +216,8 @@ def whatif(
             again = whatif(other, change, until=until, autoscaling=autoscaling, progress=progress, tries_fixes=False)
             return again.document.effects
 
-        document = replace(document, fix=tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again))
+        fixes = tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again, is_loss=is_loss)
+        document = replace(document, fix=fixes)
     return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
 
 

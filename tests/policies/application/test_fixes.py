@@ -151,6 +151,27 @@ def test_nodes_for_pods_that_stay_pending_are_tried(tmp_path: Path) -> None:
     assert shown(result) == [("add nodes: 1 like n2", "Pending 6 → 0, lost 6 → 0")]
 
 
+def test_of_lost_nodes_in_a_larger_cluster_one_fix_is_tried_and_no_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fixes, "_SMALL", 1)
+    tried = list[object]()
+    with_ = fixes._with
+
+    def counting(*given: Any) -> forewarn.Cluster:
+        tried.append(given[1])
+        return with_(*given)
+
+    monkeypatch.setattr(fixes, "_with", counting)
+    cluster = cluster_of(tmp_path, pods=14, priority=1)
+    assert shown(forewarn.whatif(cluster, forewarn.LoseNodes(["n1"]))) == []
+    assert tried == []
+    edits = [fixes.Edit(name, [], "blocked") for name in "ab"]
+    monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: edits)
+    forewarn.whatif(cluster, forewarn.LoseNodes(["n1"]))
+    assert len(tried) == 1
+
+
 def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = [fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "blocked")]
     monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: limits[:1])
@@ -160,13 +181,16 @@ def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monk
     monkeypatch.setattr(fixes, "_with", lambda _, objects, *__: str(objects))
     answer: Any = SimpleNamespace(removal=True)
     after = {"[{'a': 1}, {'b': 1}]": Effects(blocked=1)}
-    found = fixes.tested_fixes(cluster_of(tmp_path), answer, Effects(blocked=3), lambda other: after[str(other)])
+    found = fixes.tested_fixes(
+        cluster_of(tmp_path), answer, Effects(blocked=3), lambda other: after[str(other)], is_loss=False
+    )
     assert [(fix.action, fix.effect) for fix in found] == [("a PDB; a quota", "blocked 3 → 1")]
 
 
 def test_counters_that_rise_are_told_too() -> None:
     before, after = Effects(blocked=3, lost=7), Effects(blocked=0, lost=9, pending=1)
-    assert fixes._difference(before, after, "blocked") == "blocked 3 → 0, but Pending 0 → 1, lost 7 → 9"
+    assert fixes._difference(before, after, "blocked") == "blocked 3 → 0, but lost 7 → 9 (1 other rises)"
+    assert fixes._difference(before, after._replace(lost=5, pending=0), "blocked") == "blocked 3 → 0, lost 7 → 5"
 
 
 def test_a_pdb_without_spec_has_a_fix_and_no_traceback() -> None:
@@ -205,7 +229,7 @@ def test_fixes_that_do_more_together_are_tried_together(
     }
     answer: Any = SimpleNamespace(removal=None)
     tested = fixes.tested_fixes(
-        cluster_of(tmp_path), answer, Effects(blocked=4, rejected=2), lambda other: after[str(other)]
+        cluster_of(tmp_path), answer, Effects(blocked=4, rejected=2), lambda other: after[str(other)], is_loss=False
     )
     assert [(fix.action, fix.effect) for fix in tested] == [
         ("a PDB", "blocked 4 → 0"),
