@@ -91,9 +91,9 @@ def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = pla
     yield from after
 
 
-def _height(table: Table, most: int) -> int:
+def _height(table: Table, rows: int) -> int:
     """The lines that a table takes with so many rows: also an empty one, its head, and the number of other rows."""
-    return 2 + bool(table.title) + bool(table.total) + min(len(table.rows), most + 1)
+    return 2 + bool(table.title) + bool(table.total) + min(len(table.rows), rows + 1)
 
 
 def _status_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
@@ -241,9 +241,9 @@ def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
     return (number(cell) if isinstance(cell, int) else one_line(cell)) if is_shown else "-"
 
 
-def _fix_lines(document: AnswerDocument, paint: Painter, most: int) -> Iterator[str]:
+def _fix_lines(document: AnswerDocument, paint: Painter, limit: int) -> Iterator[str]:
     """The lines of so many fixes; none if there is room for none."""
-    fixes = document.fix[:most]
+    fixes = document.fix[:limit]
     if not fixes:
         return
     more = min(len(document.fix), _MAX_FIXES) - len(fixes)
