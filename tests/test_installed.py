@@ -198,7 +198,7 @@ def test_the_webhook_works_beside_others_packages_of_the_same_names(installed: E
     done = installed.run("forewarn", "demo", cwd=elsewhere)
     summary, head = done.stderr.splitlines()
     assert (done.returncode, summary) == (0, "1 error: 1 file, 1 object checked")
-    assert head.startswith("cluster: ")
+    assert head.startswith("Input: ")
     assert "would preempt 1 Pod of another namespace" in done.stdout
 
 

@@ -309,10 +309,13 @@ def _without_pods(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[st
 def _described(pattern: PodPattern) -> str:
     """A pattern as a phrase: ` of class gold of workload shop/* in namespace shop`."""
     of_class = " without a class" if pattern.priority_class == "" else ""
-    names = zip(
-        ("of class", "of workload", "in namespace"), (pattern.priority_class or None, *pattern[1:]), strict=True
-    )
-    return of_class + "".join(f" {what} {cut(name, _SHOWN) or _EMPTY}" for what, name in names if name is not None)
+    names = {
+        "of class": pattern.priority_class or None,
+        "of workload": pattern.workload,
+        "in namespace": pattern.namespace,
+    }
+    shown = (f" {what} {cut(name, _SHOWN) or _EMPTY}" for what, name in names.items() if name is not None)
+    return of_class + "".join(shown)
 
 
 def _needs_more(expectation: Expectation) -> bool:

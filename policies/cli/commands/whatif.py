@@ -24,6 +24,7 @@ from forewarn.policies.cli.commands.release import add_release_options, release_
 from forewarn.policies.cli.commands.shards import add_shard_option, shard_given
 from forewarn.policies.cli.commands.sweep import add_fail_on, evaluate_sweep
 from forewarn.policies.cli.terminal import counting, print_faults
+from forewarn.policies.inputs.sources.files import kept
 from forewarn.policies.questions.application.simulated import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
 
 if TYPE_CHECKING:
@@ -159,11 +160,16 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def _of_options(name: str) -> _Request:
-    """Make requests of this type: each field is the option of its name, manifests those of -f."""
+    """Make requests of this type: each field is the option of its name, manifests those of -f.
+
+    A request is read again for each fix that is tried.
+    """
 
     def request(options: argparse.Namespace) -> Change:
         of = getattr(forewarn, name)
-        given = {**vars(options), "manifests": getattr(options, "filename", None)}
+        given = {**vars(options), "manifests": [kept(path) for path in getattr(options, "filename", None) or ()]}
+        if given.get("events"):
+            given["events"] = kept(given["events"])
         made: Change = of(**{name: given[name] for name in of.__dataclass_fields__ if given[name] is not None})
         return made
 

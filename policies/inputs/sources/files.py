@@ -369,6 +369,13 @@ def read_file(file: File | str, limit: int = MAX_FILE) -> bytes:
             raise unreadable(_path(file), error, named=False) from None
 
 
+def kept(path: str) -> File | str:
+    """Return a file that can be read only once with its content, others as they are. Raises SourceError."""
+    file = File(path)
+    is_read_once = path == STDIN or (file.is_stream and os.path.exists(path) and not os.path.isdir(path))
+    return file._replace(data=read_file(file)) if is_read_once else path
+
+
 def readable(file: File | str) -> bytes:
     """The bytes of a file; b"" if it is unreadable, which is reported where it is read for its own sake."""
     with suppress(SourceError):

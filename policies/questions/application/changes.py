@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import listed, plural, quote
-from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath
+from forewarn.policies.inputs.sources.files import File, PathLike, SourceError
 from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import (
@@ -353,7 +353,7 @@ class Events:
     `to_dict()` contains the different results. `seed`: random seed of the runs.
     """
 
-    events: str | PathLike[str] = ""
+    events: str | PathLike[str] | File = ""
     manifests: Manifest | Sequence[Manifest] = ()
     namespace: str = "default"
     runs: int = 1
@@ -368,7 +368,7 @@ class Events:
         if manifests_of(self.manifests):
             titles.append(f"{questions.objects_text(objects)} applied")
         if self.events:
-            events = simulated.events_of(File(fspath(self.events)).path, start.cluster, objects)
+            events = simulated.events_of(self.events, start.cluster, objects)
             titles.append(plural(len(events), "event"))
             objects += events
         objects, notes = simulated.with_run_times(start.cluster, objects)

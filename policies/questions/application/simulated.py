@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import ObjectRef, Path, duration, listed, plural
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
-from forewarn.policies.inputs.sources.files import SourceError, read_file
+from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath, read_file
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects import fields
 from forewarn.policies.kubernetes.objects.namespace import namespace_not_found
@@ -460,7 +460,9 @@ def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: S
         raise EntryFault(number, f"event {number}: {_named(event)} not found in the cluster{near}")
 
 
-def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -> list[Arrival]:
+def events_of(
+    source: str | PathLike[str] | File, cluster: ClusterSnapshot, created: Sequence[Arrival]
+) -> list[Arrival]:
     """Return the events in a file. `created`: the arrivals before them.
 
     Raises SourceError for an unreadable file, and InvalidInput for other contents and objects that do not exist.
@@ -470,8 +472,8 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
     from forewarn.policies.linting.config.load import place_of_entry
     from forewarn.policies.prediction.simulation.scenario import FORM, MAX_BYTES, EntryFault, read_events
 
-    name = "<stdin>" if path == "-" else path
-    data = read_file(path, MAX_BYTES)
+    file = source if isinstance(source, File) else File(fspath(source))
+    name, data = file.name, read_file(file, MAX_BYTES)
     if len(data) > MAX_BYTES:
         raise SourceError(name, f"larger than {MAX_BYTES // 2**20} MiB, the limit for an events file")
 

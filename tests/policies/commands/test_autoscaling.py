@@ -196,7 +196,7 @@ def test_the_first_line_follows_the_plan(
     pods = written(tmp_path / "pods.json", *(make_pod(name).request(cpu="2") for name in "abc"))
     templates = ("--node-templates", str(tmp_path / "groups.yaml"))
     told = run(capsys, "whatif", "apply", "-f", pods, "--cluster", cluster, *templates, "-v")
-    assert told.startswith(f"HARM  3 objects applied: {clause}\n")
+    assert told.startswith(f"PENDING  3 objects applied: {clause}\n")
     assert left in flat(told)
     assert ("NO NEW NODE BECAUSE" in told) == bool(left)
     assert "Karpenter" not in told

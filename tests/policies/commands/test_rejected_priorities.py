@@ -380,6 +380,14 @@ def test_events_are_read_from_standard_input() -> None:
     assert "  1 event: " in answer.stdout.partition("\n")[0]
 
 
+def test_manifests_from_standard_input_are_read_once_for_an_answer_with_fixes() -> None:
+    pods = [make_pod(f"large-{number}").request(cpu="1500m").spec(priority=None).obj for number in range(9)]
+    given = ("-f", "-", "--cluster", "webhook/sample/cluster.yaml", "-o", "json")
+    answer = forewarn("whatif", "apply", *given, stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
+    assert not answer.stderr
+    assert json.loads(answer.stdout)["counters"]["pending"] > 0
+
+
 @pytest.mark.parametrize(
     ("deleted_at", "class_name", "problem"),
     [(1, "web", ""), (3, "web", "field is immutable"), (1, "none", "no PriorityClass with name none was found")],

@@ -244,9 +244,9 @@ def _with_versions(
 def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
     """Return the nodes of the victims, `node-1`, or `node-1 or node-2` if several are equally suitable for one Pod."""
     nodes, shown = sorted(victim_nodes(predictions)), predictions[:MAX_SHOWN]
-    if any(prediction.is_sampled for prediction in shown):
-        return f"{', '.join(nodes[:2])} or {'others' if len(nodes) > 1 else 'another node'}"
     tied = sorted({name for prediction in shown for name in prediction.best_nodes} - {*nodes})
+    if any(prediction.is_sampled for prediction in shown) and (len(predictions) > 1 or len(tied) != 1):
+        return f"{', '.join(nodes[:2])} or {'others' if len(nodes) > 1 else 'another node'}"
     if not tied:
         return listed(nodes, 2)
     others = [*nodes[2:], *tied]
