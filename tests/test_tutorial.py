@@ -91,7 +91,7 @@ def test_the_tutorial_shows_what_forewarn_prints(command: str, shown: str, tmp_p
 
 
 def _without_head(text: str) -> list[str]:
-    return [line for line in text.splitlines() if not line.startswith(("cluster: ", "INPUT  "))]
+    return [line for line in text.splitlines() if not line.startswith(("Input: ", "INPUT  "))]
 
 
 def test_every_step_of_the_tutorial_is_compared() -> None:
