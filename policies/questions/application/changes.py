@@ -353,7 +353,7 @@ class Events:
     `to_dict()` contains the different results. `seed`: random seed of the runs.
     """
 
-    events: str | PathLike[str] | File = ""
+    events: str | PathLike[str] = ""
     manifests: Manifest | Sequence[Manifest] = ()
     namespace: str = "default"
     runs: int = 1
