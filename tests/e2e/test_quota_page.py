@@ -38,7 +38,7 @@ pytestmark = pytest.mark.e2e
 
 PAGE = Path("docs/guides/limit-a-priority-class.md")
 FILES = Path("docs/examples/limit-a-priority-class")
-HEAD = re.compile(r"^cluster: .*\n", re.MULTILINE)
+HEAD = re.compile(r"^Input: .*\n", re.MULTILINE)
 CONSOLE = re.compile(r"^```console\n\$ (.+)\n((?:.*\n)*?)```$", re.MULTILINE)
 SNAPSHOT = str(FILES / "cluster.yaml")
 LISTED = "priorityclasses,namespaces,resourcequotas,deployments,pods"
