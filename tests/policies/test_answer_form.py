@@ -76,7 +76,7 @@ def test_an_answer_as_text() -> None:
 
 
 def test_fixes_give_way_to_the_first_table() -> None:
-    """A lost zone without the table of its classes does not say whom it harms."""
+    """The table of classes of a lost zone shows who is harmed."""
     rows = [(name, 1000, 1) for name in "abcdef"]
     classes = Table(("CLASS", "VALUE", "LOST"), rows, ("total", "", 6))
     fixes = [Fix(f"{'long ' * 20}{n}", "Jobs failed 34 → 2") for n in range(3)]

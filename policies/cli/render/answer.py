@@ -128,13 +128,11 @@ def _counter_lines(document: AnswerDocument) -> Iterator[str]:
 
 def _warning_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
     shown = [*(document.warnings if level else document.warnings[:MAX_WARNINGS])]
-    if more := len(document.warnings) - len(shown):
-        last = f"{shown[-1]}; {more} more: -v"
-        shown[-1:] = (
-            [last]
-            if len(_wrapped(last, "WARN  ")) == len(_wrapped(shown[-1], "WARN  "))
-            else [shown[-1], last.rpartition("; ")[2]]
-        )
+    if hidden := len(document.warnings) - len(shown):
+        more = f"{hidden} more: -v"
+        last = f"{shown[-1]}; {more}"
+        has_room = len(_wrapped(last, "WARN  ")) == len(_wrapped(shown[-1], "WARN  "))
+        shown[-1:] = [last] if has_room else [shown[-1], more]
     for warning in shown:
         first, *others = _wrapped(warning, "WARN  ")
         yield f"{paint('WARN', 'warning')}  {first}"
@@ -242,13 +240,13 @@ def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
 
 
 def _fix_lines(document: AnswerDocument, paint: Painter, limit: int) -> Iterator[str]:
-    """The lines of so many fixes; none if there is room for none."""
+    """The heading, and so many fixes as have room; nothing without a fix."""
     fixes = document.fix[:limit]
-    if not fixes:
+    if not document.fix:
         return
     more = min(len(document.fix), _MAX_FIXES) - len(fixes)
     yield paint(f"FIX ({more} more: -v)" if more else "FIX", "bold")
-    width = max(len(one_line(fix.action)) for fix in fixes)
+    width = max((len(one_line(fix.action)) for fix in fixes), default=0)
     for place, fix in enumerate(fixes, 1):
         beside = f"  {place}  {one_line(fix.action):{width}}  → {fix.effect}"
         if len(beside) <= WIDTH:

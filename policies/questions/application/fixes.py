@@ -47,7 +47,9 @@ _LOWEST: Final = -(2**31)
 
 class Edit(NamedTuple):
     """A fix to try: what to do, the changed objects, and the counter that must fall. `admits`: (`group/Kind`,
-    `namespace/name`) of a workload -> the number of its rejected Pods that kube-apiserver then admits. `nodes`: new
+    `namespace/name`) of a workload -> the number of its rejected Pods that kube-apiserver then admits.
+
+    `nodes`: new ones.
     """
 
     action: str
@@ -91,7 +93,7 @@ def _edits(cluster: Cluster, answer: Answer, *, is_loss: bool) -> list[Edit]:
     )
     is_small = len(cluster.snapshot.objects.nodes) <= _SMALL
     edits = [each for each in chain(*every) if not each.admits or _have_room(answer.after.simulation, each.admits)]
-    if not is_loss or (is_small and not edits):
+    if (is_small and not is_loss) or (not edits and (is_small or not is_loss)):
         edits += _of_nodes(cluster, answer)
     if edits and answer.removal is not None:  # each takes a whole search
         objects = [*chain.from_iterable(each.objects for each in edits)]

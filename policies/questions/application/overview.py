@@ -26,7 +26,7 @@ from forewarn.policies.questions.application.headroom_answer import full_quotas
 from forewarn.policies.questions.application.report_changes import UNEVALUATED, entries_of
 from forewarn.policies.questions.application.whatif import sweep_of, whatif
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all
-from forewarn.policies.questions.whatif.comparison import MAX_REPEATED
+from forewarn.policies.questions.whatif.comparison import is_repeated
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.questions import (
     Question,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 MAX_LOST_PODS: Final = 6_000
 """Maximum Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""
 DEFAULT_NODES: Final = 10
-"""Nodes whose loss is simulated by default in a large cluster, those with most Pods; all in one of MAX_REPEATED."""
+"""Nodes whose loss is simulated by default, those with most Pods; all in a cluster that `is_repeated`."""
 _LOSSES: Final = ("worst zone", "worst node")
 """The topics of lines that may be missing."""
 _PHRASES: Final = 3
@@ -122,7 +122,7 @@ def overview(
     require_nodes(snapshot)
     every_zone, every_node = each_lost(snapshot, "zone"), each_lost(snapshot, "node")
     zones = largest_losses(snapshot, every_zone, MAX_LOST_PODS)
-    most = nodes if nodes is not None else None if _is_small(snapshot) else DEFAULT_NODES
+    most = nodes if nodes is not None else None if is_repeated(snapshot.pods, snapshot.objects.nodes) else DEFAULT_NODES
     sample = largest_losses(snapshot, every_node, len(snapshot.pods))[:most]
     losses = ("zone", zones, every_zone), ("node", sample, every_node)
     blockers = list[DrainBlocker]()
@@ -150,11 +150,6 @@ def overview(
     return Overview(sweep.head, lines, len(every_node), sum(not pod.terminal for pod in snapshot.pods.values()), notes)
 
 
-def _is_small(cluster: ClusterSnapshot) -> bool:
-    """Report whether `whatif` shows the most frequent of several runs."""
-    return len(cluster.pods) + len(cluster.objects.nodes) <= MAX_REPEATED
-
-
 def _loss(
     cluster: Cluster, sweep: Sweep, kind: str, asked: Sequence[Question], sample: int, autoscaling: Autoscaling
 ) -> OverviewLine:
@@ -166,7 +161,7 @@ def _loss(
     is_bad, command = harms(worst, sweep), f"whatif lose {worst.case}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
     counters = worst.counters
-    if is_bad and _is_small(cluster.snapshot):
+    if is_bad and is_repeated(cluster.snapshot.pods, cluster.snapshot.objects.nodes):
         change = LoseZone(worst.name) if kind == "zone" else LoseNodes([worst.name])
         counters = whatif(cluster, change, autoscaling=autoscaling, tries_fixes=False).counters
     phrases = [*islice(consequences(counters), _PHRASES)]

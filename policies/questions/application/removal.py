@@ -141,7 +141,7 @@ class _Search:
         """Return what a drain costs in the first of some random runs in which it is not free; None without one, and in
         clusters so large that `whatif` shows one run.
         """
-        if not is_repeated(self._world):
+        if not is_repeated(self._world.pods, self._world.nodes):
             return None
         question = drained(self._cluster, names)
 

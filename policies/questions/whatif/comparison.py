@@ -63,7 +63,7 @@ from forewarn.policies.questions.whatif.races import Rivals, equal_victims, riva
 from forewarn.policies.questions.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Sized
     from random import Random
 
     from forewarn.policies.kubernetes.options import Options
@@ -84,9 +84,9 @@ _JOB_STARTS: Final = 5.0
 """Seconds after the time of a CronJob until its Pods exist, in which the run does not end."""
 
 
-def is_repeated(world: World) -> bool:
-    """Report whether a cluster is so small that what chance decides in it is shown from several runs."""
-    return len(world.pods) + len(world.nodes) <= MAX_REPEATED
+def is_repeated(pods: Sized, nodes: Sized) -> bool:
+    """Report whether so few Pods and nodes are simulated several times, to show what chance decides."""
+    return len(pods) + len(nodes) <= MAX_REPEATED
 
 
 def ask(
@@ -241,7 +241,7 @@ def prepare(simulation: Simulation, question: Question) -> None:
     upgrade, and the starts of CronJobs.
     """
     simulation.scheduler.algorithm.equal = []
-    if is_repeated(simulation.world):
+    if is_repeated(simulation.world.pods, simulation.world.nodes):
         simulation.scheduler.watch_draws()
     if question.upgrade is not None:
         question.upgrade.start(simulation)
