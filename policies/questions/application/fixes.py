@@ -253,7 +253,9 @@ def _of_jobs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
 
 
 def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
-    """Yield the nodes, like one of each pool and zone that are left, that Pods Pending at the end would need."""
+    """Yield the nodes, like one of each pool and zone that are left, that Pods Pending at the end would need: at most as
+    many as the cluster has, because a tenant's replicas have no limit.
+    """
     simulation, reaction, removal = answer.after.simulation, answer.autoscalers, answer.removal
     is_known = reaction.node_groups or reaction.node_pools or reaction.are_off
     if is_known or removal is not None or not any(each.more_pending for each in answer.after.workloads):
@@ -268,7 +270,7 @@ def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     added = autoscalers(pending, Autoscaling(cutoff=_LOWEST, groups=groups)).added
     free = free_names("new", {node.name for node in present})
     nodes = [new_node_like(node, next(free)) for node in models.values() for _ in range(added[node.name])]
-    if nodes:
+    if 0 < len(nodes) <= len(present):
         many = ((node.name, " ".join(filter(None, key))) for key, node in models.items())
         like = [f"{added[name]} like {kind or name}" for name, kind in many if added[name]]
         yield Edit(f"add nodes: {listed(like, 4)}", (), "pending", nodes=nodes)
