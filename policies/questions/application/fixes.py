@@ -253,8 +253,8 @@ def _of_jobs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
 
 
 def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
-    """Yield the nodes, like one of each pool and zone that are left, that Pods Pending at the end would need: at most as
-    many as the cluster has, because a tenant's replicas have no limit.
+    """Yield the nodes, like one of each pool and zone that are left, that Pods Pending at the end would need: at most
+    as many as the cluster has, because a tenant's replicas have no limit.
     """
     simulation, reaction, removal = answer.after.simulation, answer.autoscalers, answer.removal
     is_known = reaction.node_groups or reaction.node_pools or reaction.are_off
