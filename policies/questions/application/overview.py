@@ -51,6 +51,8 @@ DEFAULT_NODES: Final = 10
 """Nodes whose loss is simulated by default, those with most Pods; all in a cluster that `is_repeated`."""
 _LOSSES: Final = ("worst zone", "worst node")
 """The topics of lines that may be missing."""
+_REPEATED: Final = 3
+"""Maximum cases that are repeated to find one that does harm in most runs."""
 _PHRASES: Final = 3
 _MAX_FINDING: Final = 60
 """Characters that a line shows; a longer finding has a phrase less."""
@@ -83,14 +85,16 @@ class Overview(Result):
     @property
     def conditions(self) -> frozenset[str]:
         """The topics of the lines that need attention, with hyphens."""
-        return frozenset(each.topic.replace(" ", "-") for each in self.lines if each.status is not AnswerStatus.OK)
+        known = (each for each in self.lines if each.number is not None)
+        return frozenset(each.topic.replace(" ", "-") for each in known if each.status is not AnswerStatus.OK)
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
         wrong = [each for each in self.lines if each.status is not AnswerStatus.OK]
-        rows = [(each.topic, each.command, each.finding) for each in self.lines]
+        worst_first = sorted(self.lines, key=lambda each: each.status.rank)
+        rows = [(each.status, each.topic, each.command, each.finding) for each in worst_first]
         return AnswerDocument(
-            status=min((each.status for each in wrong), key=lambda status: status.rank, default=AnswerStatus.OK),
+            status=worst_first[0].status,
             question="cluster",
             clause=f"{len(wrong)} of {plural(len(self.lines), 'question')} need attention" if wrong else "no risk seen",
             shown=[
@@ -98,7 +102,7 @@ class Overview(Result):
                 *([changes_counter(self.changes)] if self.changes is not None else []),
             ],
             warnings=self.missing,
-            tables=[Table(("ABOUT", "GO ON WITH FOREWARN", "NOW"), rows), changes_table(self.changes or ())],
+            tables=[Table(("STATUS", "ABOUT", "GO ON WITH FOREWARN", "NOW"), rows), changes_table(self.changes or ())],
             more=("-o json=last.json, next time with --since last.json", "forewarn --help: all commands"),
         )
 
@@ -154,22 +158,30 @@ def _loss(
     cluster: Cluster, sweep: Sweep, kind: str, asked: Sequence[Question], sample: int, autoscaling: Autoscaling
 ) -> OverviewLine:
     """The worst loss of a kind; the cases are in the order of badness. If chance decides, the counters are those of the
-    most frequent run, as in the answer to `whatif lose`.
+    most frequent run, as in the answer to `whatif lose`, and the worst of few cases is one in which it does harm.
     """
     cases = {each.title for each in asked}
-    worst = next(row for row in sweep.cases if row.case in cases)
-    is_bad, command = harms(worst, sweep), f"whatif lose {worst.case}"
-    status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
-    counters = worst.counters
-    if is_bad and is_repeated(cluster.snapshot.pods, cluster.snapshot.objects.nodes):
-        change = LoseZone(worst.name) if kind == "zone" else LoseNodes([worst.name])
-        counters = whatif(cluster, change, autoscaling=autoscaling, tries_fixes=False).counters
-    phrases = [*islice(consequences(counters), _PHRASES)]
+    rows = [row for row in sweep.cases if row.case in cases]
+    harmful = [row for row in rows if harms(row, sweep)]
+    if not harmful:
+        status = AnswerStatus.NO_ANSWER if rows[0].incomplete else AnswerStatus.OK
+        return OverviewLine(f"worst {kind}", status, 0, NO_EFFECT, f"whatif lose --each {kind}", sample)
+    worst, status, chance = harmful[0], AnswerStatus.HARM, ""
+    if is_repeated(cluster.snapshot.pods, cluster.snapshot.objects.nodes):
+        changes = (LoseZone(row.name) if kind == "zone" else LoseNodes([row.name]) for row in harmful)
+        repeated = (whatif(cluster, change, autoscaling=autoscaling, tries_fixes=False) for change in changes)
+        for row, answer in islice(zip(harmful, repeated, strict=True), _REPEATED):
+            if answer.counters.harm:
+                worst, status = row._replace(counters=answer.counters), answer.document.status
+                break
+        else:
+            status, chance = AnswerStatus.WARN, " in some runs"
+    phrases = [*islice(consequences(worst.counters), _PHRASES)]
     short = phrases if len(joined(phrases)) <= _MAX_FINDING else phrases[:-1]
-    finding = (joined(short) or "no steady state") if is_bad else NO_EFFECT
-    number = counters.lost + counters.preempted + counters.pending if is_bad else 0
-    command = command if is_bad else f"whatif lose --each {kind}"
-    return OverviewLine(f"worst {kind}", status, number, finding, command, sample)
+    number = worst.counters.lost + worst.counters.preempted + worst.counters.pending
+    finding = (joined(short) or "no steady state") + chance
+    status = AnswerStatus.NO_ANSWER if worst.incomplete else status
+    return OverviewLine(f"worst {kind}", status, number, finding, f"whatif lose {worst.case}", sample)
 
 
 def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: str, nothing: str) -> OverviewLine:
@@ -186,7 +198,8 @@ def _upgrade(blockers: Sequence[DrainBlocker], nodes: int) -> OverviewLine:
 def _quotas(cluster: ClusterSnapshot) -> OverviewLine:
     uses = quota_uses(cluster)
     exceeded, short = full_quotas(uses)
-    finding = f"{len(exceeded)} exceeded, {len(short)} above 90 %"
+    counts = (len(exceeded), "exceeded"), (len(short), "above 90 %")
+    finding = ", ".join(f"{count} {what}" for count, what in counts if count)
     if full := exceeded | short:
         worst = next(each for each in uses if each[:2] in full and each.used)
         used = f"{in_units(worst.used)} of {in_units(worst.hard)}"
@@ -236,7 +249,7 @@ def _preempted(explained: ClusterWhy) -> OverviewLine:
     finding = f"{plural(number, 'Pod')} in 24 h, most of {by[0][0]}" if by else ""
     if explained.missing and not explained.oldest and not number:
         unknown = f"unknown: {'no Events' if NO_EVENTS in explained.missing else 'Events not read'}"
-        return OverviewLine("preempted", AnswerStatus.OK, None, unknown, "why")
+        return OverviewLine("preempted", AnswerStatus.WARN, None, unknown, "why")
     nothing = f"none since {shown_time(explained.oldest)}, the oldest Event" if explained.oldest else "none in 24 h"
     return _line("preempted", AnswerStatus.WARN, number, finding, "why", nothing)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies.base.documents.answer import AnswerStatus, Effects
 from forewarn.policies.questions.application import overview
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
@@ -97,12 +99,42 @@ def test_the_worst_loss_is_the_most_frequent_of_several_runs() -> None:
     assert line["number"] == counters["lost"] + counters["preempted"] + counters["pending"]
 
 
+@pytest.mark.parametrize(
+    ("harmful", "status", "finding"),
+    [(1, "HARM", "1 Pod preempted"), (2, "HARM", "1 Pod preempted"), (9, "WARN", " in some runs")],
+)
+def test_a_loss_without_harm_in_most_runs_is_not_the_worst(
+    harmful: int, status: str, finding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`harmful`: how many losses were repeated when the first one does harm."""
+    repeated = list[object]()
+
+    def most_frequent(_cluster: object, change: object, **_more: object) -> SimpleNamespace:
+        repeated.append(change)
+        counters = Effects(preempted=int(len(repeated) == harmful))
+        return SimpleNamespace(counters=counters, document=SimpleNamespace(status=AnswerStatus.HARM))
+
+    monkeypatch.setattr(overview, "whatif", most_frequent)
+    line = _lines("--cluster", CLUSTER)["worst zone"]
+    assert (line["status"], line["finding"].endswith(finding)) == (status, True)
+
+
+def test_the_worst_lines_come_first_in_the_table(tmp_path: Path) -> None:
+    done = json.loads(forewarn("--cluster", _risky(tmp_path / "c.json"), "-o", "json").stdout)
+    statuses = [AnswerStatus(row["status"]) for row in done["rows"]]
+    assert statuses == sorted(statuses, key=lambda status: status.rank)
+    assert done["status"] == statuses[0] == "BLOCKED"
+    assert {row["about"]: row["status"] for row in done["rows"]} == {
+        line["topic"]: line["status"] for line in done["lines"]
+    }
+
+
 def test_each_risk_has_its_line(tmp_path: Path) -> None:
     lines = _lines("--cluster", _risky(tmp_path / "c.json"))
     found = {topic: (each["status"], each["number"], each["finding"], each["command"]) for topic, each in lines.items()}
     assert {topic: found[topic] for topic in ("upgrade", "quotas", "without class", "Pending", "preempted")} == {
         "upgrade": ("BLOCKED", 1, "1 PDB blocks drains of 1 of 2 nodes", "whatif upgrade"),
-        "quotas": ("WARN", 1, "0 exceeded, 1 above 90 %; shop/team: pods 2 of 2", "headroom"),
+        "quotas": ("WARN", 1, "1 above 90 %; shop/team: pods 2 of 2", "headroom"),
         "without class": ("WARN", 2, "2 Pods; may be preempted by gold", "classes suggest"),
         "Pending": ("PENDING", 1, "1: requests 64 cpu, more than any node has (4)", "why shop/big"),
         "preempted": ("WARN", 1, "1 Pod in 24 h, most of shop/web-9", "why"),
