@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of, string_map
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.kubernetes.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     PREEMPT_LOWER_PRIORITY,
@@ -29,8 +29,9 @@ from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
+from forewarn.policies.questions.application.overview import MAX_LOST_PODS
 from forewarn.policies.questions.application.whatif import sweep_of
-from forewarn.policies.questions.whatif.class_change import ranked, with_class, with_field
+from forewarn.policies.questions.whatif.class_change import is_replaced_by_restart, ranked, with_class, with_field
 from forewarn.policies.questions.whatif.questions import each_lost, largest_losses, simulated_losses, target_of
 
 if TYPE_CHECKING:
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
 
 _HALF: Final = 0.5
 """The share of the classed workloads of a rule that must name a class, so that the others get it too."""
-
-_MAX_LOST_PODS: Final = 3_000
-"""Maximum Pods of all zones whose loss is simulated, twice each; at least one zone is simulated."""
 
 
 class _Tier(NamedTuple):
@@ -79,6 +77,14 @@ class SuggestedClass(NamedTuple):
     pods: int
 
 
+class DefaultedWorkload(NamedTuple):
+    """A workload that names no class, so that its Pods get the global default. `pods`: the number of running ones."""
+
+    workload: str
+    class_: str
+    pods: int
+
+
 class ZoneLoss(NamedTuple):
     """What the loss of a zone preempts, and leaves Pending, now and with the suggested classes."""
 
@@ -93,15 +99,20 @@ class ZoneLoss(NamedTuple):
 class Suggestion(Result):
     """The output of `forewarn classes suggest`.
 
-    `classes`: the highest value first. `zones`: what the loss of each zone changes. `without`: Pods of no workload that
-    have no class. `manifest`: the new PriorityClasses, and the workloads with their class, for `classes plan -f`.
+    `classes`: the highest value first. `zones`: what the loss of each zone changes, the worst first. `without`: Pods of
+    no workload that have no class. `defaulted`: the workloads that have only the global default, most Pods first.
+    `restarted`: Pods of the workloads that get a class, if their rollout replaces them. `manifest`: the new
+    PriorityClasses, and the workloads with their class, for `classes plan -f`. `options`: those that name the cluster.
     """
 
     classes: Sequence[SuggestedClass]
     zones: Sequence[ZoneLoss]
     without: int
+    defaulted: Sequence[DefaultedWorkload]
+    restarted: int
     manifest: Hidden[Sequence[ApiObject]]
     notes: Sequence[str]
+    options: Hidden[str] = ""
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
@@ -110,6 +121,7 @@ class Suggestion(Result):
         new = sum(each.new for each in given)
         classes = plural(new, "new class", "new classes") if new else "classes that exist"
         clause = f"{plural(workloads, 'workload')} without a class, {classes} for them"
+        default = f", {len(self.defaulted)} only the global default" if self.defaulted else ""
         rows: Rows = [
             [each.class_, each.value, "new" if each.new else "exists", len(each.workloads), each.pods, each.rule]
             for each in given
@@ -119,16 +131,18 @@ class Suggestion(Result):
         return AnswerDocument(
             status=AnswerStatus.WARN if given else AnswerStatus.OK,
             question="PriorityClasses",
-            clause=clause if given else "all workloads have one",
+            clause=clause if given else f"all workloads have one{default}",
             shown=[
                 Counter("workloads without a class", workloads),
                 Counter("their Pods", sum(each.pods for each in given)),
                 Counter("other Pods without a class", self.without, optional=True),
+                Counter("workloads with only the global default", len(self.defaulted), optional=True),
             ],
             warnings=[*self._worse(), *self.notes],
             tables=[
                 Table(("CLASS", "VALUE", "STATE", "WORKLOADS", "PODS", "RULE"), rows),
                 Table(heads, self.zones, zeros=True),
+                Table(("WORKLOAD THAT NAMES NO CLASS", "GLOBAL DEFAULT", "PODS"), self.defaulted),
                 Table(("CLASS", "WORKLOAD"), names, detail=1),
             ],
             fix=[*self._fixes()],
@@ -144,15 +158,13 @@ class Suggestion(Result):
             yield f"with the classes, more Pods are preempted or Pending if a zone is lost: {listed(worse, 3)}"
 
     def _fixes(self) -> Iterator[Fix]:
-        gains = [
-            (each.preempted - each.preempted_then - max(each.pending_then - each.pending, 0), each)
-            for each in self.zones
-        ]
-        gain, zone = max(gains, key=lambda each: (each[0], each[1].zone), default=(0, None))
-        if gain > 0 and zone is not None:
-            preempted = f"preempted {zone.preempted:,} → {zone.preempted_then:,}"
-            change = f"zone {zone.zone} lost: {preempted}, Pending {zone.pending:,} → {zone.pending_then:,}"
-            yield Fix("forewarn classes suggest -o yaml | kubectl apply --server-side -f -", change)
+        for zone, preempted, preempted_then, pending, pending_then in self.zones[:1]:
+            if preempted - preempted_then > max(pending_then - pending, 0):
+                waits = f"{', but' if pending_then > pending else ','} Pending {pending:,} → {pending_then:,}"
+                restart = f"; {plural(self.restarted, 'Pod restarts', 'Pods restart')}" if self.restarted else ""
+                change = f"zone {zone} lost: preempted {preempted:,} → {preempted_then:,}{waits}{restart}"
+                command = f"forewarn classes suggest{self.options} -o yaml | kubectl apply --server-side -f -"
+                yield Fix(command, change)
 
 
 def suggest_classes(
@@ -164,16 +176,18 @@ def suggest_classes(
     """
     cluster.require(registry.NODE, registry.POD, registry.PRIORITY_CLASS)
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, autoscaling)
-    by_tier, classed, without = _workloads(cluster)
+    by_tier, classed, without, defaulted = _workloads(cluster)
     taken = {each.value for each in snapshot.priority_classes.values()}
     suggested, changed, manifest = list[SuggestedClass](), dict["Key", tuple[ApiObject, PriorityClass]](), list[Any]()
+    restarted = 0
     for tier in _TIERS:
         known = _class_of_most(snapshot, classed[tier])
         chosen = known or _new_class(tier, snapshot, taken, autoscaling.cutoff)
         workloads = by_tier[tier]
         pods = [pods_of(snapshot, obj) for obj in workloads]
-        names = [f"{group_kind(obj).rpartition('/')[2]} {'/'.join(ref_of(obj, 'default')[2:])}" for obj in workloads]
+        names = [_named(obj) for obj in workloads]
         running = sum(bool(pod.node_name) for own in pods for pod in own)
+        restarted += sum(len(own) for obj, own in zip(workloads, pods, strict=True) if is_replaced_by_restart(obj))
         rule = tier.rule if known is None else f"{tier.rule}; most of the others have it"
         suggested.append(SuggestedClass(chosen.name, chosen.value, known is None, rule, names, running))
         if known is None and workloads:
@@ -186,7 +200,7 @@ def suggest_classes(
     if immutable:
         notes.append(f"{plural(immutable, 'Job')} cannot change: only new ones get the class")
     head = head_with_nodes(snapshot, autoscaling.assumes, is_loss=bool(zones))
-    return Suggestion(head, suggested, zones, without, manifest, notes)
+    return Suggestion(head, suggested, zones, without, defaulted, restarted, manifest, notes, cluster.options)
 
 
 def _losses(
@@ -199,7 +213,7 @@ def _losses(
     every = each_lost(cluster.snapshot, "zone")
     if not changed or not every:
         return [], []
-    losses = largest_losses(cluster.snapshot, every, _MAX_LOST_PODS)
+    losses = largest_losses(cluster.snapshot, every, MAX_LOST_PODS)
 
     def sweep(subject: Cluster) -> Sweep:
         return sweep_of(subject, "zone", losses, autoscaling=autoscaling)
@@ -213,20 +227,26 @@ def _losses(
     before, after = ({row.name: row.counters for row in each.cases} for each in (now, then))
     zones = [
         ZoneLoss(name, before[name].preempted, after[name].preempted, before[name].pending, after[name].pending)
-        for name in sorted(before)
+        for name in before
     ]
     return zones, [*simulated_losses(losses, every, "zone"), *then.notes]
 
 
-def _workloads(cluster: Cluster) -> tuple[Mapping[_Tier, list[ApiObject]], Mapping[_Tier, Tally[str]], int]:
-    """Return the workloads without a class by rule, how many of the others name which class, and the number of Pods
-    without a class that belong to none.
+def _named(obj: ApiObject) -> str:
+    return f"{group_kind(obj).rpartition('/')[2]} {'/'.join(ref_of(obj, 'default')[2:])}"
+
+
+def _workloads(
+    cluster: Cluster,
+) -> tuple[Mapping[_Tier, list[ApiObject]], Mapping[_Tier, Tally[str]], int, list[DefaultedWorkload]]:
+    """Return the workloads without a class by rule, how many of the others have which class, the number of Pods
+    without a class that belong to none, and the workloads with only the global default.
     """
     snapshot, options = cluster.snapshot, cluster.config.options
     scaled = {target_of(key[0], obj) for key, obj in cluster.cache.autoscalers.items()}
     without: dict[_Tier, list[ApiObject]] = {tier: [] for tier in _TIERS}
     classed: dict[_Tier, Tally[str]] = {tier: Tally() for tier in _TIERS}
-    alone = 0
+    alone, defaulted = 0, list[DefaultedWorkload]()
     for each in ranked(snapshot, snapshot):
         if each.before is None:
             continue
@@ -237,11 +257,14 @@ def _workloads(cluster: Cluster) -> tuple[Mapping[_Tier, list[ApiObject]], Mappi
         if any(is_placeholder(pod, options) for pod in pods_of(snapshot, each.object)):
             continue
         tier = _tier_of(snapshot, each.object, is_scaled=workload_key(each.object) in scaled)
+        template = pod_template_of(each.object, registry.POD_TEMPLATE_PATHS)
         if name:
             classed[tier][name] += 1
+            if template is not None and not text_at(template.object, "spec", "priorityClassName"):
+                defaulted.append(DefaultedWorkload(_named(each.object), name, sum(each.running.values())))
         else:
             without[tier].append(each.object)
-    return without, classed, alone
+    return without, classed, alone, sorted(defaulted, key=lambda each: (-each.pods, each.workload))
 
 
 def _tier_of(cluster: ClusterSnapshot, obj: ApiObject, *, is_scaled: bool) -> _Tier:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -93,6 +94,12 @@ class Cluster:
         """The settings of autoscalers, with the node groups of `load`, or else the known ones of the cluster."""
         settings = Autoscaling(cutoff=self.config.options.autoscaler_cutoff, groups=self._groups)
         return with_node_groups(settings, self.cache, self.sources)
+
+    @property
+    def options(self) -> str:
+        """The options of commands that name the cluster, after a space; "" for the current context."""
+        named = () if [*self.sources] == ["live"] else self.sources
+        return "".join(f" --cluster {shlex.quote(source)}" for source in named)
 
     @property
     def nodes(self) -> list[str]:

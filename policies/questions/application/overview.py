@@ -213,11 +213,12 @@ def _without_class(cluster: ClusterSnapshot) -> OverviewLine:
     own = [each for each in levels if each.class_ not in SYSTEM_NAMES]
     above = [each.class_ for each in own if any(lower.class_ == "" and lower.pods for lower in each.may_preempt)]
     by = f"; may be preempted by {listed(above[::-1], 2)}" if above else ""
-    finding, command = f"{plural(without, 'Pod')}{by}", "classes suggest" if without else "classes"
+    finding = f"{plural(without, 'Pod')}{by}"
     default = next((each.name for each in cluster.priority_classes.values() if each.global_default), "")
     pods = _pods_that_name_none(cluster, default) if default else 0
     only = f"{plural(pods, 'Pod has', 'Pods have')} only the default class {default}" if pods else ""
     nothing = only or "all Pods have a PriorityClass"
+    command = "classes suggest" if without or pods else "classes"
     return _line("without class", AnswerStatus.WARN, without, finding, command, nothing)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from forewarn.policies.base.documents.answer import Fix
 from forewarn.policies.questions.application.class_suggestion import Suggestion, ZoneLoss
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
@@ -147,10 +148,32 @@ def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path
 
 
 def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
-    zones = [ZoneLoss("a", 3, 4, 2, 2), ZoneLoss("b", 3, 2, 2, 2), ZoneLoss("c", 3, 2, 2, 5)]
+    zones = [ZoneLoss("b", 3, 1, 2, 3), ZoneLoss("a", 3, 4, 2, 2), ZoneLoss("c", 3, 2, 2, 5)]
     head: Any = None
-    worse = "with the classes, more Pods are preempted or Pending if a zone is lost: a, c"
-    document = Suggestion(head, [], zones, 0, [], ["note"]).document
+    worse = "with the classes, more Pods are preempted or Pending if a zone is lost: b, a, c"
+    document = Suggestion(head, [], zones, 0, [], 7, [], ["note"], " --cluster c.json").document
     assert document.warnings == [worse, "note"]
-    assert [fix.effect for fix in document.fix] == ["zone b lost: preempted 3 → 2, Pending 2 → 2"]
-    assert not Suggestion(head, [], zones[2:], 0, [], []).document.fix, "more Pods are Pending than fewer preempted"
+    assert document.fix == [
+        Fix(
+            "forewarn classes suggest --cluster c.json -o yaml | kubectl apply --server-side -f -",
+            "zone b lost: preempted 3 → 1, but Pending 2 → 3; 7 Pods restart",
+        )
+    ]
+    assert not Suggestion(head, [], zones[2:], 0, [], 7, [], []).document.fix, "more are Pending than fewer preempted"
+
+
+def test_workloads_with_only_the_global_default_are_listed(tmp_path: Path) -> None:
+    silent, named = _workload("Deployment", "silent"), _workload("Deployment", "named", "low")
+    low = make_priority_class(5, "low")
+    low.obj["globalDefault"] = True
+    pod = _pod(silent, "silent-1", "a-1", 5, "low")
+    document = _answer("--cluster", _file(tmp_path / "c.json", silent, named, low, pod))
+    assert document["defaulted"] == [{"workload": "Deployment shop/silent", "class": "low", "pods": 1}]
+    assert document["clause"] == "all workloads have one, 1 only the global default"
+
+
+def test_only_pods_that_a_rollout_replaces_restart(tmp_path: Path) -> None:
+    kept = _workload("StatefulSet", "kept").spec(updateStrategy={"type": "OnDelete"})
+    web = _workload("StatefulSet", "web")
+    cluster = _file(tmp_path / "c.json", kept, web, _pod(kept, "kept-0", "a-1"), _pod(web, "web-0", "b-1"))
+    assert _answer("--cluster", cluster)["restarted"] == 1
