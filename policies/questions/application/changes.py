@@ -156,7 +156,7 @@ class Remove:
         world = simulated.world_with(start.cache, [], simulated.DEFAULT_UNTIL)
         found = removal(start.cluster, world, nodes, self.count, start.options)
         arrivals = questions.drained(start.cluster, found.nodes).arrivals if found.nodes else ()
-        title = f"removal of {plural(self.count, 'node')}"
+        title = f"removal of {self.count:,} of {plural(len(nodes), 'node')}"
         return Question(title, arrivals, removal=found, notes=found.notes)
 
 

@@ -90,11 +90,10 @@ class _Search:
     def __init__(self, cluster: ClusterSnapshot, world: World, options: Options) -> None:
         self._cluster, self._world, self._options = cluster, world, options
         self._pods = [pod for pod in cluster.pods.values() if not pod.terminal]
-        self.exceeded = exceeded_quotas(cluster)
         (self._alone,) = self._costs([()])
         self.kept: list[KeptNode] = []
-        self.blocked = 0
-        """Candidates whose drain a PDB blocks now."""
+        self._obstacles: dict[str, tuple[bool, bool]] = {}
+        """Of the candidates: whether a PDB blocks the drain now, and whether an exceeded quota rejects their Pods."""
 
     def _costs(self, choices: Sequence[Sequence[str]]) -> Generator[_Cost]:
         """Yield what it costs to drain all nodes of each choice together."""
@@ -175,7 +174,7 @@ class _Search:
         drain a PDB blocks, or with Pods that an exceeded quota rejects when they are recreated.
         """
         api = Simulation(self._world).api
-        exceeded = {name.partition("/")[0] for name in self.exceeded}
+        exceeded = {name.partition("/")[0] for name in exceeded_quotas(self._cluster)}
         total = Counter[str]()
         for node in self._cluster.objects.nodes.values():
             total.update(cpu=node.allocatable.milli_cpu, memory=node.allocatable.memory)
@@ -192,9 +191,18 @@ class _Search:
             states = [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
             return any(forbidden_by(api, state) for state in states), any(pod.namespace in exceeded for pod in on[name])
 
-        obstacles_of = {name: obstacles(name) for name in on}
-        self.blocked = sum(blocked for blocked, _ in obstacles_of.values())
-        return sorted(on, key=lambda name: (obstacles_of[name], share(name), len(on[name]), name))
+        self._obstacles = {name: obstacles(name) for name in on}
+        return sorted(on, key=lambda name: (self._obstacles[name], share(name), len(on[name]), name))
+
+    def untried(self, names: Sequence[str]) -> list[KeptNode]:
+        """Return nodes that the search did not reach, with what is known of them."""
+        unknown = {
+            (True, True): "not tried: a PDB forbids evictions now, and a quota is exceeded",
+            (True, False): "not tried: a PDB forbids evictions now",
+            (False, True): "not tried: an exceeded quota rejects new Pods",
+            (False, False): f"not tried: {len(self.kept)} others cannot go",
+        }
+        return [KeptNode(name, unknown[self._obstacles[name]], "") for name in names]
 
 
 def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wanted: int, options: Options) -> Removal:
@@ -210,13 +218,9 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
     if sizes and is_complete:
         chosen = [*(search.exhaustive(candidates, sizes) or chosen)]
     kept = [each for each in search.kept if each.node not in chosen]
-    notes = list[str]()
-    if kept and search.exceeded:
-        exceeded = [f"quota {name} is exceeded ({usage})" for name, usage in search.exceeded.items()]
-        notes.append(f"{listed(exceeded, 3)}: it rejects Pods that a drain deletes")
-    if kept and search.blocked:
-        blocks = plural(search.blocked, "node has Pods", "nodes have Pods")
-        notes.append(f"{blocks} whose eviction a PDB forbids now")
-    if not is_complete:
-        notes.append(f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more")
-    return Removal(wanted, chosen, kept, notes)
+    known = {*chosen, *(each.node for each in kept)}
+    untried = [name for name in candidates if name not in known] if len(chosen) < wanted else []
+    notes = (
+        [] if is_complete else [f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more"]
+    )
+    return Removal(wanted, chosen, kept, search.untried(untried), notes)

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.interruptions import Interruption
     from forewarn.policies.questions.whatif.questions import Queueing, Removal
 
+_SIZES: Final = ("CPU", "MEMORY", "EXTENDED RESOURCES")
 _MAX_KEPT: Final = 4
 """Nodes that stay in a table without groups."""
 
@@ -559,24 +560,27 @@ def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
         for pool, own in grouped((pool_of(node), node) for node in chosen).items():
             rows.append([pool, len(own), listed([each.name for each in own], 3), *_size_of(own)])
         total: list[Cell] = ["total", len(chosen), "", *_size_of(chosen)]
-        yield Table(("POOL", "NODES THAT CAN GO", "NAMES", "CPU", "MEMORY"), rows, total)
+        yield Table(("POOL", "NODES THAT CAN GO", "NAMES", *_SIZES), rows, total)
     if chosen:
         rows = [[node.name, pool_of(node), zone_of(node), *_size_of([node])] for node in chosen]
-        yield Table(("NODE THAT CAN GO", "POOL", "ZONE", "CPU", "MEMORY"), rows, detail=int(is_long))
+        yield Table(("NODE THAT CAN GO", "POOL", "ZONE", *_SIZES), rows, detail=int(is_long))
     detail = int(not removal.missing)
-    if len(removal.kept) > _MAX_KEPT:
-        causes = grouped((each.cause, each) for each in removal.kept)
+    staying = [*removal.kept, *removal.untried]
+    if len(staying) > _MAX_KEPT:
+        causes = grouped((each.cause or each.why, each) for each in staying)
         rows = [[len(alike), alike[0].node, alike[0].why] for alike in causes.values()]
-        yield Table(("NODES THAT STAY", "SUCH AS", "ITS REMOVAL COSTS"), rows, detail=detail)
+        yield Table(("NODES THAT STAY", "SUCH AS", "ITS REMOVAL COSTS"), rows, [len(staying), "total", ""], detail)
         detail = 1
-    if removal.kept:
-        rows = [[each.node, each.why] for each in removal.kept]
+    if staying:
+        rows = [[each.node, each.why] for each in staying]
         yield Table(("NODE THAT STAYS", "BECAUSE ITS REMOVAL COSTS"), rows, detail=detail)
 
 
 def _size_of(nodes: Sequence[Node]) -> list[str]:
     sizes = [node.allocatable for node in nodes]
-    return [cores(sum(each.milli_cpu for each in sizes)), gibibytes(sum(each.memory for each in sizes))]
+    devices = sum((Tally(each.scalars) for each in sizes), Tally[str]())
+    shown = ", ".join(f"{name} {amount:,}" for name, amount in sorted(devices.items()))
+    return [cores(sum(each.milli_cpu for each in sizes)), gibibytes(sum(each.memory for each in sizes)), shown]
 
 
 def _of_restarted_jobs(answer: Answer) -> Iterator[str]:

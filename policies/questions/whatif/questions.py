@@ -86,12 +86,14 @@ class KeptNode(NamedTuple):
 class Removal(NamedTuple):
     """Which nodes can go: no Pod is preempted, Pending or lost if all are drained. `wanted`: their number.
 
-    `kept`: nodes that were tried and cannot go as well, the first one stops the next.
+    `kept`: nodes that were tried and cannot go as well, the first one stops the next. `untried`: all others, if fewer
+    nodes can go than wanted.
     """
 
     wanted: int
     nodes: Sequence[str]
     kept: Sequence[KeptNode]
+    untried: Sequence[KeptNode] = ()
     notes: Hidden[Sequence[str]] = ()
     """What the search does not cover."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import combinations
 from random import Random
 from typing import TYPE_CHECKING
@@ -90,18 +91,18 @@ def test_nodes_that_a_pdb_blocks_are_tried_last(tmp_path: Path, monkeypatch: pyt
 def test_all_wanted_nodes_can_go(tmp_path: Path) -> None:
     path = _roomy(tmp_path / "c.json")
     answer = json.loads(run("whatif", "remove", "3", "--cluster", path, "-o", "json").stdout)
-    assert (answer["question"], answer["clause"].partition(",")[0]) == ("removal of 3 nodes", "all can go")
+    assert (answer["question"], answer["clause"].partition(",")[0]) == ("removal of 3 of 4 nodes", "all can go")
     assert answer["removal"] == {"wanted": 3, "nodes": ["n0", "n1", "n2"], "kept": []}
     assert answer["counters"]["preempted"] == answer["counters"]["pending"] == answer["counters"]["blocked"] == 0
 
 
 def test_fewer_can_go_and_the_answer_says_why(tmp_path: Path) -> None:
     done = run("whatif", "remove", "4", "--cluster", _roomy(tmp_path / "c.json"))
-    assert done.stdout.startswith("BLOCKED  removal of 4 nodes: 3 can go; n3 stops the next")
+    assert done.stdout.startswith("BLOCKED  removal of 4 of 4 nodes: 3 can go; n3 stops the next")
     assert "n3               4 Pods stay Pending, 4 replicas lost" in done.stdout
     blocked = _roomy(tmp_path / "d.json", make_budget("web", 0, app="web").spec(minAvailable="100%"))
     done = run("whatif", "remove", "1", "--cluster", blocked)
-    assert done.stdout.startswith("BLOCKED  removal of 1 node: 0 can go; n0 stops the next")
+    assert done.stdout.startswith("BLOCKED  removal of 1 of 4 nodes: 0 can go; n0 stops the next")
     assert "n0               PDB default/web blocks the drain" in done.stdout
 
 
@@ -150,6 +151,26 @@ def test_nodes_that_stay_for_the_same_cause_are_one_row(tmp_path: Path, monkeypa
     done = run("whatif", "remove", "4", "--cluster", path).stdout
     assert "NODES THAT STAY  SUCH AS  ITS REMOVAL COSTS" in done
     assert "4  n0       PDB default/web blocks the drain" in done
+
+
+def test_the_nodes_that_go_stay_or_were_not_tried_are_all_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "_MAX_KEPT", 1)
+    monkeypatch.setattr(removal, "MAX_CHOICES", 0)
+    monkeypatch.setattr(whatif_answer, "_MAX_KEPT", 2)
+    quota = Made("v1", "ResourceQuota", "few", "default").spec(hard={"pods": "1"})
+    pdb = make_budget("web", 0, app="web").spec(minAvailable="100%")
+    rich = make_node("rich").has(**{"cpu": "4", "nvidia.com/gpu": "2"})
+    path = _roomy(tmp_path / "c.json", pdb, quota.status(hard={"pods": "1"}, used={"pods": "5"}), rich)
+    found = json.loads(run("whatif", "remove", "5", "--cluster", path, "-o", "json").stdout)["removal"]
+    assert (found["nodes"], [each["node"] for each in found["kept"]]) == (["rich"], ["n0"])
+    assert {each["why"] for each in found["untried"]} == {
+        "not tried: a PDB forbids evictions now, and a quota is exceeded"
+    }
+    shown = run("whatif", "remove", "5", "--cluster", path).stdout
+    assert re.search(r"^rich .* nvidia.com/gpu 2$", shown, re.MULTILINE)
+    assert "              4  total" in shown
 
 
 def test_a_search_that_ends_early_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
