@@ -13,7 +13,7 @@ from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.documents import NOT_TEXT, Document, Fault
 from forewarn.policies.inputs.manifests.yaml.nodes import UNREAD, Collection, Node, Scalar
 from forewarn.policies.inputs.manifests.yaml.scalars import doubtful
-from forewarn.policies.inputs.manifests.yaml.source import Repeated, YamlSource, node_at, scalar_value, span
+from forewarn.policies.inputs.manifests.yaml.source import Repeated, YamlSource, scalar_value, span
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def of_yaml(
     document: Document, root: Node, repeats: Sequence[Repeated], subjects: Sequence[ReviewedObject]
 ) -> Iterator[FileDiagnostic]:
     """Yield a YAML document's problems: repeated keys everywhere, ambiguous scalars in the subjects."""
-    owner_at = _yaml_owners(root, subjects)
+    owner_at = _yaml_owners(subjects)
     keys_of_root = {id(key) for key in root.children[::2]} if repeats and isinstance(root, Collection) else ()
     repeats_of_root = [kept.key for _, kept in repeats if id(kept.key_node) in keys_of_root]
     # The key with which further objects begin in a document without separators.
@@ -233,15 +233,15 @@ def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None) 
     return FileDiagnostic("ambiguous-value", message, where, "put << before the keys that override it", owner)
 
 
-def _yaml_owners(root: Node, subjects: Sequence[ReviewedObject]) -> Callable[[int], ObjectRef | None]:
+def _yaml_owners(subjects: Sequence[ReviewedObject]) -> Callable[[int], ObjectRef | None]:
     """Return a function: character position in the document -> the subject at this position, or None."""
     spans = []
     for subject in subjects:
-        node = node_at(root, subject.source.prefix) if isinstance(subject.source, YamlSource) else None
-        if node is root:
-            ref = subject.ref
-            return lambda _: ref
-        if node is not None:
+        if isinstance(subject.source, YamlSource):
+            if not subject.source.prefix:
+                ref = subject.ref
+                return lambda _: ref
+            *_, (node, _) = subject.source.tree.way(subject.source.prefix)
             spans.append((node.start, node.end, subject.ref))
     return _owners(spans)
 

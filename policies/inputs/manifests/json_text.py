@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from forewarn.policies.base.findings import Location, Path
 
 
-_SPACE: Final = re.compile(r"\s*")
 _INT64: Final = range(-(2**63), 2**63)
 _POSITION: Final = re.compile(r"(?: starting)? at$")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -61,11 +60,6 @@ class JsonReader:
     def __init__(self, text: str) -> None:
         self.text = text
         self._decode = _DECODE if _LONG.search(text) else _DECODE_SHORT
-
-    def skip(self, position: int) -> int:
-        """Return the first position, from `position` on, of a character other than white space."""
-        match = _SPACE.match(self.text, position)
-        return match.end() if match else position
 
     def value(self, start: int) -> tuple[Any, int]:
         """The value at a character, and its end. Raises NotJson; Fault if kubectl rejects the value."""
@@ -174,19 +168,19 @@ def members(text: str, start: int) -> Iterator[Member]:
     is_object = text[start : start + 1] == "{"
     if not is_object and text[start : start + 1] != "[":
         return
-    position, index = _skip(text, start + 1), 0
+    position, index = skip(text, start + 1), 0
     while text[position] not in "]}":
         key: str | int = index
         key_start = key_end = position
         if is_object:
             key, key_end = scanstring(text, position + 1, True)
-            position = _skip(text, _skip(text, key_end) + 1)
+            position = skip(text, skip(text, key_end) + 1)
         _, end = _SCAN(text, position)
         yield Member(key, key_start, key_end, position, end)
         index += 1
-        position = _skip(text, end)
+        position = skip(text, end)
         if text[position] == ",":
-            position = _skip(text, position + 1)
+            position = skip(text, position + 1)
 
 
 def repeated(text: str, start: int) -> Iterator[tuple[Member, Member]]:
@@ -202,6 +196,7 @@ def repeated(text: str, start: int) -> Iterator[tuple[Member, Member]]:
                 stack.append(member.start)
 
 
-def _skip(text: str, position: int) -> int:
+def skip(text: str, position: int) -> int:
+    """Return the first position, from `position` on, of a character other than white space."""
     match = _JSON_SPACE.match(text, position)
     return match.end() if match else position

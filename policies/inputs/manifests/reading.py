@@ -189,7 +189,7 @@ class _FileReader:
         elif unwanted_kind:
             finder.skip(unwanted_kind)
         elif value is not None:
-            tree = Tree(document, ordinary=True)
+            tree = Tree(document)
             self._diagnostics += finder.take(value, lambda prefix: YamlSource(tree, prefix))
 
     def _careful(self, document: Document, unwanted_kind: str) -> None:
@@ -211,6 +211,7 @@ class _FileReader:
         if root is None or construction.value is None:
             return
         tree = Tree(document)
+        tree.root = root
         before = len(finder.subjects)
         self._diagnostics += finder.take(construction.value, lambda prefix: YamlSource(tree, prefix))
         if len(finder.subjects) > before:
@@ -218,13 +219,13 @@ class _FileReader:
 
     def json(self, data: bytes) -> None:
         """Read a stream of JSON values; if the first or second is invalid, the rest as YAML, as kubectl does."""
-        from forewarn.policies.inputs.manifests.json_text import JsonReader, NotJson, Spans
+        from forewarn.policies.inputs.manifests.json_text import JsonReader, NotJson, Spans, skip
 
         document = Document(data, self._file)
         document = self._place.moved(document) if self._place else document
         text = document.text  # what is no UTF-8 is U+FFFD to kubectl
         values, spans = JsonReader(text), Spans(document)
-        position, count = values.skip(0), 0
+        position, count = skip(text, 0), 0
         while position < len(text):
             if self._exceeds_limit(document, count, position):
                 return
@@ -236,7 +237,7 @@ class _FileReader:
                     self.fault(document, fault)
                 return
             self._value(value, spans, position, values)
-            position, count = values.skip(end), count + 1
+            position, count = skip(text, end), count + 1
 
     def _value(self, value: object, spans: Spans, start: int, values: JsonReader) -> None:
         from forewarn.policies.inputs.manifests import diagnostics

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import pytest
 
 from forewarn.policies.inputs.manifests.documents import Document, Fault
-from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
 from forewarn.policies.inputs.manifests.yaml.nodes import compose
 from forewarn.policies.inputs.manifests.yaml.source import (
@@ -16,9 +14,7 @@ from forewarn.policies.inputs.manifests.yaml.source import (
     Construction,
     Tree,
     YamlSource,
-    node_at,
     quick_value,
-    seek,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +104,7 @@ def test_what_needs_care_is_not(text: str) -> None:
         ("a: [b, {c: d}, e]\n", ("a", 2), "e"),
         ("a: [b, {c: d}, e]\n", ("a", 3), None),
         ("a: [b, {c: d}, e]\n", ("a", 4), None),
-        ("a: [b, {c: d}, e]\n", ("a", 1), None),
+        ("a: [b, {c: d}, e]\n", ("a", 1), "{c: d}"),
         ("a: [b, {c: d}, e]\n", ("a", "b"), None),
         ("a: [b, {c: d}, e]\n", (0,), None),
         ("a: [b, {c: d}, e]\n", ("a", 0, "b"), None),
@@ -119,51 +115,21 @@ def test_what_needs_care_is_not(text: str) -> None:
         ("a: {b: [[c], d]}\ne: f\n", ("a", "b", 1), "d"),
         ("1e3: a\n'1e3': b\n", ("1000",), "a"),
         ("1e3: a\n'1e3': b\n", ("1e3",), "b"),
-        ("a:\nb: c\n", ("a",), None),
+        ("a:\nb: c\n", ("a",), ""),
         ("a\n", (), "a"),
+        ("- a\n- {b: c}\n", (1, "b"), "c"),
+        ("- a\n- {b: c}\n", ("a",), None),
+        ("a: &b {c: d}\ne: *b\n", ("e", "c"), "d"),
+        ("f: &g h\ni: [*g, *b]\n", ("i", 0), None),
+        ("f: &g h\ni: [*g]\n", ("i", 0), "h"),
     ],
 )
-def test_one_scalar_is_found_without_the_others(text: str, path: Path, found: str | None) -> None:
-    scalar = seek(document(text), path)
-    assert (scalar.text if scalar else None) == found
-    if scalar:
-        assert text[scalar.start : scalar.end] == found
-        assert scalar.plain
-
-
-@pytest.mark.parametrize(
-    "path", [("a",), ("a", "c"), ("e",), ("e", "c"), ("e", "x"), ("f",), ("i", 0), ("i", 1, "c"), ("j",)]
-)
-def test_places_behind_anchors_and_aliases_are_those_of_the_nodes(path: Path) -> None:
-    text = "a: &b {c: d}\ne: *b\nf: &g h\ni: [*g, *b]\nj: &k\n"
-    ordinary = YamlSource(Tree(document(text), ordinary=True))
-    assert ordinary.locate(path) == YamlSource(Tree(document(text))).locate(path)
-
-
-def test_the_first_four_places_of_a_document_are_found_without_its_nodes() -> None:
-    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
-    (pod,) = read(text, "f.yaml", {"/Pod"}).subjects
-    with patch("forewarn.policies.inputs.manifests.yaml.source.compose", wraps=compose) as composed:
-        lines = [pod.locate(("kind",)).line for _ in range(4)]
-        assert not composed.called
-        lines.append(pod.locate(("kind",)).line)
-        assert composed.called
-    assert lines == [2] * 5
-
-
-def test_a_scalar_in_quotes_is_told_from_one_without() -> None:
-    found = seek(document("a: 'b'\n"), ("a",))
-    assert found is not None
-    assert (found.text, found.plain, found.start, found.end) == ("b", False, 3, 6)
-
-
-@pytest.mark.parametrize(
-    ("path", "is_there"), [((1,), True), ((2,), False), (("a",), False), ((1, "b"), True), ((1, 0), False)]
-)
-def test_a_path_leads_to_a_node_or_nowhere(path: Path, is_there: bool) -> None:
-    root, _ = compose(document("- a\n- {b: c}\n"))
-    assert root is not None
-    assert (node_at(root, path) is not None) is is_there
+def test_a_path_leads_to_a_value_or_nowhere(text: str, path: Path, found: str | None) -> None:
+    nodes = [*Tree(document(text)).way(path)]
+    assert (len(nodes) == len(path) + 1) is (found is not None)
+    if found:
+        where = YamlSource(Tree(document(text))).locate(path)
+        assert text.splitlines()[where.line - 1][where.column - 1 : where.end_column - 1].strip("'") == found
 
 
 @pytest.mark.parametrize(

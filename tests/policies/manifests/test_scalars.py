@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.inputs.manifests.documents import Document, Fault
-from forewarn.policies.inputs.manifests.json_text import JsonReader, NotJson
+from forewarn.policies.inputs.manifests.json_text import JsonReader, NotJson, skip
 from forewarn.policies.inputs.manifests.yaml.nodes import Scalar, compose
 from forewarn.policies.inputs.manifests.yaml.scalars import (
     Unreadable,
@@ -225,7 +225,7 @@ def test_json_says_whether_a_key_comes_again() -> None:
     seen = []
     position = 0
     while position < len(reader.text):
-        start = reader.skip(position)
+        start = skip(reader.text, position)
         _, position = reader.value(start)
         seen.append(reader.repeats(start))
     assert seen == [True, False, False]

@@ -76,10 +76,6 @@ class Unmasking:
         return event
 
 
-def extent(event: Any) -> tuple[int, int]:
-    return event.start_mark.index, event.end_mark.index
-
-
 def fault_of(error: YAMLError, document: Document) -> Fault:
     """The Fault for an error of the parser, with positions in characters."""
     if isinstance(error, ReaderError):
