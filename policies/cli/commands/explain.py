@@ -232,7 +232,7 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
     change = ChangeSet(tuple(subjects), diagnostics)
     findings = evaluate(EvaluationRequest(change, cluster, config, phase=phase, now=NOW))
     suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
-    return suppress(findings, suppressions, config.linter_severity, NOW.date()).findings
+    return suppress(findings, suppressions, config.linter_severity, NOW.date())[0]
 
 
 def reviewed(subject: ReviewedObject, example: Example, cluster: ClusterSnapshot | None) -> ReviewedObject:

@@ -80,13 +80,6 @@ class Suppression(NamedTuple):
         return (not self.paths or one_of(self.paths, file)) and (not self.objects or one_of(self.objects, about))
 
 
-class Verdict(NamedTuple):
-    """The findings to report, and the number of suppressed findings."""
-
-    findings: list[Finding]
-    suppressed: int
-
-
 def of_comments(comments: Iterable[Comment]) -> Iterator[Suppression]:
     """The suppressions in comments. `rules` is empty for a malformed comment."""
     for comment in comments:
@@ -134,9 +127,9 @@ def suppress(
     with_cluster: bool = False,
     with_release: bool = False,
     read: Collection[str] = (),
-) -> Verdict:
+) -> tuple[list[Finding], int]:
     """Return the findings that are not suppressed, with findings about invalid or unused suppressions, in report
-    order.
+    order; and the number of suppressed ones.
 
     `severity`: returns a rule's severity in the linter. `with_cluster`, `with_release`: the run had a cluster, the
     release is known. `read`: the names of the files that were read: unused entries of the configuration for other
@@ -156,11 +149,11 @@ def suppress(
     count = len(findings) - len(unsuppressed)
     invalid = ((s, faults[id(s)]) for s in suppressions if id(s) in faults)
     unsuppressed += _reported(invalid_suppression, invalid, severity)
-    silent = {rule.ID for rule in RULES if severity(rule) is None and linter_severity(rule) is not None}
-    silent |= _silent(with_cluster=with_cluster, with_release=with_release)
+    off = {rule.ID for rule in RULES if severity(rule) is None and linter_severity(rule) is not None}
+    silent = off | _silent(with_cluster=with_cluster, with_release=with_release)
     unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, silent, read)))
     unsuppressed += _reported(unused_suppression, unused, severity)
-    return Verdict(sorted(unsuppressed, key=lambda finding: finding.order), count)
+    return sorted(unsuppressed, key=lambda finding: finding.order), count
 
 
 def _silent(*, with_cluster: bool, with_release: bool) -> frozenset[str]:

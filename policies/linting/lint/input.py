@@ -141,8 +141,8 @@ class Input:
         """How often files name each PriorityClass."""
         self.with_names: list[tuple[File, bytes, Reading]] = []
         """Files with PriorityClass names."""
-        self.files_of: defaultdict[str, list[File]] = defaultdict(list)
-        """Files with skipped objects, by kind."""
+        self.files_of: defaultdict[str, list[str]] = defaultdict(list)
+        """Names of files with skipped objects that may name a PriorityClass or priority, by kind in any API group."""
         self.defining: list[tuple[File, frozenset[str]]] = []
         """Files with CustomResourceDefinitions, and the `group/Kind`s of these."""
         self.class_paths: dict[str, tuple[ClassPath, ...]] = {}
@@ -163,6 +163,10 @@ class Input:
     def omitted(self) -> Counter[str]:
         """Number of skipped files and directories by reason."""
         return Counter(self.left_out.values())
+
+    def files_with(self, kind: str) -> Sequence[str]:
+        """Return the names of the files that may name a PriorityClass in objects of a kind, in any API group."""
+        return self.files_of.get(kind.rpartition("/")[2], ())
 
     def leave_out(self, path: str, what: str) -> None:
         """Record a skipped file or directory. `what`: the reason, as in the summary."""
@@ -316,8 +320,8 @@ def _read(file: File, files: Input, *, reported: bool, deployed: bool = False) -
     if not reported:
         return
     files.report_on(file.name, reading)
-    for kind in reading.skipped:
-        files.files_of[kind].append(file)
+    for kind in reading.skipped if b"riority" in content or b"preemptionPolicy" in content else ():
+        files.files_of[kind.rpartition("/")[2]].append(file.name)
     if file.is_stream:
         files.texts[file.name] = content
 
@@ -426,7 +430,11 @@ def read_templates(files: Input, request: LintRequest) -> None:
 
     Unreadable templates give one diagnostic per directory.
     """
-    files.wanted, read = wanted_kinds(request.config), {*files.reported}
+    files.wanted, read, values_of = wanted_kinds(request.config), {*files.reported}, defaultdict[str, list[File]](list)
+    for name, file in files.sources.items():
+        chart, base = os.path.split(name)
+        if base.startswith("values") and not base.endswith(".schema.json"):
+            values_of[chart].append(file)
     for directory in {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values():
         used, defining = set[str](), set[str]()
         for file in find_files([directory], ("",), as_git=request.gitignore, deployed=True):
@@ -434,7 +442,7 @@ def read_templates(files: Input, request: LintRequest) -> None:
                 continue
             if not is_excluded(file.path, request.config.options.exclude):
                 _read_chart_template(file, files, used, defining)
-        for file in _values_of(os.path.dirname(directory), files):
+        for file in values_of[os.path.dirname(directory)]:
             _read_values(file, files, used, defining)
     files.diagnostics += repeated_classes(files) if len(files.chart_templates) > 1 else ()
     if files.engines:
@@ -452,18 +460,6 @@ _OTHER_TEXT: Final = later(r"\.(?!ya?ml|json|k8s)[a-z0-9]+\.tpl$")
 def is_helper(path: str) -> bool:
     """Report whether a template file has no output of its own, because other templates include it."""
     return path.endswith(".tpl") or os.path.basename(path).startswith("_")
-
-
-def _values_of(chart: str, files: Input) -> Iterator[File]:
-    """Yield the values files of a chart that were read."""
-    try:
-        names = sorted(os.listdir(chart))
-    except OSError:
-        return
-    for name in names:
-        file = files.sources.get(os.path.join(chart, name))
-        if file is not None and name.startswith("values") and not name.endswith(".schema.json"):
-            yield file
 
 
 def _read_chart_template(file: File, files: Input, used: set[str], defining: set[str]) -> None:
@@ -607,19 +603,18 @@ def read_by_schema(files: Input, config: Config, more: Sequence[str]) -> None:
     """
     defining = [*files.defining, *((file, frozenset(("",))) for file in find_files(filter(os.path.exists, more)))]
     done = {*config.options.class_paths, *config.options.pod_template_paths}
-    texts = _Texts(files)
     for file, kinds in defining:
-        if any(kind not in done and (not kind or texts.files_with(kind)) for kind in kinds):
+        if any(kind not in done and (not kind or files.files_with(kind)) for kind in kinds):
             _add_paths(file, files, done)
-    if more and any(texts.files_with(kind) for kind in files.files_of):
+    if more and files.files_of:
         from forewarn.policies.inputs.sources.cluster import objects_of
 
         for definition in chain.from_iterable(objects_of(source, "definitions") for source in more):
             kind, paths = class_paths_of(definition)
-            if paths and kind not in done and texts.files_with(kind):
+            if paths and kind not in done and files.files_with(kind):
                 files.class_paths[kind] = paths
-    for name in dict.fromkeys(name for kind in files.class_paths for name in texts.files_with(kind)):
-        _add(files.sources[name], texts.found[name], files)
+    for name in dict.fromkeys(name for kind in files.class_paths for name in files.files_with(kind)):
+        _add(files.sources[name], files)
 
 
 def _add_paths(file: File, files: Input, done: set[str]) -> None:
@@ -629,26 +624,6 @@ def _add_paths(file: File, files: Input, done: set[str]) -> None:
         if paths and kind not in done:
             files.class_paths[kind] = paths
         done.add(kind)
-
-
-class _Texts:
-    """The texts of input files that may name a PriorityClass or priority in objects of unknown kinds."""
-
-    def __init__(self, files: Input) -> None:
-        self._files_of = files.files_of
-        self._texts = files.texts
-        self.found: dict[str, bytes] = {}
-
-    def files_with(self, kind: str) -> list[str]:
-        """Return the names of the files with objects of a kind (in any API group) that may name a PriorityClass."""
-        return [file.name for file in self._files_of.get(kind.rpartition("/")[2], ()) if self._text(file)]
-
-    def _text(self, file: File) -> bytes:
-        if file.name not in self.found:
-            content = self._texts.get(file.name) or readable(file)
-            names = b"riority" in content or b"preemptionPolicy" in content
-            self.found[file.name] = content if names else b""
-        return self.found[file.name]
 
 
 def with_schemas(config: Config, files: Input) -> Config:
@@ -663,8 +638,9 @@ def _definitions(file: File) -> Iterator[ApiObject]:
         yield from (subject.object for subject in read(content, file.name, frozenset((CRD,)), again=True).subjects)
 
 
-def _add(file: File, content: bytes, files: Input) -> None:
+def _add(file: File, files: Input) -> None:
     """Read a file again, only for the kinds whose definition was found."""
+    content = files.texts.get(file.name) or readable(file)
     reading = read(content, file.name, files.class_paths, namespace=files.namespace, again=True)
     place = file.called or file.path
     for subject in reading.subjects:

@@ -29,16 +29,19 @@ _SHOWN: Final = 40
 def unmatched(files: Input) -> Iterator[FileDiagnostic]:
     """Yield the patches without a target, of kustomizations all of whose objects are read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
-    by_path, names = _by_path(files), _identities(files)
-    for directory, kustomization in by_directory.items():
-        used = [kustomization]
+    by_path, identities = _by_path(files), _identities(files)
+    for directory in [k.directory for k in by_directory.values() if k.patches or k.inline]:
+        used = [by_directory[directory]]
         used += (by_directory[path] for path in reached(directory, by_directory) if path in by_directory)
         paths = {path for each in used for path in each.resources if path not in by_directory}
-        file = next((by_path[path] for path in _files_of(directory) if path in by_path), None)
-        is_complete = bool(paths) and paths <= by_path.keys() and not any(each.remotes or each.is_open for each in used)
-        if file is not None and is_complete and sum(any(each.affixes) for each in used) <= 1:
-            objects = {identity for path in paths for identity in names.get(path, ())}
-            yield from _unmatched_in(file, objects, used)
+        if paths and paths <= by_path.keys() and not _may_add_or_rename(used):
+            objects = {identity for path in paths for identity in identities.get(path, ())}
+            for path in {os.path.join(directory, name) for name in KUSTOMIZATIONS} & by_path.keys():
+                yield from _unmatched_in(by_path[path], objects, used)
+
+
+def _may_add_or_rename(used: Sequence[Kustomization]) -> bool:
+    return any(each.remotes or each.is_open for each in used) or sum(any(each.affixes) for each in used) > 1
 
 
 def _by_path(files: Input) -> Mapping[str, File]:
@@ -69,10 +72,6 @@ def _unmatched_in(
             message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the patch"
             fix = "write the kind and name of an object of this kustomization"
             yield FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING)
-
-
-def _files_of(directory: str) -> Iterator[str]:
-    yield from (os.path.join(directory, name) for name in KUSTOMIZATIONS)
 
 
 def _targets(content: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:

@@ -122,7 +122,8 @@ def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iter
         return
     from forewarn.policies.kubernetes.controllers.view import controller_of  # the linter starts without it
 
-    reported = set(_reported(context))
+    naming_one = (workload for workload, name in class_names_of_workloads(context) if name in SYSTEM_NAMES)
+    reported = {(group_kind(each.object), each.ref.namespace, each.ref.name) for each in naming_one}
     others = (pod for pod in context.pods if pod.namespace != "kube-system" and not pod.terminal)
     counted = (pod for pod in others if pod.effective_priority >= _LEAST and controller_of(pod) not in reported)
     for namespace, pods in sorted(grouped((pod.namespace, pod) for pod in counted).items()):
@@ -131,13 +132,6 @@ def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iter
         fix = "use a class of your own, and restart the workload"
         problem = details.PodsWithPriority(pods, after, fix, is_in_namespace=True)
         yield Problem(problem, object=ObjectRef("v1", "Namespace", "", namespace))
-
-
-def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
-    """The keys of the workloads whose template names a system class, and of their ReplicaSets."""
-    for workload, name in class_names_of_workloads(context):
-        if name in SYSTEM_NAMES:
-            yield group_kind(workload.object), workload.ref.namespace, workload.ref.name
 
 
 @rule(Target.CLUSTER, severity=Severity.NOTE, depends_on=("classes", "workloads", "pods"))

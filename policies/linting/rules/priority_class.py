@@ -634,7 +634,8 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
 
 def _preempting(context: Context) -> Sequence[PriorityClass]:
     """The preempting classes that are not negative, the highest value first."""
-    return [each for each in context.preempting if each.value >= 0]
+    classes = (c for c in context.classes.values() if c.value >= 0 and c.preemption_policy != PREEMPT_NEVER)
+    return sorted(classes, key=lambda c: (-c.value, c.name))
 
 
 def _of_placeholders(context: Context) -> str:

@@ -717,7 +717,7 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
 
     Fix: use another class, or add a ResourceQuota for this class to the namespace.
     """
-    if not context.options.limited_resources or not (context.cluster or context.defines_quotas):
+    if not context.options.limited_resources or not (context.cluster or context.new_quotas):
         return
     from forewarn.policies.kubernetes.kube_apiserver.quota import FaultKind
     from forewarn.policies.linting.rules.support.quota_use import uncovered_of
@@ -798,7 +798,7 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
         return
     from forewarn.policies.linting.rules.support.quota_use import uncovered_of
 
-    quotas_known = context.cluster is not None or context.defines_quotas
+    quotas_known = context.cluster is not None or context.new_quotas
     by_configuration = bool(limited) and bool(uncovered_of(subject, context, limited))
     if by_configuration and quotas_known:
         return  # limited-class-without-quota

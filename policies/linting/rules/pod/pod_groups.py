@@ -36,11 +36,6 @@ class GroupToBe(NamedTuple):
     min_count: int
     subject: ReviewedObject | None = None
 
-    @property
-    def is_of_1_36(self) -> bool:
-        """True for the API version of Kubernetes 1.36, whose kube-scheduler does not compare priorities of groups."""
-        return self.subject is not None and self.subject.ref.api_version == "scheduling.k8s.io/v1alpha2"
-
 
 def _groups(context: Context) -> dict[tuple[str, str], GroupToBe]:
     """Return the PodGroups of the change set, by namespace and name."""
@@ -390,8 +385,10 @@ def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> It
     """
     template = context.template(subject)
     group = named_group(template, subject, context) if template else None
-    if template is None or group is None or group.is_of_1_36:
+    if template is None or group is None:
         return
+    if group.subject is not None and group.subject.ref.api_version == "scheduling.k8s.io/v1alpha2":
+        return  # kube-scheduler 1.36 does not compare priorities of groups
     name, priority = priority_to_be(template, subject, context)
     if (name == group.class_name and group.subject is not None) or None in (priority, group.priority):
         return

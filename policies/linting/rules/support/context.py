@@ -21,7 +21,6 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL, Namespace
 from forewarn.policies.kubernetes.objects.priority_class import (
     HOSTED_CLASSES,
-    PREEMPT_NEVER,
     SYSTEM_CLASSES,
     PriorityClass,
 )
@@ -184,12 +183,6 @@ class Context:
             return self.stored_classes
         return Classes({**self.stored_classes, **{d.priority_class.name: d.priority_class for _, d in self.defined}})
 
-    @cached_property
-    def preempting(self) -> Sequence[PriorityClass]:
-        """The classes after the change set whose preemptionPolicy is not Never, the highest value first."""
-        classes = (c for c in self.classes.values() if c.preemption_policy != PREEMPT_NEVER)
-        return sorted(classes, key=lambda c: (-c.value, c.name))
-
     @property
     def classes_known(self) -> bool:
         """Whether rules can report a missing class: all classes are known, or the change set defines some."""
@@ -234,21 +227,18 @@ class Context:
         namespace = subject.effective_namespace
         if namespace not in self._limited:
             stored = self.cluster is not None and bool(self.cluster.quotas_of(namespace))
-            self._limited[namespace] = stored or namespace in self._with_quotas
+            self._limited[namespace] = stored or namespace in self.new_quotas
         return self._limited[namespace]
 
     @cached_property
-    def _with_quotas(self) -> frozenset[str]:
+    def new_quotas(self) -> Collection[str]:
+        """The namespaces of the ResourceQuotas that the change set defines."""
         return frozenset(quota.effective_namespace for quota in self.of_kind(RESOURCE_QUOTA))
-
-    @cached_property
-    def defines_quotas(self) -> bool:
-        return bool(self.of_kind(RESOURCE_QUOTA))
 
     def namespace(self, name: str) -> Namespace | None:
         """Return the Namespace after the change set, or None; an exempt one without annotations, which are ignored."""
         namespace = None
-        for subject in self._namespaces.get(name, ()):
+        for subject in self.new_namespaces.get(name, ()):
             with suppress(InvalidObject):
                 new = Namespace.from_api(subject.object)
                 namespace = new._replace(labels={**new.labels, NAME_LABEL: name})
@@ -256,13 +246,8 @@ class Context:
             namespace = self.cluster.namespace(name) or Namespace(name, {NAME_LABEL: name}, {})
         return namespace._replace(annotations={}) if namespace and self._is_exempt(namespace) else namespace
 
-    @property
-    def new_namespaces(self) -> Collection[str]:
-        """The names of the Namespaces that the change set defines."""
-        return self._namespaces.keys()
-
     @cached_property
-    def _namespaces(self) -> Mapping[str, Sequence[ReviewedObject]]:
+    def new_namespaces(self) -> Mapping[str, Sequence[ReviewedObject]]:
         """The Namespaces that the change set defines, by name."""
         return grouped((subject.ref.name, subject) for subject in self.of_kind(NAMESPACE))
 

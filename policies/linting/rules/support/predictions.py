@@ -110,7 +110,7 @@ class Predicted:
         """Return how ResourceQuotas limit the Pods of a subject; None without ResourceQuotas."""
         context = self._context
         is_limited = bool(context.options.limited_resources)
-        if not (is_limited or context.defines_quotas or (context.cluster and context.cluster.resource_quotas)):
+        if not (is_limited or context.new_quotas or (context.cluster and context.cluster.resource_quotas)):
             return None
         from forewarn.policies.linting.rules.support.quota_use import QuotaUse
         from forewarn.policies.prediction.forecast.forecast import QuotaLimits
