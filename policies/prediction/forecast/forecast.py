@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -220,6 +220,36 @@ def _agree(simulated: Impact, done: Impact) -> bool:
     return victims == others and (simulated.pending, simulated.rejected) == (done.pending, done.rejected)
 
 
+@dataclass(frozen=True)
+class _State:
+    """The cluster after some objects. `compute`: returns the scheduler's Snapshot.
+
+    `placed`: identities of Pending Pods that were scheduled or preempt, for all objects so far. `in_groups`: new Pods
+    of each PodGroup that are not bound.
+    """
+
+    compute: Callable[[], Snapshot]
+    placed: frozenset[str] = frozenset()
+    in_groups: Mapping[tuple[str, str], tuple[Pod, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The Snapshot, computed once, when the next object needs it."""
+        return self.compute()
+
+    def ended_before(self, place: int, change: PodChange) -> _State:
+        """Return the state without the old Pods that terminate before the new Pod with index `place`.
+
+        In contrast to a simulation, Pending Pods do not use their capacity.
+        """
+        deleted = change.deleted.get(place)
+        return replace(self, compute=partial(without, self.snapshot, deleted)) if deleted else self
+
+
+_Predicted = tuple[Impact, _State]
+"""The impact of an object, and the cluster after it."""
+
+
 class Forecast:
     """The impacts of the objects of one apply.
 
@@ -247,17 +277,8 @@ class Forecast:
         self._explains = explains
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._adoption = Adoption(cluster)
-        self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
-        self._placed: set[str] = set()
-        """Identities of Pending Pods that were scheduled or preempt, for all objects so far."""
-        self._in_groups: dict[tuple[str, str], tuple[Pod, ...]] = {}
-        """New Pods of each PodGroup that are not bound."""
-
-    def _snapshot(self) -> Snapshot:
-        """Return the scheduler's Snapshot after the objects so far; computed once, when the next object needs it."""
-        snapshot = self._next()
-        self._next = lambda: snapshot
-        return snapshot
+        self._state = _State(lambda: cluster.scheduling)
+        """The cluster after the objects so far."""
 
     def predict_impact(self, subject: ReviewedObject, quotas: QuotaLimits | None = None) -> Impact | None:
         """Return the impact of the next object; None without new Pods, or for an object that rules report as invalid.
@@ -265,14 +286,6 @@ class Forecast:
         `quotas`: None for no limits besides those of the cluster during a rollout.
         """
         quotas = quotas or QuotaLimits()
-        if not creates_pods_later(subject.object):
-            return self._of(subject, quotas)
-        snapshot, placed, in_groups = self._snapshot(), {*self._placed}, {**self._in_groups}
-        impact = self._of(subject, quotas)
-        self._next, self._placed, self._in_groups = lambda: snapshot, placed, in_groups
-        return impact
-
-    def _of(self, subject: ReviewedObject, quotas: QuotaLimits) -> Impact | None:
         try:
             if creates_no_pods(subject, self._paths):
                 return None
@@ -284,30 +297,34 @@ class Forecast:
             return not_read(subject, self._paths, why)
         except InvalidObject:
             return None  # other rules report the error
-        if not change.pods or not_scheduled(change.pods[0], self._snapshot()):
+        if not change.pods or not_scheduled(change.pods[0], self._state.snapshot):
             return None
-        return self._of_pods(change, quotas)
+        impact, after = self._of_pods(change, quotas)
+        if not creates_pods_later(subject.object):
+            self._state = after
+        return impact
 
-    def _of_pods(self, change: PodChange, quotas: QuotaLimits) -> Impact:
+    def _of_pods(self, change: PodChange, quotas: QuotaLimits) -> _Predicted:
         pod, own = change.pods[0], frozenset(pod.identity for pod in change.own)
         impact = Impact((), len(change.pods), change.pods[-1].effective_priority, own)
         impact = impact._replace(keeps_old=change.keeps_old, deleted_first=change.deleted_first)
-        why_not = unmodelled(pod, self._snapshot())
-        is_grouped = is_scheduled_by_group(pod, self._snapshot())
+        why_not = unmodelled(pod, self._state.snapshot)
+        is_grouped = is_scheduled_by_group(pod, self._state.snapshot)
         if why_not and not is_grouped:
-            return impact._replace(rest="not-predicted", why_not=why_not)
+            return impact._replace(rest="not-predicted", why_not=why_not), self._state
         if self._expired():
             rejected = 0 if quotas.most is None or change.deleted_first else max(impact.new - quotas.most, 0)
-            return impact._replace(rejected=rejected, rest="unknown" if rejected < impact.new else "")
+            return impact._replace(rejected=rejected, rest="unknown" if rejected < impact.new else ""), self._state
         try:
             if is_grouped:
                 return self._of_group(change, impact, quotas.most, why_not)
-            done = self._without_guesses(self._in_full(change, impact, quotas))
+            done, after = self._in_full(change, impact, quotas)
+            done = self._without_guesses(done)
         except CutShort as why:
-            return impact.stopped(why)
+            return impact.stopped(why), self._state
         done = done._replace(by_chance=done.by_chance or BY_CHOICE * bool(done.least))
         assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
-        return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done
+        return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done, after
 
     def _without_guesses(self, impact: Impact) -> Impact:
         """Return the impact without the cascade if another component decides it, or if it is not known in time."""
@@ -322,7 +339,7 @@ class Forecast:
             return impact
         return impact._replace(cascade=NOT_PREDICTED._replace(not_predicted=why), evicted=(), num_pdb_violations=0)
 
-    def _of_group(self, change: PodChange, impact: Impact, limit: int | None, why_not: str) -> Impact:
+    def _of_group(self, change: PodChange, impact: Impact, limit: int | None, why_not: str) -> _Predicted:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
 
         `limit`: see `of`. `why_not`: why the Pods are not predicted one by one. Raises CutShort.
@@ -330,25 +347,26 @@ class Forecast:
         from forewarn.policies.prediction.forecast.pod_groups import group_forecast
 
         arriving = change.pods[: 1 if change.one_by_one else limit]
+        state = self._state
         if not arriving:
-            return impact._replace(rejected=impact.new)
+            return impact._replace(rejected=impact.new), state
         if len(arriving) > MAX_SEQUENTIAL:
             raise too_many_pods(MAX_SEQUENTIAL)
         is_rollout = change.rolled_out or any(change.deleted.values()) or change.creates_claims
-        before = self._in_groups.get((arriving[0].namespace, arriving[0].spec.pod_group), ())
-        group = None if is_rollout else group_forecast(self._snapshot(), (*before, *arriving))
+        before = state.in_groups.get((arriving[0].namespace, arriving[0].spec.pod_group), ())
+        group = None if is_rollout else group_forecast(state.snapshot, (*before, *arriving))
         if group is None or group.outcome == "not-predicted":
             why_not = f"{why_not.partition(';')[0]}; {group.message}" if group else why_not
-            return impact._replace(rest="not-predicted", why_not=why_not)
-        self._next = partial(group.snapshot_after, self._snapshot())
+            return impact._replace(rest="not-predicted", why_not=why_not), state
         bound = group.places.keys() if group.outcome == "fits" else ()
         left = tuple(pod for pod in (*before, *arriving) if pod.identity not in bound)
-        self._in_groups[group.group.namespace, group.group.name] = left
+        in_groups = {**state.in_groups, (group.group.namespace, group.group.name): left}
+        after = replace(state, compute=partial(group.snapshot_after, state.snapshot), in_groups=in_groups)
         fitting = sum(pod.identity in bound for pod in arriving)
         rest = "" if fitting == impact.new else "group"
-        return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes)
+        return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes), after
 
-    def _in_full(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact:
+    def _in_full(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted:
         """Return the impact: by a simulation for a rollout, for Pods with new claims, and if the Pods of the workload
         affect each other's retries; otherwise Pod by Pod.
 
@@ -356,81 +374,69 @@ class Forecast:
         """
         too_many = max(len(change.pods), len(change.own)) > MAX_REHEARSED
         try:
-            done = None if too_many else self._rehearsed(change, impact, quotas)
+            simulated = None if too_many else self._rehearsed(change, impact, quotas)
         except CutShort:
             if self._expired():
                 raise
-            done, too_many = None, True
-        if done is not None:
-            return done
+            simulated, too_many = None, True
+        if simulated is not None:
+            return simulated
         if not change.rolled_out:
             return self._with_cascade(change, impact, quotas, too_many=too_many)
-        done = self._one_by_one(change, impact, quotas.most)
+        done, after = self._one_by_one(change, impact, quotas.most)
         if (done.preempting or done.by_waiting) and done.rest not in ("unknown", "not-predicted"):
-            done = done._replace(cascade=self._without_cascade(change, done) or self._not_simulated(done))
-        return done._replace(first_only=True) if too_many and done.fitting < done.new else done
+            done = done._replace(cascade=self._without_cascade(change, done, after) or self._not_simulated(done))
+        return done._replace(first_only=too_many and done.fitting < done.new), after
 
-    def _one_by_one(self, change: PodChange, impact: Impact, limit: int | None) -> Impact:
-        done = self._limited(change, impact, limit)
-        return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done
+    def _one_by_one(self, change: PodChange, impact: Impact, limit: int | None) -> _Predicted:
+        done, after = self._limited(change, impact, limit)
+        return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done, after
 
-    def _with_cascade(self, change: PodChange, impact: Impact, quotas: QuotaLimits, *, too_many: bool) -> Impact:
+    def _with_cascade(self, change: PodChange, impact: Impact, quotas: QuotaLimits, *, too_many: bool) -> _Predicted:
         """Return the impact Pod by Pod, with the cascade as far as it is known in time; the impact of a simulation if
         later attempts preempt other Pods. Raises CutShort before the new Pods are predicted.
         """
-        before = self._snapshot(), {*self._placed}
-        done = self._one_by_one(change, impact, quotas.most)
+        done, after = self._one_by_one(change, impact, quotas.most)
         if not (done.preempting or done.by_waiting) or done.rest in ("unknown", "not-predicted"):
-            return done
-        after = self._next, {*self._placed}
+            return done, after
         try:
-            return self._followed(change, impact, quotas, done, before, too_many=too_many)
+            return self._followed(change, impact, quotas, done, after, too_many=too_many)
         except CutShort:
-            self._next, self._placed = after
-            return done._replace(cascade=NOT_PREDICTED)
+            return done._replace(cascade=NOT_PREDICTED), after
 
     def _followed(
-        self,
-        change: PodChange,
-        impact: Impact,
-        quotas: QuotaLimits,
-        done: Impact,
-        before: tuple[Snapshot, set[str]],
-        *,
-        too_many: bool,
-    ) -> Impact:
+        self, change: PodChange, impact: Impact, quotas: QuotaLimits, done: Impact, after: _State, *, too_many: bool
+    ) -> _Predicted:
         """Return `done` with what follows the preemptions, or the impact of a simulation in its place.
 
-        `before`: the Snapshot and the placed Pods without the new Pods. Raises CutShort.
+        `after`: the cluster with the new Pods. Raises CutShort.
         """
-        snapshot, placed = before
         pod = change.pods[0]
         in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
         freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
-        retries = not in_turn and depends_on_retries(done, pod, snapshot, freed=freed)
-        if not retries and (cascade := self._without_cascade(change, done)) is not None:
-            return done._replace(cascade=cascade)
+        retries = not in_turn and depends_on_retries(done, pod, self._state.snapshot, freed=freed)
+        if not retries and (cascade := self._without_cascade(change, done, after)) is not None:
+            return done._replace(cascade=cascade), after
         impact = impact._replace(by_chance=self._chance_of_retries(change, done)) if retries else impact
-        after, self._next = self._next, lambda: snapshot
-        self._placed, placed = placed, self._placed
-        simulated = None if too_many else self._simulated_in_time(change, impact, quotas)
-        if simulated is not None and (retries or not _agree(simulated, done)):
-            return simulated._replace(by_chance=simulated.by_chance or done.by_chance)
-        self._next, self._placed = after, placed
-        if simulated is not None:
+        found = None if too_many else self._simulated_in_time(change, impact, quotas)
+        if found is not None:
+            simulated, after_simulation = found
+            if retries or not _agree(simulated, done):
+                return simulated._replace(by_chance=simulated.by_chance or done.by_chance), after_simulation
             violations = simulated.num_pdb_violations
-            return done._replace(cascade=simulated.cascade, evicted=simulated.evicted, num_pdb_violations=violations)
-        cascade = self._without_cascade(change, done) if retries else None
+            done = done._replace(cascade=simulated.cascade, evicted=simulated.evicted, num_pdb_violations=violations)
+            return done, after
+        cascade = self._without_cascade(change, done, after) if retries else None
         done = done._replace(cascade=cascade or self._not_simulated(done))
         if not retries:
-            return done
+            return done, after
         if self._expired():
-            return done._replace(rest="unknown")
+            return done._replace(rest="unknown"), after
         rejected = done.rejected - freed
         first = done._replace(predictions=done.preempting, rejected=rejected, rest="later", first_only=True)
-        return first._replace(after_rejected=min(first.after_rejected, max(rejected - 1, 0)))
+        return first._replace(after_rejected=min(first.after_rejected, max(rejected - 1, 0))), after
 
-    def _simulated_in_time(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact | None:
+    def _simulated_in_time(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted | None:
         """Return the impact of a simulation; None if the simulation cannot decide it, or if work or time is used up.
 
         Without the Pending Pods that preempt whether the new Pods are created or not.
@@ -440,21 +446,19 @@ class Forecast:
             return None
         try:
             with metered(self._expired, MAX_REHEARSAL_WORK):
-                waiting = pending_in_order(self._cluster, impact.own | self._placed)
-                before, placed = self._next, {*self._placed}
+                waiting = pending_in_order(self._cluster, impact.own | self._state.placed)
                 simulated = self._simulated(change, impact, waiting, quotas)
-                if simulated is None or not simulated.by_waiting or change.rolled_out:
+                if simulated is None or not simulated[0].by_waiting or change.rolled_out:
                     return simulated
                 # These may have been created a moment ago, or wait for something that is not modelled.
-                self._next, self._placed = before, placed
-                waiting = waiting.without({prediction.pod.identity for prediction in simulated.by_waiting})
+                waiting = waiting.without({prediction.pod.identity for prediction in simulated[0].by_waiting})
                 return self._simulated(change, impact, waiting, quotas)
         except (CutShort, InvalidObject):
             return None
 
-    def _without_cascade(self, change: PodChange, impact: Impact) -> Cascade | None:
+    def _without_cascade(self, change: PodChange, impact: Impact, after: _State) -> Cascade | None:
         """Return the cascade if no Pending Pod may use the capacity of the victims, and if no order of events changes
-        the outcome of their replacements; otherwise None.
+        the outcome of their replacements; otherwise None. `after`: the cluster with the new Pods.
         """
         preemptions = (*impact.preempting, *impact.by_waiting)
         evicted = {v.identity: v for p in preemptions for v in p.victims if not v.terminating}
@@ -467,12 +471,12 @@ class Forecast:
         pending: int | None = 0
         try:
             with metered(self._expired, MAX_REHEARSAL_WORK):
-                waiting, freed = pending_in_order(self._cluster, impact.own | self._placed), [*evicted.values()]
-                emptied = partial(without, self._snapshot(), freed)
+                waiting, freed = pending_in_order(self._cluster, impact.own | after.placed), [*evicted.values()]
+                emptied = partial(without, after.snapshot, freed)
                 if (waiting.pods or waiting.omitted) and help_pending(waiting, emptied(), freed):
                     return None
                 if replaced:
-                    pending = self._pending_replacements(replaced, emptied, change, impact)
+                    pending = self._pending_replacements(replaced, emptied, change, impact, after.snapshot)
         except (CutShort, InvalidObject):
             return None
         if pending is None:
@@ -481,12 +485,17 @@ class Forecast:
         return Cascade(len(replaced), len(victims) - len(replaced), pending=pending, controller_unknown=unknown)
 
     def _pending_replacements(
-        self, victims: Sequence[Pod], emptied: Callable[[], Snapshot], change: PodChange, impact: Impact
+        self,
+        victims: Sequence[Pod],
+        emptied: Callable[[], Snapshot],
+        change: PodChange,
+        impact: Impact,
+        snapshot: Snapshot,
     ) -> int | None:
         """Return how many replacements of these victims stay Pending; None if a simulation must find out. Raises
         CutShort and InvalidObject.
 
-        `emptied`: returns the Snapshot after all new Pods, without victims.
+        `snapshot`: after all new Pods; `emptied`: returns it without victims.
         """
         charge(len(self._cluster.waiting_pods) // 4)
         nominates = any(pod.nominated_node_name for pod in self._cluster.waiting_pods.values())
@@ -498,7 +507,7 @@ class Forecast:
         if nominates or violates or impact.by_waiting or not are_first:
             return None
         by_controller = grouped((controller_in(self._cluster, self._adoption.adopt(pod)), pod) for pod in victims)
-        return pending_replacements(self._cluster, self._snapshot(), emptied, by_controller, change.pods[0])
+        return pending_replacements(self._cluster, snapshot, emptied, by_controller, change.pods[0])
 
     def _recreator_of(self, pod: Pod) -> Recreator:
         owner = controller_in(self._cluster, self._adoption.adopt(pod))
@@ -525,7 +534,7 @@ class Forecast:
         others = any(self._recreator_of(victim) is Recreator.CONTROLLER for victim in victims)
         return BY_RETRIES if others else ""
 
-    def _rehearsed(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact | None:
+    def _rehearsed(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted | None:
         """Return the impact of a rollout or of Pods with new claims by simulation; or None. Raises CutShort."""
         if not (change.rolled_out or change.creates_claims) or (quotas.most is not None and not quotas.is_known):
             return None
@@ -533,20 +542,20 @@ class Forecast:
             return None
         try:
             with metered(self._expired, MAX_REHEARSAL_WORK):
-                waiting = pending_in_order(self._cluster, impact.own | self._placed)
+                waiting = pending_in_order(self._cluster, impact.own | self._state.placed)
                 limited = quotas.most is not None or not quotas.beside_old
                 if not (limited or change.under_way or change.without_claims) and self._all_fit(change.pods):
-                    emptied = partial(without, self._snapshot(), change.own)
+                    emptied = partial(without, self._state.snapshot, change.own)
                     if not (waiting.pods or waiting.omitted) or not help_pending(waiting, emptied(), change.own):
-                        self._next = lambda: with_all(emptied(), change.pods)
-                        return impact._replace(fitting=impact.new)
+                        after = replace(self._state, compute=lambda: with_all(emptied(), change.pods))
+                        return impact._replace(fitting=impact.new), after
                 if self._before_simulation is not None:
                     self._before_simulation(impact, waiting)
                 return self._simulated(change, impact, waiting, quotas)
         except InvalidObject:
             return None
 
-    def _simulated(self, change: PodChange, impact: Impact, waiting: Waiting, quotas: QuotaLimits) -> Impact | None:
+    def _simulated(self, change: PodChange, impact: Impact, waiting: Waiting, quotas: QuotaLimits) -> _Predicted | None:
         """Return the impact of a change by simulation; None if the simulation cannot decide it. Raises CutShort and
         InvalidObject.
 
@@ -557,7 +566,7 @@ class Forecast:
         simulate = partial(
             rehearse,
             self._cluster,
-            self._snapshot(),
+            self._state.snapshot,
             arrivals_of(change, quotas.most),
             waiting,
             quotas_of=quotas.before,
@@ -567,7 +576,7 @@ class Forecast:
         )
         if not isinstance(change.pods, DaemonPods):
             return self._of_rehearsal(simulate(), change, impact)
-        before = self._snapshot() if change.keeps_old else without(self._snapshot(), change.own)
+        before = self._state.snapshot if change.keeps_old else without(self._state.snapshot, change.own)
         order = order_of(before, change.pods)
         nodes = order.nodes if order else change.pods.nodes
         rehearsal, is_by_chance = simulate(nodes=nodes), False
@@ -576,17 +585,19 @@ class Forecast:
                 other = simulate(nodes=nodes[::-1])
                 is_by_chance = other.outcome != rehearsal.outcome
                 rehearsal = max(rehearsal, other, key=lambda one: (len(one.victims), len(one.evicted)))
-        done = self._of_rehearsal(rehearsal, change, impact)
-        return done and done._replace(by_chance=BY_NODES if is_by_chance else done.by_chance)
+        return self._of_rehearsal(rehearsal, change, impact, by_chance=BY_NODES * is_by_chance)
 
-    def _of_rehearsal(self, rehearsal: Rehearsal, change: PodChange, impact: Impact) -> Impact | None:
+    def _of_rehearsal(
+        self, rehearsal: Rehearsal, change: PodChange, impact: Impact, by_chance: str = ""
+    ) -> _Predicted | None:
         """Return the impact; None if a Pod is Pending only by the simulation's end or an unknown provisioner."""
         if change.creates_claims and rehearsal.has_unknown_volumes:
             return None
         if any(prediction.outcome != "pending" for prediction in rehearsal.pending):
             return None
-        self._next = lambda: rehearsal.snapshot
-        self._placed.update(rehearsal.let_in)
+        placed = self._state.placed | rehearsal.let_in
+        after = replace(self._state, compute=lambda: rehearsal.snapshot, placed=placed)
+        by_chance = by_chance or impact.by_chance
         quota = rehearsal.quota
         others = len({one.pod.uid for one in (*rehearsal.preempting, *rehearsal.pending)})
         if change.under_way:  # the number of new Pods with the old template is unknown
@@ -595,7 +606,7 @@ class Forecast:
         missing = max(impact.new - fitting - others, 0)
         gone = min(rehearsal.deleted_again, missing)  # Pods with the old template of a Deployment that also grows
         missing -= gone
-        return impact._replace(
+        impact = impact._replace(
             new=max(impact.new - gone, others),  # a Deployment that also grows may leave Pods of its old template
             predictions=(*rehearsal.preempting, *rehearsal.pending),
             by_old_template=rehearsal.by_old_template,
@@ -610,19 +621,20 @@ class Forecast:
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,
             is_simulated=True,
-            by_chance=impact.by_chance or BY_RETRIES * quota.is_contested or BY_PDBS * rehearsal.depends_on_pdbs,
+            by_chance=by_chance or BY_RETRIES * quota.is_contested or BY_PDBS * rehearsal.depends_on_pdbs,
             is_close=rehearsal.is_close and bool(rehearsal.preempting or rehearsal.by_old_template),
             cascade=rehearsal.cascade if rehearsal.victims else None,
         )
+        return impact, after
 
     def _all_fit(self, pods: Sequence[Pod]) -> bool:
         """Return True if all these Pods fit besides all current Pods, including the old Pods of the workload."""
         if not are_equivalent(pods):
             return False
-        capacity = capacity_for(self._snapshot(), pods[0])
+        capacity = capacity_for(self._state.snapshot, pods[0])
         return capacity is not None and capacity.total >= len(pods)
 
-    def _limited(self, change: PodChange, impact: Impact, limit: int | None) -> Impact:
+    def _limited(self, change: PodChange, impact: Impact, limit: int | None) -> _Predicted:
         """Return the impact of at most `limit` new Pods. A quota rejects the others, unless old Pods terminate first.
 
         `limit` None: all. Raises CutShort.
@@ -630,93 +642,60 @@ class Forecast:
         rejected = 0 if limit is None or change.deleted_first else max(len(change.pods) - limit, 0)
         arriving = change.pods[:limit] if rejected else change.pods
         if not arriving:
-            return impact._replace(rejected=rejected)
+            return impact._replace(rejected=rejected), self._state
         impact = impact._replace(
             rejected=rejected, after_rejected=(rejected - 1) * (change.one_by_one and rejected > 0)
         )
-        self._end_before(0, change)
+        state = self._state.ended_before(0, change)
         if rejected and isinstance(change.pods, DaemonPods):
             impact = impact._replace(by_chance=BY_NODES)
-            done = self._on_some_nodes(change.pods, len(arriving), impact)
+            found = _on_some_nodes(change.pods, len(arriving), impact, state)
         else:
-            done = self._at_once(arriving, impact, change) if not any(change.deleted) else None
-        done = self._sequentially(arriving, impact, change) if done is None else done
-        return done._replace(rejected=0, after_rejected=0) if done.rest == "later" else done
+            found = self._at_once(arriving, impact, change, state) if not any(change.deleted) else None
+        done, after = found or self._sequentially(arriving, impact, change, state)
+        return done._replace(rejected=0, after_rejected=0) if done.rest == "later" else done, after
 
-    def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange) -> Impact | None:
+    def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange, state: _State) -> _Predicted | None:
         """Return the impact if all fit or a DaemonSet has one for each node; None: predict one by one."""
         if isinstance(arriving, DaemonPods):
-            on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
-            return None if on_each is None else self._on_each_node(arriving, impact, on_each)
+            on_each = on_each_node(state.snapshot, arriving.anywhere, arriving.nodes)
+            return None if on_each is None else _on_each_node(arriving, impact, on_each, state)
         if len(arriving) == 1 or not are_equivalent(arriving):
             return None
-        capacity = capacity_for(self._snapshot(), arriving[0])
+        capacity = capacity_for(state.snapshot, arriving[0])
         if capacity is None or (capacity.total < len(arriving) and capacity.by_node is None):
             return None
         if capacity.total >= len(arriving):
-            self._next = partial(with_all, self._snapshot(), arriving)
-            return impact._replace(fitting=len(arriving))
+            after = replace(state, compute=partial(with_all, state.snapshot, arriving))
+            return impact._replace(fitting=len(arriving)), after
         assert capacity.by_node is not None
         if capacity.total > MAX_PLACED:
-            return impact._replace(fitting=capacity.total).stopped(too_many_pods(MAX_PLACED))
-        self._next = partial(filled, self._snapshot(), arriving[: capacity.total], capacity.by_node)
-        return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), change)
+            return impact._replace(fitting=capacity.total).stopped(too_many_pods(MAX_PLACED)), state
+        full = partial(filled, state.snapshot, arriving[: capacity.total], capacity.by_node)
+        impact = impact._replace(fitting=capacity.total)
+        return self._sequentially(arriving[capacity.total :], impact, change, replace(state, compute=full))
 
-    def _on_some_nodes(self, pods: DaemonPods, created: int, impact: Impact) -> Impact | None:
-        """Return the impact of `created` Pods of a DaemonSet on random nodes; None if they affect each other."""
-        order = order_of(self._snapshot(), pods)
-        if order is None:
-            return None
-        arriving = DaemonPods(pods.anywhere, order.nodes[:created])
-        on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
-        assert on_each is not None
-        impact = impact._replace(by_chance=BY_NODES if order.counts_by_chance(created) else "")
-        return self._on_each_node(arriving, impact, on_each, is_elsewhere=len(order.preempting) > created)
-
-    def _on_each_node(
-        self, arriving: DaemonPods, impact: Impact, on_each_node: OnEachNode, *, is_elsewhere: bool = False
-    ) -> Impact:
-        """Return the impact of a DaemonSet's Pods, which affect each other only through the PDBs of their victims.
-
-        `is_elsewhere`: whether the Pods may preempt on other nodes instead.
-        """
-        snapshot, work = self._snapshot(), meter()
-        predictions: list[Prediction] = []
-        placed = [node for node in arriving.nodes if node in on_each_node.fits]
-        victims = 0
-        for node, candidate in on_each_node.others:
-            if limited() and (len(predictions) >= MAX_DAEMONS or victims >= MAX_VICTIMS):
-                before = arriving.nodes.index(node) - len(predictions)
-                found_so_far = impact._replace(predictions=tuple(predictions), fitting=before)
-                return found_so_far.stopped(too_many_preemptions(MAX_DAEMONS))
-            work.charge(1 + BINDING)
-            by_chance = True if is_elsewhere or impact.by_chance else None
-            decision = Decision([], [node] if candidate else [], candidate, is_elsewhere, by_chance)
-            predictions.append(Prediction(snapshot, arriving.pod_on(node), decision))
-            victims += len(candidate.victims) if candidate else 0
-        self._next = partial(with_daemons, snapshot, arriving, placed, predictions)
-        return impact._replace(predictions=tuple(predictions), fitting=len(placed))
-
-    def _sequentially(self, arriving: Sequence[Pod], impact: Impact, change: PodChange) -> Impact:
+    def _sequentially(self, arriving: Sequence[Pod], impact: Impact, change: PodChange, state: _State) -> _Predicted:
         """Predict each Pod after those before it."""
         predictions: list[Prediction] = []
-        begun, preempting, victims, waiting = self._snapshot(), 0, 0, 0
+        begun, preempting, victims, waiting = state.snapshot, 0, 0, 0
 
-        def done(rest: str, why_not: str = "") -> Impact:
-            return impact._replace(predictions=tuple(predictions), rest=rest, why_not=why_not)
+        def done(rest: str, why_not: str = "") -> _Predicted:
+            return impact._replace(predictions=tuple(predictions), rest=rest, why_not=why_not), state
 
         try:
             for place, pod in enumerate(arriving[:MAX_SEQUENTIAL]):
                 if predictions and self._expired():
                     return done("unknown")
                 if place:
-                    self._end_before(place, change)
-                prediction = Prediction(self._snapshot(), pod)
+                    state = state.ended_before(place, change)
+                prediction = Prediction(state.snapshot, pod)
                 preempts, is_pending = prediction.outcome == "preempts", prediction.outcome == "pending"
                 if why_not := prediction.unmodelled:
                     return done("not-predicted", why_not)
                 impact = _with_race(impact, prediction, begun, change)
-                self._next = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
+                compute = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
+                state = replace(state, compute=compute)
                 settled = partial(prediction.settled, begun, len(predictions) < MAX_SHOWN, change.is_at_once)
                 predictions.append(prediction if is_pending else settled())
                 preempting, victims = preempting + preempts, victims + len(prediction.victims)
@@ -729,16 +708,45 @@ class Forecast:
             if len(predictions) < len(arriving):
                 raise too_many_pods(MAX_SEQUENTIAL)
         except CutShort as why:
-            return done("").stopped(why)
+            return impact._replace(predictions=tuple(predictions)).stopped(why), state
         return done("")
 
-    def _end_before(self, place: int, change: PodChange) -> None:
-        """Remove the old Pods that terminate before the new Pod with index `place` from the snapshot.
 
-        In contrast to a simulation, Pending Pods do not use their capacity.
-        """
-        if deleted := change.deleted.get(place):
-            self._next = partial(without, self._snapshot(), deleted)
+def _on_some_nodes(pods: DaemonPods, created: int, impact: Impact, state: _State) -> _Predicted | None:
+    """Return the impact of `created` Pods of a DaemonSet on random nodes; None if they affect each other."""
+    order = order_of(state.snapshot, pods)
+    if order is None:
+        return None
+    arriving = DaemonPods(pods.anywhere, order.nodes[:created])
+    on_each = on_each_node(state.snapshot, arriving.anywhere, arriving.nodes)
+    assert on_each is not None
+    impact = impact._replace(by_chance=BY_NODES if order.counts_by_chance(created) else "")
+    return _on_each_node(arriving, impact, on_each, state, is_elsewhere=len(order.preempting) > created)
+
+
+def _on_each_node(
+    arriving: DaemonPods, impact: Impact, on_each_node: OnEachNode, state: _State, *, is_elsewhere: bool = False
+) -> _Predicted:
+    """Return the impact of a DaemonSet's Pods, which affect each other only through the PDBs of their victims.
+
+    `is_elsewhere`: whether the Pods may preempt on other nodes instead.
+    """
+    snapshot, work = state.snapshot, meter()
+    predictions: list[Prediction] = []
+    placed = [node for node in arriving.nodes if node in on_each_node.fits]
+    victims = 0
+    for node, candidate in on_each_node.others:
+        if limited() and (len(predictions) >= MAX_DAEMONS or victims >= MAX_VICTIMS):
+            before = arriving.nodes.index(node) - len(predictions)
+            found_so_far = impact._replace(predictions=tuple(predictions), fitting=before)
+            return found_so_far.stopped(too_many_preemptions(MAX_DAEMONS)), state
+        work.charge(1 + BINDING)
+        by_chance = True if is_elsewhere or impact.by_chance else None
+        decision = Decision([], [node] if candidate else [], candidate, is_elsewhere, by_chance)
+        predictions.append(Prediction(snapshot, arriving.pod_on(node), decision))
+        victims += len(candidate.victims) if candidate else 0
+    after = replace(state, compute=partial(with_daemons, snapshot, arriving, placed, predictions))
+    return impact._replace(predictions=tuple(predictions), fitting=len(placed)), after
 
 
 def _with_race(impact: Impact, prediction: Prediction, begun: Snapshot, change: PodChange) -> Impact:

@@ -67,7 +67,7 @@ def told(impact: Impact | None) -> Any:
 
 def taken(forecast: Forecast) -> Any:
     """What is taken of every node afterwards."""
-    return forecast._snapshot().columns.requested.tolist()
+    return forecast._state.snapshot.columns.requested.tolist()
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
