@@ -342,7 +342,8 @@ class Kustomization(NamedTuple):
     `home`: the directory as named in the input; None for a path relative to the working directory. `affixes`:
     `namePrefix` and `nameSuffix`. `changed`: the names of the objects that it changes, as far as it names them itself;
     EVERY for all objects. `remotes`: the addresses of other resources. `inline`: the number of patches in the file.
-    `is_open`: whether it may add objects, rename objects, or change objects of other kustomizations.
+    `is_open`: whether it may add objects, rename objects, or change objects of other kustomizations. `data`: the real
+    paths of files from which it generates ConfigMaps and Secrets.
     """
 
     directory: str
@@ -355,6 +356,7 @@ class Kustomization(NamedTuple):
     remotes: tuple[str, ...] = ()
     inline: int = 0
     is_open: bool = False
+    data: tuple[str, ...] = ()
 
 
 class Grouping(NamedTuple):
@@ -559,9 +561,10 @@ _OPEN: Final = frozenset(
 )
 """Keys of a kustomization that may add or rename objects, in lower case."""
 _RESOURCES: Final = ("resources", "bases", "components")
+_GENERATORS: Final = ("configMapGenerator", "secretGenerator")
 _KEYS: Final = {
     key.casefold(): key
-    for key in ("namespace", "namePrefix", "nameSuffix", "replicas", *_RESOURCES, *_PATCHES, *_CHANGING)
+    for key in ("namespace", "namePrefix", "nameSuffix", "replicas", *_RESOURCES, *_PATCHES, *_CHANGING, *_GENERATORS)
 }
 """The keys of a kustomization that are read, by their names in lower case: kustomize ignores the case, as Go's decoder
 does.
@@ -591,7 +594,14 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         tuple(_remotes(content, directory)),
         sum(1 for key in _PATCH_LISTS for entry in list_at(content, key)[:_MAX] if _inline(entry)),
         is_open or not _OPEN.isdisjoint(map(str.lower, content)),
+        tuple(_real(directory, path) for path in _data_of(content)),
     )
+
+
+def _data_of(content: dict[str, Any]) -> Iterator[str]:
+    generators = (each for key in _GENERATORS for each in list_at(content, key)[:_MAX])
+    entries = (entry for generator in generators for entry in list_at(generator, "files")[:_MAX])
+    return (entry.rpartition("=")[2] for entry in entries if isinstance(entry, str) and "\0" not in entry)
 
 
 def _inline(entry: object) -> str:

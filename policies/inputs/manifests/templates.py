@@ -305,7 +305,7 @@ class _Pieces:
                     self._blocks[number] = (*self._blocks[number], -1 - number)
                     line = (inline[1] + inline[2]).ljust(len(line))
             lines[number] = "" if is_alone else line
-            column = self._printed.get(number, column)
+            column = min(column, self._printed.get(number, _NOTHING))  # what is below is printed text, too
         return Masked("\n".join(lines), self._blocks, lost, self._conditions)
 
 

@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from forewarn.policies.linting.lint.input import Input
 
 CHART: Final = "Chart.yaml"
-_OF_TESTS: Final = ("removed-api-version", "scheduler-configuration")
-"""Rules whose findings are notes in files for tests, which may be old on purpose."""
-_WRONG_ON_PURPOSE: Final = ("unknown-field", "value-rejected")
+_OF_TESTS: Final = ("evictions-blocked", "removed-api-version", "scheduler-configuration")
+"""Rules whose findings are notes in files for tests, which may be old, or block evictions, on purpose."""
+_WRONG_ON_PURPOSE: Final = ("parse-error", "unknown-field", "value-rejected")
 _NAMELESS: Final = "name or generateName is required"
 """A program completes such a manifest."""
-_FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?|golden|tests?/(?:generated|snapshots?))/")
+_FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?|golden|tests?/(?:data|generated|snapshots?))/")
 """Directories whose files may have rejected values on purpose, or as the output of a test."""
 _TESTS: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
-_ARCHIVES: Final = later(r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|unused))/")
+_ARCHIVES: Final = later(
+    r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|te?mp|unused)|invalid[\w-]*)/"
+)
+"""Directories of what nobody deploys, or of what is wrong on purpose."""
 _TEMPLATES: Final = f"{os.sep}templates{os.sep}"
 _SHOWN: Final = 63
 

@@ -66,6 +66,7 @@ TEMPLATE_BRACES: Final = "template-braces"
 EXCLUDED: Final = "excluded file"
 DANGLING: Final = "link without a target"
 UNTYPED: Final = "unreadable file without a kind"
+DATA: Final = "data of a ConfigMap or Secret"
 TEMPLATE: Final = "template of other kinds"
 SUFFIXES: Final = (*MANIFESTS, "kustomization")
 """Ends of the names of files to read, in lower case."""
@@ -268,10 +269,10 @@ def read_input(request: LintRequest) -> Input:
     for file in find_files(request.definitions):
         if file.name not in given.sources:
             _read(file, given, reported=False)
-    if any(kustomization.patches or kustomization.inline for kustomization in given.kustomizations):
+    if given.kustomizations:
         from forewarn.policies.linting.lint.patch_targets import unmatched
 
-        given.diagnostics = [*_without_patches(given), *unmatched(given)]
+        given.diagnostics = [*_of_manifests(given), *unmatched(given)]
     if request.schemas or given.defining:
         read_by_schema(given, request.config, request.schemas)
     if given.with_names:
@@ -279,14 +280,18 @@ def read_input(request: LintRequest) -> Input:
     return given
 
 
-def _without_patches(files: Input) -> list[FileDiagnostic]:
-    """Return the diagnostics without those of patches that lack `apiVersion` or `kind`: their target is elsewhere."""
+def _of_manifests(files: Input) -> Iterator[FileDiagnostic]:
+    """Yield the diagnostics without those of patches that lack `apiVersion` or `kind`, whose target is elsewhere, and
+    of data of ConfigMaps and Secrets, which need not be YAML.
+    """
     patches = {path for kustomization in files.kustomizations for path in kustomization.patches}
-    return [
-        diagnostic
-        for diagnostic in files.diagnostics
-        if not (diagnostic.message.startswith(INCOMPLETE) and os.path.realpath(diagnostic.location.file) in patches)
-    ]
+    data = {path for kustomization in files.kustomizations for path in kustomization.data}
+    for diagnostic in files.diagnostics:
+        path = os.path.realpath(diagnostic.location.file)
+        if diagnostic.rule in BROKEN and path in data:
+            files.leave_out(diagnostic.location.file, DATA)
+        elif not (diagnostic.message.startswith(INCOMPLETE) and path in patches):
+            yield diagnostic
 
 
 def _as_given(file: File, request: LintRequest) -> File:
@@ -437,7 +442,7 @@ def read_templates(files: Input, request: LintRequest) -> None:
             values_of[chart].append(file)
     for directory in {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values():
         used, defining = set[str](), set[str]()
-        for file in find_files([directory], ("",), as_git=request.gitignore, deployed=True):
+        for file in find_files([directory], ("",), files.leave_out, as_git=request.gitignore):
             if file.name in read or os.path.basename(file.path) == _NOTES:
                 continue
             if not is_excluded(file.path, request.config.options.exclude):

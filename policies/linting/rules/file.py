@@ -311,6 +311,11 @@ _OTHER_FIELDS: Final = {
         ("autoscaling.v1.HorizontalPodAutoscalerSpec", name): "write apiVersion: autoscaling/v2"
         for name in ("metrics", "behavior")
     },
+    ("JobSpec", "spec"): "write template, and spec below it",
+    ("Volume", "mountPath"): "remove it; a volume has a source, such as emptyDir: {}",
+    ("SecretVolumeSource", "name"): "write secretName",
+    ("ConfigMapVolumeSource", "secretName"): "write name",
+    ("PersistentVolumeClaimVolumeSource", "name"): "write claimName",
 }
 """Type and field of another kind or version -> the fix."""
 

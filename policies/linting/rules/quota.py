@@ -63,9 +63,10 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
     reported = set[str]()
     for fault in faults[:MAX_FAULTS]:
-        if rule_text.is_template_variable(str(at(subject.object, *fault.path)), subject, context):
-            continue
         text = str(fault).rstrip(".")
+        is_variable = rule_text.is_template_variable(str(at(subject.object, *fault.path)), subject, context)
+        if is_variable or rule_text.shows_placeholder(text):
+            continue
         message, fix, path = "", "", _present_path(subject, fault.path)
         if _NOT_STANDARD in text:
             message, fix = text.replace(f"{_NOT_STANDARD} for quota", _FULLY_QUALIFIED), _counted(str(path[-1]))

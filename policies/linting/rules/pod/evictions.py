@@ -109,12 +109,17 @@ def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     path = ("spec", *_present(spec, "selector"))
     if spec.get("selector") is None:
-        yield Problem("no selector: the PodDisruptionBudget selects no Pod", path, _SELECT_PODS)
+        if not _PATCH.search(subject.locate(()).file):
+            yield Problem("no selector: the PodDisruptionBudget selects no Pod", path, _SELECT_PODS)
     elif _is_empty(spec["selector"]) and not is_removed:
         message = "selector {} selects all Pods of the namespace"
         if release := _ignoring(context):
             message += f"; preemption up to Kubernetes {release} ignores it"
         yield Problem(message, path, _SELECT_PODS, severity=Severity.NOTE)
+
+
+_PATCH: Final = later(r"(?:^|[/._-])patch(?:[._-][^/]*)?\.ya?ml$")
+"""Names of files with patches, whose object has further fields."""
 
 
 def _fault_of_constraint(constraint: ApiObject, context: Context) -> str:
