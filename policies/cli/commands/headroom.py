@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 _SCOPES: Final = ("zone", "node", "pool")
+_SECONDS: Final = 600
+"""Maximum time of a search for nodes to add."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,8 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         scope, *selector = options.survive
         settings = settings_of(cluster.cache, run.cluster)
         request = SurvivalRequest(scope, "".join(selector), options.protect or (), options.like, settings)
-        with counting("simulated losses", run.errors) as show:
-            result = survive(cluster, request, progress=show)
+        with counting(f"simulated losses, at most {_SECONDS // 60} min", run.errors) as show:
+            result = survive(cluster, request, progress=show, limit=_SECONDS)
         return cluster_command.print_result(run.output, result) or int(not result.survives)
 
     if options.survive:
@@ -137,7 +139,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
     help_text = "show the placeholder Pods that let N Pods start without waiting for new nodes"
     add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)
-    help_text = "show the nodes to add so that no such loss preempts protected Pods or leaves them Pending"
+    help_text = (
+        "show the nodes to add so that no such loss preempts protected Pods or leaves them Pending; takes at most "
+        f"{_SECONDS // 60} min"
+    )
     add("--survive", nargs="+", metavar=("zone|node|pool", "LABEL=VALUE"), help=help_text)
     help_text = "PriorityClasses of protected Pods, with --survive (default: all Pods with a priority above 0)"
     add("--protect", nargs="+", action="extend", metavar="CLASS", help=help_text)

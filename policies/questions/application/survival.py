@@ -8,10 +8,13 @@ from collections import Counter as Tally
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, cycle
-from math import ceil, comb
+from math import ceil, comb, inf
+from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.findings import listed, plural, quote
+from forewarn.policies.base.documents.answer import INCOMPLETE
+from forewarn.policies.base.findings import duration, listed, plural, quote
+from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
@@ -19,12 +22,14 @@ from forewarn.policies.kubernetes.objects.node import ZONE, Node
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.names import suggested
 from forewarn.policies.prediction.simulation.scenario import not_simulated
-from forewarn.policies.prediction.simulation.summary import Levels, is_incomplete, pods_left_out
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import Levels, is_incomplete, pods_left_out, random_of
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
 from forewarn.policies.questions.application.counting import counted
+from forewarn.policies.questions.application.removal import RUNS
 from forewarn.policies.questions.application.survival_answer import AddedNodes, LossHarm, Survival, Trial
-from forewarn.policies.questions.whatif.comparison import count_by_workload, placeholder_workloads, prepare
+from forewarn.policies.questions.whatif.comparison import count_by_workload, is_repeated, placeholder_workloads, prepare
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.questions.whatif.questions import Loss, Question, each_loss, nothing_to_lose, question_of_loss
@@ -36,7 +41,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, Price
     from forewarn.policies.prediction.simulation.clock import Origin
-    from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
 MAX_WORK: Final = 20_000
@@ -188,10 +192,21 @@ class _Protected:
         return self._protects(origin) and origin.workload not in self._others
 
 
+class _TimeIsUp(Exception):
+    """The search takes too long."""
+
+
 class _Search:
     """The search in one cluster. A choice is the number of nodes of each kind."""
 
-    def __init__(self, cluster: Cluster, request: SurvivalRequest, kinds: Sequence[_Kind], progress: Progress | None):
+    def __init__(
+        self,
+        cluster: Cluster,
+        request: SurvivalRequest,
+        kinds: Sequence[_Kind],
+        progress: Progress | None,
+        limit: float,
+    ) -> None:
         self.kinds, self._cluster, self._request, self._progress = kinds, cluster, request, progress
         self._world = simulated.world_with(cluster.cache, [], simulated.DEFAULT_UNTIL)
         self._protects = _protection(cluster.snapshot, request.protect)
@@ -201,7 +216,10 @@ class _Search:
         self._done: dict[tuple[Sequence[int], str], _Harm] = {}
         self.none: Sequence[int] = (0,) * len(kinds)
         self._examples: dict[str, Sequence[tuple[str, Node]]] = {}
-        self._alone = _Harm(0, 0)
+        self._alone, self._end = _Harm(0, 0), monotonic() + limit
+
+    def count_alone(self) -> None:
+        """Count what happens without a loss; losses do not count it."""
         nothing = Loss("nothing", ())
         self._simulate([(self.none, nothing)])
         self._alone = self._done.pop((self.none, nothing.title))
@@ -240,18 +258,34 @@ class _Search:
         pairs = {(choice, loss.title): (choice, loss) for choice, loss in trials}
         new = [pair for key, pair in pairs.items() if key not in self._done]
         asked = [question_of_loss(loss, self._nodes(choice), _SETTLE) for choice, loss in new]
-        pods, options = self._cluster.snapshot.pods.values(), self._cluster.config.options
-
-        def counting(simulation: Simulation) -> _Protected:
-            placeholders = placeholder_workloads(simulation, pods, options)
-            return _Protected(simulation, self._protects, placeholders, self.left_by)
-
-        with closing(counted(self._world, asked, counting, self._report)) as harms:
+        with closing(counted(self._world, asked, self._counting, self._report)) as harms:
             for (choice, loss), harm in zip(new, harms, strict=True):
                 self._done[choice, loss.title] = harm.beyond(self._alone)
                 self._report()
 
+    def _counting(self, simulation: Simulation) -> _Protected:
+        pods, options = self._cluster.snapshot.pods.values(), self._cluster.config.options
+        placeholders = placeholder_workloads(simulation, pods, options)
+        return _Protected(simulation, self._protects, placeholders, self.left_by)
+
+    def by_chance(self, choice: Sequence[int], name: str) -> list[_Harm]:
+        """Return the harm of the loss with this name in random runs, with the nodes of a choice; [] in clusters so
+        large that `whatif` shows one run.
+        """
+        if not is_repeated(self._world.pods, self._world.nodes):
+            return []
+        (loss,) = (loss for loss in self.losses(choice) if loss.title == name)
+        question = question_of_loss(loss, self._nodes(choice), _SETTLE)
+
+        def run(number: int) -> _Harm:
+            simulation = Simulation(self._world._replace(arrivals=question.arrivals), random_of(0, number))
+            return self._counting(simulation).measure(simulation, question).beyond(self._alone)
+
+        return [*mapped(range(1, 1 + RUNS), run)]
+
     def _report(self, *_: object) -> None:
+        if monotonic() > self._end:
+            raise _TimeIsUp
         if self._progress is not None:
             self._progress(len(self._done), 0)
 
@@ -511,26 +545,42 @@ def _in_zone(node: Node, zone: str) -> Node:
     return replace(node, labels={**node.labels, ZONE: zone}) if zone else node
 
 
-def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | None = None) -> Survival:
+def survive(
+    cluster: Cluster,
+    request: SurvivalRequest,
+    *,
+    progress: Progress | None = None,
+    limit: float = inf,
+) -> Survival:
     """Return the fewest nodes, or with prices the cheapest, that are found and with which no loss harms protected Pods.
 
-    Raises SourceError, InvalidInput and InvalidObject.
+    `limit`: seconds after which the status is NO ANSWER. Raises SourceError, InvalidInput and InvalidObject.
     """
     cluster.require(NODE, POD, PRIORITY_CLASS)
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, request.autoscaling)
     kinds = _kinds(snapshot, autoscaling.groups, request.like)
-    search = _Search(cluster, request, kinds, progress)
-    (before,) = search.harms_of([search.none])
-    choice, after, notes = _found(search, len(snapshot.pods), before)
+    search = _Search(cluster, request, kinds, progress, limit)
+    choice, notes, unknown = None, list[str](), ""
+    before: Mapping[str, _Harm] = {}
+    after: Mapping[str, _Harm] = {}
+    try:
+        search.count_alone()
+        (before,) = search.harms_of([search.none])
+        choice, after, notes = _found(search, len(snapshot.pods), before)
+    except _TimeIsUp:
+        unknown = f"not found within {duration(limit)}, in which {plural(len(search.trials), 'choice')} were tried"
+        notes = ["the search takes too long. Fix: pass --like NAME, or use a machine with more CPUs"]
     added = _added(kinds, choice) if choice is not None else []
     losses = [
         LossHarm(name, *before.get(name, _Harm(0, 0))[:2], *(after[name][:2] if choice is not None else harm[:2]))
         for name, harm in (after if choice is not None else before).items()
     ]
-    is_cut = any(harm.incomplete for harm in after.values())
+    if any(harm.incomplete for harm in after.values()):
+        unknown = INCOMPLETE
     if choice is not None and (never := max(harm.pending for harm in after.values())):
         which = plural(never, "Pod that is", "Pods that are")
         notes = [f"no new node helps {which} Pending in the worst loss, such as with volumes in the lost zone", *notes]
+    notes = [*notes, *(_by_chance(search, choice, before, after) if choice is not None else ())]
     unpriced = sorted({kind.family for kind in kinds if kind.price is None})
     if any(kind.price for kind in kinds) and unpriced:
         notes = [*notes, f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"]
@@ -543,9 +593,24 @@ def survive(cluster: Cluster, request: SurvivalRequest, *, progress: Progress | 
     price = _sum_of(kinds, search.cents(choice)) if choice is not None else None
     survives = choice is not None and all(harm.is_none for harm in after.values())
     found = choice is not None
-    return Survival(
-        head, *question, added, survives, worst, search.trials, price, notes, is_incomplete=is_cut, is_found=found
-    )
+    trials = search.trials
+    return Survival(head, *question, added, survives, worst, trials, price, notes, unknown=unknown, is_found=found)
+
+
+def _by_chance(
+    search: _Search, choice: Sequence[int], before: Mapping[str, _Harm], after: Mapping[str, _Harm]
+) -> Iterator[str]:
+    """Yield what the worst loss does in random runs, now and with the nodes of a choice, if chance decides."""
+    name = max(before, key=lambda each: (before[each].pending, before[each].preempted))
+    now, then = [before[name], *search.by_chance(search.none, name)], [after[name], *search.by_chance(choice, name)]
+    if len({each[:2] for each in now}) > 1 or len({each[:2] for each in then}) > 1:
+        yield f"chance decides, {len(now)} runs of {name}: {_ranges(now)} now; {_ranges(then)} with the nodes"
+
+
+def _ranges(runs: Sequence[_Harm]) -> str:
+    values = {"preempted": {each.preempted for each in runs}, "Pending": {each.pending for each in runs}}
+    ends = {what: sorted({min(counts), max(counts)}) for what, counts in values.items()}
+    return ", ".join(f"{' to '.join(map(str, numbers))} {what}" for what, numbers in ends.items())
 
 
 def _found(

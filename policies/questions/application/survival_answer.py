@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
-from forewarn.policies.base.documents.answer import INCOMPLETE, AnswerDocument, AnswerStatus, Counter, Fix, Rows, Table
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Fix, Rows, Table
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 
@@ -60,7 +60,8 @@ class Survival(Result):
     trials: Sequence[Trial]
     price: Price | None
     notes: Sequence[str]
-    is_incomplete: Hidden[bool] = field(default=False, kw_only=True)
+    unknown: Hidden[str] = field(default="", kw_only=True)
+    """Why there is no answer."""
     is_found: Hidden[bool] = field(default=True, kw_only=True)
     """Whether no new node helps beyond `add`; otherwise the search ends without an answer."""
 
@@ -86,7 +87,7 @@ class Survival(Result):
 
     @property
     def _status(self) -> AnswerStatus:
-        if self.is_incomplete:
+        if self.unknown:
             return AnswerStatus.NO_ANSWER
         if not self.survives:
             return AnswerStatus.HARM
@@ -94,8 +95,8 @@ class Survival(Result):
 
     @property
     def _clause(self) -> str:
-        if self.is_incomplete:
-            return INCOMPLETE
+        if self.unknown:
+            return self.unknown
         if not self.is_found:
             return "no number of nodes that was tried suffices"
         cost = f", {self.price} per month" if self.price else ""
@@ -112,13 +113,14 @@ class Survival(Result):
 
     def _counters(self) -> Iterator[Counter]:
         then = self.survives or self.add
-        for name in ("preempted", "pending"):
+        for name in ("preempted", "pending") if self.losses else ():
             now, later = (
                 max((getattr(each, key) for each in self.losses), default=0) for key in (name, f"{name}_then")
             )
             yield Counter(name, now, after=later if then else None, more=" in the worst loss")
         yield Counter("nodes to add", self.nodes)
-        yield Counter("losses", len(self.losses))
+        new = f", {self.nodes} of them new" if self.scope == "node" and self.nodes else ""
+        yield Counter("losses", len(self.losses), more=f" (each {self.scope} alone{new})")
 
     def _tables(self) -> Iterator[Table]:
         if self.add:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -102,6 +103,38 @@ def test_the_bisection_finds_what_all_choices_find_or_says_that_others_may_need_
     assert all(not (each.preempted_then or each.pending_then) for each in found.losses)
     if found.add:
         assert "others may need fewer" in found.notes[0]
+
+
+def test_a_search_without_an_answer_within_the_time_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(cluster_text(small_cluster(Random(5))))
+    result = survive(forewarn.load(path), SurvivalRequest("zone"), limit=-1)
+    document = result.document
+    assert (document.status, document.shown[0].name, result.losses) == ("NO ANSWER", "nodes to add", [])
+    assert document.clause.startswith("not found within")
+    assert "the search takes too long" in document.warnings[0]
+
+
+def test_what_chance_decides_is_a_range_of_several_runs() -> None:
+    done = run("headroom", "--survive", "zone", "--cluster", "tests/clusters/a.json.gz", "-o", "json")
+    document = json.loads(done.stdout)
+    (text,) = [each for each in document["warnings"] if each.startswith("chance decides")]
+    now = re.search(r": (\d+)(?: to (\d+))? preempted, (\d+)(?: to (\d+))? Pending now;", text)
+    assert now is not None
+    worst = max(document["losses"], key=lambda each: (each["pending"], each["preempted"]))
+    for name, least, most in (("preempted", now[1], now[2]), ("pending", now[3], now[4])):
+        assert int(least) <= worst[name] <= int(most or least)
+
+
+def test_the_losses_are_explained() -> None:
+    shown = run("headroom", "--survive", "node", "--cluster", CLUSTER).stdout
+    added, losses = (
+        re.search(r"nodes to add (\d+)", shown),
+        re.search(r"losses (\d+) \(each node alone, (\d+) of", shown),
+    )
+    assert added is not None
+    assert losses is not None
+    assert (int(losses[1]), losses[2]) == (4 + int(added[1]), added[1])
 
 
 def test_only_pods_of_the_given_classes_are_protected(tmp_path: Path) -> None:
