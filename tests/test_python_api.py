@@ -200,7 +200,7 @@ def test_a_short_repr() -> None:
     )
     assert (
         repr(forewarn.whatif_each(cluster, "zone"))
-        == "<Sweep each of 2 zones lost: 2 do harm; worst zone a: 4 replicas lost>"
+        == "<Sweep each of 2 zones lost alone: 2 do harm; worst zone a: 4 replicas lost>"
     )
     fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml")
     room = "Deployment shop/cache (gold; 0.5 cpu, 6Gi memory): 4 more Pods fit, 8 with preemption"

@@ -161,7 +161,7 @@ def table_lines(table: Table, paint: Painter, limit: int = 0) -> Iterator[str]:
         yield from _under_subheads(table, paint)
         return
     used = [at for at in range(len(table.columns)) if table.zeros or any(row[at] for row in table.rows)]
-    shown = table.rows[:limit] if limit else table.rows
+    shown = _shown_rows(table, limit)
     has_zeros = [table.zeros or "VALUE" in column.upper() for column in table.columns]
     rows = [[_cell_text(row[at], zeros=has_zeros[at]) for at in used] for row in shown]
     total = [[_cell_text(table.total[at]) if table.total[at] != "" else "" for at in used]] if table.total else []
@@ -174,6 +174,12 @@ def table_lines(table: Table, paint: Painter, limit: int = 0) -> Iterator[str]:
     if more := len(table.rows) - len(rows):
         yield f"and {number(more)} more: -v"
     yield from chain(*lines[len(rows) + 1 :])
+
+
+def _shown_rows(table: Table, limit: int) -> Sequence[Sequence[Cell]]:
+    """The first rows, or all: a line about one more row takes as much as the row."""
+    has_room = not limit or len(table.rows) <= min(limit + 1, MAX_ROWS)
+    return table.rows if has_room else table.rows[:limit]
 
 
 def _under_subheads(table: Table, paint: Painter) -> Iterator[str]:

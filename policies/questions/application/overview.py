@@ -151,7 +151,13 @@ def overview(
     ]
     partial = (note for kind, asked, every in losses for note in simulated_losses(asked, every, kind))
     notes = [*sweep.notes, *explained.missing, *partial]
-    return Overview(sweep.head, lines, len(every_node), sum(not pod.terminal for pod in snapshot.pods.values()), notes)
+    return Overview(
+        sweep.head,
+        lines,
+        len(every_node),
+        sum(bool(pod.node_name) for pod in snapshot.pods.values() if not pod.terminal),
+        notes,
+    )
 
 
 def _loss(

@@ -577,16 +577,9 @@ def survive(
     ]
     if any(harm.incomplete for harm in after.values()):
         unknown = INCOMPLETE
-    if choice is not None and (never := max(harm.pending for harm in after.values())):
-        which = plural(never, "Pod that is", "Pods that are")
-        notes = [f"no new node helps {which} Pending in the worst loss, such as with volumes in the lost zone", *notes]
-    notes = [*notes, *(_by_chance(search, choice, before, after) if choice is not None else ())]
-    unpriced = sorted({kind.family for kind in kinds if kind.price is None})
-    if any(kind.price for kind in kinds) and unpriced:
-        notes = [*notes, f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"]
-    if exceeded := [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(snapshot).items()]:
-        notes = [*notes, f"{listed(exceeded, 3)}: rejected Pods need no nodes until the quota is raised"]
-    notes = [*notes, *not_simulated(cluster.cache)]
+    if choice is not None:
+        notes = [*_of_choice(search, choice, before, after, notes)]
+    notes = [*notes, *_of_cluster(cluster, kinds)]
     head = head_with_nodes(snapshot, (), is_loss=True)
     question = request.scope, request.selector, [*request.protect]
     worst = sorted(losses, key=lambda loss: (-loss.pending, -loss.preempted, loss.loss))
@@ -595,6 +588,31 @@ def survive(
     found = choice is not None
     trials = search.trials
     return Survival(head, *question, added, survives, worst, trials, price, notes, unknown=unknown, is_found=found)
+
+
+def _of_choice(
+    search: _Search,
+    choice: Sequence[int],
+    before: Mapping[str, _Harm],
+    after: Mapping[str, _Harm],
+    notes: Sequence[str],
+) -> Iterator[str]:
+    """Yield the harm that no node prevents, what the search leaves out, and what chance decides."""
+    if never := max(harm.pending for harm in after.values()):
+        which = plural(never, "Pod that is", "Pods that are")
+        yield f"no new node helps {which} Pending in the worst loss, such as with volumes in the lost zone"
+    yield from notes
+    yield from _by_chance(search, choice, before, after)
+
+
+def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind]) -> Iterator[str]:
+    """Yield the prices that are missing, exceeded quotas, and what is not simulated."""
+    unpriced = sorted({kind.family for kind in kinds if kind.price is None})
+    if any(kind.price for kind in kinds) and unpriced:
+        yield f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"
+    if exceeded := [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(cluster.snapshot).items()]:
+        yield f"{listed(exceeded, 3)}: rejected Pods need no nodes until the quota is raised"
+    yield from not_simulated(cluster.cache)
 
 
 def _by_chance(

@@ -790,13 +790,13 @@ def _class_table(
             key=lambda each: (each.lost, each.more_pending),
             default=None,
         )
-        shown = f"{worst.workload}  {worst.before} → {worst.after}" if worst and worst.lost else ""
-        cells.append([name or NO_CLASS, value, own.lost, own.pending, own.preempted, len(own.workloads), shown])
+        shown = (worst.workload, f"{worst.before} → {worst.after}") if worst and worst.lost else ("", "")
+        cells.append([name or NO_CLASS, value, own.lost, own.pending, own.preempted, len(own.workloads), *shown])
     totals = [sum(int(row[column]) for row in cells) for column in range(2, 6)]
     return Table(
-        ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST"),
+        ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST", "RUNNING"),
         cells,
-        ["total", "", *totals, ""],
+        ["total", "", *totals, "", ""],
     )
 
 

@@ -437,6 +437,8 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
         near += quota_hint(cluster, namespace)
         if evidence.not_read:  # they could name a Pod that was deleted
             raise SourceError(key, "; ".join([near, *evidence.missing()]))
+        if evidence.lacks_events and ". Fix: " not in near:
+            near += f"; nothing is known of deleted Pods: {NO_EVENTS}"
         raise InvalidInput(f"{key}: {near}")
     prediction = diagnosis.prediction
     reasons = why_not(prediction) if prediction is not None and prediction.outcome == "pending" else ()

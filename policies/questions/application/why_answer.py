@@ -315,7 +315,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     if preempted:
         clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in {period}"
     elif result.missing:
-        clause += ", preemptions are unknown"
+        clause += f"; what was preempted in {period} is unknown"
     is_doubtful = bool(preempted or result.missing)
     return AnswerDocument(
         status=AnswerStatus.PENDING if pods else AnswerStatus.WARN if is_doubtful else AnswerStatus.OK,

@@ -11,16 +11,18 @@ from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_ty
 from forewarn.policies.base.documents import Shard, fields_of, inlined_in_json
 from forewarn.policies.base.documents.answer import (
     INCOMPLETE,
+    MAX_ROWS,
     NO_EFFECT,
     AnswerDocument,
     AnswerStatus,
+    Cell,
     Counter,
     Effects,
     Rows,
     Table,
     counters_of,
 )
-from forewarn.policies.base.findings import cut, listed, plural
+from forewarn.policies.base.findings import cut, grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Result
 from forewarn.policies.questions.whatif import EVERY
 from forewarn.policies.questions.whatif.answer import rank_of_loss
@@ -123,13 +125,13 @@ class Sweep(Result):
         of_worst = f" ({worst.name})" if worst and len(self.cases) > 1 else ""
         return AnswerDocument(
             status=_status(self, worst),
-            question=f"each of {plural(len(self.cases), self.sweep)} lost",
+            question=f"each of {plural(len(self.cases), self.sweep)} lost alone",
             clause=_clause(self, harmful),
             counters=effects,
             shown=counters_of(effects, victims=None, preempted=Counter("preempted", effects.preempted, more=of_worst)),
             counters_with_new_nodes=worst.counters_with_new_nodes if worst else None,
             warnings=[*_warnings(self, worst)],
-            tables=[_table(self, harmful)],
+            tables=[*_tables(self, harmful)],
             priority=worst.priority if worst else None,
             more=(f"forewarn whatif lose {worst.case}", "-v every case that does harm") if worst else (),
         )
@@ -253,6 +255,29 @@ def _warnings(sweep: Sweep, worst: Row | None) -> Iterator[str]:
         yield f"a row is one run: if chance decides between Pods, {most}, which may differ"
 
 
+def _tables(sweep: Sweep, rows: Sequence[Row]) -> Iterator[Table]:
+    """Yield a row for each case, or if they are many, one for all with the same effects, and the cases with -v."""
+    table = _table(sweep, rows)
+    if is_long := len(rows) > MAX_ROWS:
+        alike = grouped((tuple(bool(getattr(row.counters, name)) for name in _COLUMNS), row) for row in rows)
+        cells: Rows = [[len(own), own[0].name, *_ranges(own)] for own in alike.values()]
+        columns = f"{sweep.sweep.upper()}S", "WORST", *map(_head, ("value", *_COLUMNS))
+        yield Table(columns, cells, [len(rows), "total", *[""] * len(columns[2:])])
+    yield table._replace(detail=int(is_long))
+
+
+def _ranges(rows: Sequence[Row]) -> Iterator[Cell]:
+    """Yield the highest priority value of these cases, and the least and the highest value of each counter."""
+    yield "" if rows[0].priority is None else rows[0].priority
+    for name in _COLUMNS:
+        least, *others = sorted({getattr(row.counters, name) for row in rows})
+        yield f"{least:,} to {others[-1]:,}" if others else least
+
+
+def _head(name: str) -> str:
+    return name.replace("_", " ").upper()
+
+
 def _table(sweep: Sweep, rows: Sequence[Row]) -> Table:
     has_nodes = any(row.node_groups for row in rows)
     cells: Rows = []
@@ -267,6 +292,10 @@ def _table(sweep: Sweep, rows: Sequence[Row]) -> Table:
         after = [f"{grown.lost:,} lost, {grown.pending:,} Pending" if grown else ""]
         value = "" if row.priority is None else row.priority
         cells.append([row.name, value, *counts, *(nodes + after if has_nodes else [])])
-    heads = [name.replace("_", " ").upper() for name in ("value", *_COLUMNS)]
-    columns = (sweep.sweep.upper(), *heads, *(("NEW NODES", "WITH THEM") if has_nodes else ()))
-    return Table(columns, cells, title=_ORDER if len(cells) > 1 else "")
+    columns = (
+        sweep.sweep.upper(),
+        *map(_head, ("value", *_COLUMNS)),
+        *(("NEW NODES", "WITH THEM") if has_nodes else ()),
+    )
+    is_ordered_by_value = any(row.priority is not None for row in rows[1:])
+    return Table(columns, cells, title=_ORDER if is_ordered_by_value else "")

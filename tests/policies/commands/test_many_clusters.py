@@ -530,7 +530,7 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
         (
             ("lose", "--each", "node"),
             [of_web(1), of_web(1, make_node("n2").has(cpu="8"))],
-            "HARM  2 clusters: worst is a: each of 1 node lost: 1 does harm; worst node n1: ",
+            "HARM  2 clusters: worst is a: each of 1 node lost alone: 1 does harm; worst node n1: ",
             {"CASES": ["1", "2"], "STATUS": ["HARM", "HARM"]},
         ),
         (

@@ -267,10 +267,27 @@ def test_the_worst_comes_first() -> None:
 
 def test_the_answer_is_about_the_worst_case() -> None:
     document = swept(*worst_first([*rows(3, lost=1), *rows(1, lost=1, pending=1)]), *rows(2)).document
-    assert (document.status, document.question) == ("HARM", "each of 6 nodes lost")
+    assert (document.status, document.question) == ("HARM", "each of 6 nodes lost alone")
     assert document.clause == "4 do harm; worst node n0: 1 replica lost"
     assert document.counters == Effects(lost=1, pending=1)
     assert len(document.tables[0].rows) == 4
+
+
+def test_many_cases_with_the_same_effects_are_one_row() -> None:
+    many = [
+        row._replace(case=f"node {number}", priority=7)
+        for number, row in enumerate([*rows(9, lost=3), *rows(2, lost=1)])
+    ]
+    by_effect, each = swept(*worst_first([*many, *rows(1, preempted=4)])).document.tables
+    heads = ("NODES", "WORST", "VALUE", "PREEMPTED", "LOST")
+    shown = [[row[by_effect.columns.index(head)] for head in heads] for row in by_effect.rows]
+    assert shown == [[11, "0", 7, 0, "1 to 3"], [1, "n0", "", 4, 0]]
+    assert (by_effect.total[:2], len(each.rows), each.detail) == ([12, "total"], 12, 1)
+
+
+def test_only_an_order_by_priority_value_is_explained() -> None:
+    of_pods, of_replicas = rows(2, preempted=1), [row._replace(priority=7) for row in rows(2, lost=1)]
+    assert [swept(*found).document.tables[0].title[:11] for found in (of_pods, of_replicas)] == ["", "WORST FIRST"]
 
 
 @pytest.mark.parametrize(

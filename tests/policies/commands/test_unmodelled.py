@@ -176,7 +176,7 @@ def test_all_pods_of_a_group_are_victims(entry: str, tmp_path: Path, capsys: pyt
     [
         ("headroom", "fit with preemption 1"),
         ("test fit", "1 expectation: all met"),
-        ("whatif lose --each node", "HARM  each of 2 nodes lost: 2 do harm; worst node node-"),
+        ("whatif lose --each node", "HARM  each of 2 nodes lost alone: 2 do harm; worst node node-"),
         ("whatif drain", "preempted 1 | "),
         ("webhook warning", "would preempt 2 Pods of another namespace"),
         ("webhook annotation", '"unnamedVictims":2'),

@@ -676,7 +676,7 @@ def test_what_happens_anyway_is_a_warning(tmp_path: Path, capsys: pytest.Capture
     status = run(capsys, "lose", "node", "empty", "--cluster", cluster)[1].splitlines()[0]
     assert status == "WARN  node empty lost: nothing beyond what happens without it: 1 Pod preempted"
     out = run(capsys, "lose", "--each", "node", "--cluster", cluster)[1]
-    assert out.startswith("HARM  each of 4 nodes lost: 2 do harm; worst node n")
+    assert out.startswith("HARM  each of 4 nodes lost alone: 2 do harm; worst node n")
     assert "\nempty " not in out
 
 
@@ -727,7 +727,7 @@ def test_a_loss_that_adds_nothing_to_what_happens_anyway(tmp_path: Path, capsys:
     (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *pods]))
     lose = ("lose", "--each", "zone", "--fail-on", "preempted", "--cluster", str(tmp_path / "cluster.json"))
     status, out, _ = run(capsys, *lose)
-    assert out.startswith("OK  each of 1 zone lost: no more harm than without a loss\n")
+    assert out.startswith("OK  each of 1 zone lost alone: no more harm than without a loss\n")
     assert status == 1
 
 

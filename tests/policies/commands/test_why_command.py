@@ -619,7 +619,7 @@ def test_without_events_a_cluster_without_pending_pods_is_not_ok(
 ) -> None:
     made = [make_node("n1").has(cpu="4"), make_pod("web").request(cpu="1").on("n1")]
     assert run(capsys, tmp_path, made)[1].startswith(
-        "WARN  Pods of the cluster: none is Pending, preemptions are unknown\n"
+        "WARN  Pods of the cluster: none is Pending; what was preempted in 24 h is unknown\n"
     )
 
 
@@ -631,7 +631,7 @@ def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
     made += [make_pod("gated").priority(1).spec(schedulingGates=[{"name": "g"}]), make_pod("small").request(cpu="1")]
     status, out, _ = run(capsys, tmp_path, made, "--fail-on", "pending", "-o", "json")
     document = json.loads(out)
-    assert (status, document["clause"]) == (1, "4 are Pending, preemptions are unknown")
+    assert (status, document["clause"]) == (1, "4 are Pending; what was preempted in 24 h is unknown")
     assert document["pending"] == [
         {
             "priorityClass": "gold",
