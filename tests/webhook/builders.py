@@ -13,7 +13,7 @@ from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Step
-from forewarn.webhook.admission.prediction_access import Confirm, ReviewContext, Time
+from forewarn.webhook.admission.prediction_access import Confirm, ReviewContext, Time, read_classes
 from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.review import Hook, parse_review
 from forewarn.webhook.metrics import Metrics
@@ -174,7 +174,8 @@ def decided(
     request = parse_review(json.dumps(given).encode())
     known = cluster() if isinstance(state, str) else state
     time = Time(NOW, expired if callable(expired) else lambda: bool(expired), staleness)
-    return decide(ReviewContext(request, hook, known, config or Config(), time, confirm))
+    live = None if confirm is None else read_classes(confirm, time.expired)
+    return decide(ReviewContext(request, hook, known, config or Config(), time, live))
 
 
 def endpoint(

@@ -250,12 +250,11 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
         return tuple(doubted(finding) if time.staleness else finding for finding in findings)
 
     findings = findings_of(cluster)
-    if review.confirm is not None and cluster is not None and depends_on_cache(findings):
-        classes = review.live_classes()
-        if classes is None:
+    if review.live is not None and cluster is not None and depends_on_cache(findings):
+        if review.live.classes is None:
             findings = tuple(unproven(finding) for finding in findings)
         else:
-            live = with_classes(cluster, classes)
+            live = with_classes(cluster, review.live.classes)
             findings = findings if live is cluster else findings_of(live)
     if impacts and (why := review.shown().not_predicted):
         findings = without_prediction(findings, subject, config, why)
@@ -372,11 +371,10 @@ def decide_mutation(review: ReviewContext) -> Decision:
     request, unanswered = review.request, False
     try:
         mutation = mutate(request, review.cluster)
-        if mutation.missing and review.confirm is not None and review.cluster is not None:
-            classes = review.live_classes()
-            unanswered = classes is None
-            review = review if classes is None else review._replace(cluster=with_classes(review.cluster, classes))
-            mutation = mutate(request, review.cluster)
+        if mutation.missing and review.live is not None and review.cluster is not None:
+            if (classes := review.live.classes) is not None:
+                review = review._replace(cluster=with_classes(review.cluster, classes))
+            unanswered, mutation = classes is None, mutate(request, review.cluster)
     except InvalidObject:
         mutation = NO_MUTATION  # The API server decodes and validates the object.
     findings, denied = _missing_default(review, mutation.missing), ""

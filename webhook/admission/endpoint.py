@@ -254,7 +254,7 @@ class Endpoint:
                 cluster=arriving.cluster,
                 config=self.config(),
                 time=prediction_access.Time(datetime.now(UTC), deadline.expired, job.staleness, monotonic),
-                confirm=job.confirm,
+                live=job.live,
                 recall=lambda _, compute: job.carried or compute(),
                 impacts=partial(
                     self.impacts.impact_of, time_is_up=deadline.expired, is_last=call.hook is Hook.VALIDATE
@@ -453,15 +453,15 @@ class PredictionJob(NamedTuple):
     """A request for a prediction process, with the state of its evaluation.
 
     `at`: the deadline (monotonic clock). `staleness`: see `Time`. `carried`: the annotation that `/mutate`
-    wrote; None if unknown. `confirm`: returns the live PriorityClasses, if they were read. `shown`: how much of the
-    prediction the requester may see. `admitted`: recently admitted objects whose Pods are not in the cluster state yet.
+    wrote; None if unknown. `live`: see `ReviewContext`. `shown`: how much of the prediction the requester may see.
+    `admitted`: recently admitted objects whose Pods are not in the cluster state yet.
     """
 
     call: AdmissionCall
     at: float
     staleness: str
     carried: str | None
-    confirm: Confirm | None = None
+    live: prediction_access.LiveRead | None = None
     shown: Shown = EXACT
     admitted: tuple[Admitted, ...] = ()
 
@@ -495,8 +495,7 @@ class Evaluation:
 
     `request` has no objects (`is_stripped`) if the body is large: an evaluation parses the body again when its turn
     is there. `first`: the result of the attempt that ran while a large body was parsed. `staleness`: see
-    `Time`. `key`: of the answer cache; None if the response must not be cached. `confirm`: returns the live
-    PriorityClasses, if they were read.
+    `Time`. `key`: of the answer cache; None if the response must not be cached. `live`: see `ReviewContext`.
     """
 
     services: Endpoint
@@ -512,7 +511,7 @@ class Evaluation:
     grant: Grant
     access: prediction_access.RequestAccess
     admitted: tuple[Admitted, ...] = ()
-    confirm: Confirm | None = None
+    live: prediction_access.LiveRead | None = None
     first: _Attempted | None = None
 
     async def reply(self, run: Run) -> replies.Reply:
@@ -521,7 +520,7 @@ class Evaluation:
         decision = await self._evaluated(run)
         if not isinstance(decision, str) and decision.unconfirmed and services.confirm is not None:
             read = partial(prediction_access.read_classes, services.confirm, self.deadline.expired)
-            self.confirm = partial(prediction_access.answered_classes, await run(Step(read, Where.REQUEST)))
+            self.live = await run(Step(read, Where.REQUEST))
             decision = await self._evaluated(run)
         if isinstance(decision, str):
             return services.not_evaluated(self.call, decision)
@@ -601,7 +600,7 @@ class Evaluation:
             cluster=arriving.cluster,
             config=self.config,
             time=prediction_access.Time(datetime.now(UTC), expired, self.staleness, monotonic),
-            confirm=self.confirm,
+            live=self.live,
             recall=services.memory.recall,
             impacts=partial(self.access.recall, impacts),
             shown=self.access.shown,
@@ -619,7 +618,7 @@ class Evaluation:
         services.metrics.prediction_queue_duration.observe(monotonic() - since)
         latest = Deadline.after(call.received, parse_timeout(call.timeout)).at
         until = max(self.deadline.at, min(latest, self.deadline.at + _STALE_SECONDS))
-        job = PredictionJob(call, self.deadline.at, self.staleness, carried, self.confirm, shown, self.admitted)
+        job = PredictionJob(call, self.deadline.at, self.staleness, carried, self.live, shown, self.admitted)
         state = (self.cluster, self.config)
         try:
             answer: Decision | str = services.predictors.ask(job, until, state, services.frozen(*state).predict)
@@ -658,7 +657,7 @@ class Evaluation:
         if self.grant.is_shown:
             decision = replace(decision, response=replace(decision.response, audit={}))
         answered = Answered.from_decision(decision)
-        if keep and self.key is not None and not (self.confirm or decision.unconfirmed or decision.is_cut_short):
+        if keep and self.key is not None and not (self.live or decision.unconfirmed or decision.is_cut_short):
             services.answers.put(self.key, (self.cluster, self.config), answered)
         return services.respond(self.call.hook, self.request, answered, self.started)
 

@@ -58,18 +58,17 @@ AnnotationLookup = Callable[[ReviewedObject, Callable[[], str | None]], str | No
 """The impact annotation of an object: a recent one, or the result of the function."""
 
 
-def read_classes(confirm: Confirm, expired: Callable[[], bool]) -> Mapping[str, PriorityClass] | None:
-    """Return the PriorityClasses from the API server; None without a response or if the time is up."""
+class LiveRead(NamedTuple):
+    """The PriorityClasses from the API server; None without a response or if the time is up."""
+
+    classes: Mapping[str, PriorityClass] | None
+
+
+def read_classes(confirm: Confirm, expired: Callable[[], bool]) -> LiveRead:
+    """Read the PriorityClasses from the API server."""
     with suppress(OSError):
-        return None if expired() else confirm()
-    return None
-
-
-def answered_classes(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
-    """Return PriorityClasses that an earlier step read from the API server. Raises OSError for None: no answer."""
-    if classes is None:
-        raise OSError("the API server does not answer")
-    return classes
+        return LiveRead(None if expired() else confirm())
+    return LiveRead(None)
 
 
 class Time(NamedTuple):
@@ -88,10 +87,10 @@ class Time(NamedTuple):
 class ReviewContext(NamedTuple):
     """An admission request with the inputs of its decision.
 
-    `cluster`: None if unknown, or if the caller has no token of the webhook. `confirm`: reads the live
-    PriorityClasses, to confirm findings that depend on the cache. `recall`: returns the annotation that an earlier
-    call of `/mutate` computed for the same object. `impacts`: the cache of predictions. `shown`: how much of a
-    prediction the requester may see; called after the prediction.
+    `cluster`: None if unknown, or if the caller has no token of the webhook. `live`: the PriorityClasses that confirm
+    findings that depend on the cache; None before they are read. `recall`: returns the annotation that an earlier call
+    of `/mutate` computed for the same object. `impacts`: the cache of predictions. `shown`: how much of a prediction
+    the requester may see; called after the prediction.
     """
 
     request: AdmissionRequest
@@ -99,15 +98,10 @@ class ReviewContext(NamedTuple):
     cluster: ClusterSnapshot | None
     config: Config
     time: Time
-    confirm: Confirm | None = None
+    live: LiveRead | None = None
     recall: AnnotationLookup = lambda _, compute: compute()
     impacts: Recall | None = None
     shown: Callable[[], Shown] = lambda: EXACT
-
-    def live_classes(self) -> Mapping[str, PriorityClass] | None:
-        """Return the result of `read_classes`. Needs `confirm`."""
-        assert self.confirm is not None
-        return read_classes(self.confirm, self.time.expired)
 
 
 MORE_MEMORY: Final = 384 * 1024 * 1024

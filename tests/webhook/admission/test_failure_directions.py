@@ -365,7 +365,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(pod(priority=0), namespace="odd")).verdict is Verdict.ALLOWED
 
 
-@row("default-class-unconfirmed", "forewarn.webhook.admission.prediction_access.ReviewContext.live_classes")
+@row("default-class-unconfirmed", "forewarn.webhook.admission.prediction_access.read_classes")
 def _(_: Running) -> None:
     given = review(pod(priority=0), namespace="odd")
     decision = decided(Hook.MUTATE, given, confirm=unreachable)

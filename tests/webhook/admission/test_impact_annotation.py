@@ -7,7 +7,7 @@ import re
 from functools import partial
 from itertools import chain, repeat
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -263,25 +263,6 @@ def test_a_prediction_is_counted_once_and_as_what_it_came_to(
     counted = re.findall(r'^forewarn_predictions_total{outcome="(.*)"} ([1-9].*)$', told, re.MULTILINE)
     assert counted == ([(outcome, "1.0")] if outcome else [])
     assert f"forewarn_prediction_duration_seconds_count {len(counted)}.0" in told
-
-
-def test_the_time_of_a_prediction_is_not_that_of_asking_the_api_server() -> None:
-    """What is asked for is waited for, and says nothing of how long predictions take."""
-    now = [0.0]
-
-    def looked() -> bool:
-        now[0] += 1
-        return False
-
-    def slow() -> NoReturn:
-        now[0] += 1000
-        raise ConnectionRefusedError
-
-    request = parse_review(json.dumps(review(_with_cpu(pod("nothing", 7), "0"))).encode())
-    time = Time(NOW, looked, clock=lambda: now[0])
-    decision = decide(ReviewContext(request, Hook.VALIDATE, STATE, Config(), time, slow))
-    assert now[0] > 1000
-    assert 0 < decision.predicting < 1000
 
 
 def test_what_brings_no_pod_counts_as_no_prediction() -> None:
