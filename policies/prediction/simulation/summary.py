@@ -31,8 +31,23 @@ NO_CLASS: Final = "none"
 _LEAST_BACKOFF: Final = 1.0
 """Seconds between two attempts of a Pod, at least."""
 _MAX_LINES: Final = 60
-_NODE_EVENTS: Final = {"nodeAdded": "node {} added", "nodeUpdated": "node {} updated", "nodeRemoved": "node {} removed"}
-_EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}", "retried": "{}"}
+_TEXTS: Final = {
+    "created": "{group}: {pods} created (priority {priority})",
+    "scheduled": "{group}: {pods} bound to {nodes}",
+    "scheduled instead": "{group}: {pods} bound to {nodes} instead of {other}, which is full",
+    "moved": "{group}: {pods} nominated to {nodes} instead of {other}",
+    "deleted": "{group}: {pods} deleted ({other})",
+    "succeeded": "{group}: {pods} completed on {nodes}",
+    "nodeAdded": "node {group} added",
+    "nodeUpdated": "node {group} {other}",
+    "nodeRemoved": "node {group} removed",
+    "jobFailed": "Job failed: {group}",
+    "refused": "a ResourceQuota rejects a Pod of {group}",
+    "retried": "{group}",
+}
+"""Kind of a line in the timeline -> its text, except of a preemption."""
+_OF_NODES: Final = ("nodeAdded", "nodeUpdated", "nodeRemoved")
+_WITH_MESSAGE: Final = ("jobFailed", "refused", "retried")
 
 
 class Names:
@@ -602,35 +617,25 @@ def _line(
         return _Line(second, "moved", group, before) if before not in ("", event.node) else None
     if event.event == "scheduled":
         before = nominated.pop(event.pod, "")
-        return _Line(second, "scheduled", group, before if before != event.node else "")
+        instead = before not in ("", event.node)
+        return _Line(second, "scheduled instead", group, before) if instead else _Line(second, "scheduled", group, "")
     if event.event in ("deleted", "succeeded"):
         return _Line(second, event.event, group, event.message)
-    if event.event in _NODE_EVENTS:
-        return _Line(second, event.event, group, event.change)
-    return _Line(second, event.event, event.message, "") if event.event in _EVENT_TEXTS else None
+    if event.event in _OF_NODES:
+        return _Line(second, event.event, group, f"is {event.change}" if event.change else "updated")
+    return _Line(second, event.event, event.message, "") if event.event in _WITH_MESSAGE else None
 
 
 def _event_text(line: _Line, events: Sequence[Event]) -> str:
-    count = plural(len(events), "Pod")
     nodes = listed([name for name, _ in counted(event.node for event in events if event.node)])
+    pods, priority = plural(len(events), "Pod"), _priorities(event.origin for event in events)
     if line.kind == "preempted":
         most = max(event.origin.grace for event in events if event.origin)
         ends = f", grace period {duration(most)}" if most else ""
-        victim = line.other if line.other == events[0].pod else f"{plural(len(events), 'Pod')} of {line.other}"
-        by, theirs = _priorities(event.by_origin for event in events), _priorities(event.origin for event in events)
-        return f"{preemption_text(line.group, by, victim, theirs)} on {nodes}{ends}"
-    if line.kind == "created":
-        return f"{line.group}: {count} created (priority {_priorities(event.origin for event in events)})"
-    if line.kind == "scheduled":
-        instead = f" instead of {line.other}, which is full" if line.other else ""
-        return f"{line.group}: {count} bound to {nodes}{instead}"
-    if line.kind == "moved":
-        return f"{line.group}: {count} nominated to {nodes} instead of {line.other}"
-    if line.kind in ("deleted", "succeeded"):
-        return f"{line.group}: {count} " + (f"deleted ({line.other})" if line.other else f"completed on {nodes}")
-    if line.kind in _NODE_EVENTS:
-        return f"node {line.group} is {line.other}" if line.other else _NODE_EVENTS[line.kind].format(line.group)
-    return _EVENT_TEXTS[line.kind].format(line.group)
+        victim = line.other if line.other == events[0].pod else f"{pods} of {line.other}"
+        by = _priorities(event.by_origin for event in events)
+        return f"{preemption_text(line.group, by, victim, priority)} on {nodes}{ends}"
+    return _TEXTS[line.kind].format(group=line.group, other=line.other, pods=pods, nodes=nodes, priority=priority)
 
 
 def preemption_text(by: str, by_priority: object, victims: str, priority: object) -> str:

@@ -58,7 +58,8 @@ from forewarn.policies.questions.application.kueue import (
     with_evicted,
 )
 from forewarn.policies.questions.application.places import why_rejected
-from forewarn.policies.questions.whatif.effects import Kind, left_by_new_nodes
+from forewarn.policies.questions.whatif.effects import Kind, consequences, left_by_new_nodes
+from forewarn.policies.questions.whatif.effects import joined as joined_phrases
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import pool_of
 
@@ -83,12 +84,13 @@ GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup tog
 def document_of(result: PredictResult) -> AnswerDocument:
     """Return a prediction in the form of all answers."""
     jobs = result.queued.jobs
-    effects = with_evicted(result.predicted.effects(len(result.faults)), jobs)
+    own = result.predicted.effects(len(result.faults))
+    effects = with_evicted(own, jobs)
     grown = with_new_nodes(result.autoscalers, effects)
     return AnswerDocument(
         status=status_of(_status(result, effects), jobs),
         question=_question(result),
-        clause=clause_of(jobs, _clause(result, effects, grown)),
+        clause=clause_of(jobs, _clause(result, own, grown)),
         counters=effects,
         shown=[*_counters(result, effects, grown), *counters_of_jobs(jobs)],
         counters_with_new_nodes=grown,
@@ -135,12 +137,9 @@ def _status(result: PredictResult, effects: Effects) -> AnswerStatus:
 def _question(result: PredictResult) -> str:
     names = [placement.name for placement in result.placements]
     names += [f"{group.id} ({group.policy})" for group in result.groups]
-    question = names[0] if len(names) == 1 else plural(len(names or result.faults), "object")
-    first, *others = result.new_classes or ("",)
-    if first:
-        new = f"{len(result.new_classes):,} new PriorityClasses" if others else f"new PriorityClass {first}"
-        question += f" with {new}"
-    return question
+    classes, noun = result.new_classes, "PriorityClasses" if result.new_classes[1:] else "PriorityClass"
+    with_classes = f" with new {noun} {listed(classes, 1)}" if classes else ""
+    return (names[0] if len(names) == 1 else plural(len(names or result.faults), "object")) + with_classes
 
 
 def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> str:
@@ -149,7 +148,7 @@ def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> s
     if result.faults and not new:
         return f"{plural(len(result.faults), 'object')} rejected" if len(result.faults) > 1 else "rejected"
     if not new:
-        return _without_new_pods(result)
+        return _without_new_pods(result.placements)
     how = "by preemption" if effects.victims or not effects.placeholders else "by preemption of placeholder Pods"
     if missing:
         return f"{missing:,} of {plural(new, 'new Pod')} not predicted"
@@ -158,29 +157,22 @@ def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> s
         node = "".join(f" on {each.node}" for each in result.predicted.alone[-1:] if each.node)
         text = f"the new Pod {_OF_ONE.get(outcome, 'runs{on}').format(on=node, how=how)}"
     else:
-        text = f"{run:,} of {new:,} new Pods run"
-        text += f", {by_preemption:,} of them {how}" if by_preemption else ""
+        more = [f"{by_preemption:,} of them {how}"] if by_preemption else [*consequences(effects)]
+        text = joined_phrases([f"{run:,} of {new:,} new Pods run", *more][:2])
         if effects.blocked:
             rollouts = plural(effects.blocked, "rollout does not finish", "rollouts do not finish")
             text = f"{rollouts}, {run:,} of {new:,} new Pods run"
-        elif not by_preemption and effects.pending:
-            text += f", {plural(effects.pending, 'stays', 'stay')} Pending"
-        elif not by_preemption and result.outcomes["rejected"]:
-            text += f", {result.outcomes['rejected']:,} rejected"
     return text if grown is None else f"{text}; {left_by_new_nodes(grown)}"
 
 
-def _without_new_pods(result: PredictResult) -> str:
-    placements = result.placements
+def _without_new_pods(placements: Sequence[Placement]) -> str:
     if len(placements) != 1:
         return "no new Pods"
     (placement,) = placements
+    why = f"{placement.existing:,} of {placement.wanted:,} exist" if placement.wanted else placement.none
     if placement.rollout is not None:
-        none = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
-        return f"no new Pods: {none}"
-    if not placement.wanted:
-        return f"it creates no Pods ({placement.none})"
-    return f"no new Pods: {placement.existing:,} of {plural(placement.wanted, 'Pod')} exist"
+        why = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
+    return f"no new Pods: {why}"
 
 
 _OF_ONE: Final = dict.fromkeys(PENDING, "stays Pending") | {

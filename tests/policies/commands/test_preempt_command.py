@@ -233,8 +233,8 @@ def test_of_many_replicas_single_pods_are_only_told_on_request(
 @pytest.mark.parametrize(
     ("replicas", "says"),
     [
-        (0, "it creates no Pods (0 replicas)"),
-        (1, "no new Pods: 1 of 1 Pod exist"),
+        (0, "no new Pods: 0 replicas"),
+        (1, "no new Pods: 1 of 1 exist"),
     ],
 )
 def test_a_workload_that_lacks_no_pods_says_why(

@@ -254,7 +254,7 @@ def job(kind: str = "Job", **spec: Any) -> Obj:
 def test_predict_says_why_a_new_workload_creates_no_pods(obj: Obj, why: str) -> None:
     result = predict(cluster(make_node("n1")), obj)
     assert not result.outcomes
-    assert result.document.headline == f"{obj['kind']} default/w: it creates no Pods ({why})"
+    assert result.document.headline == f"{obj['kind']} default/w: no new Pods: {why}"
 
 
 NO_ROOM: Obj = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500"}}}]}

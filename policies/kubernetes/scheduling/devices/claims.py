@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge, charging
@@ -41,7 +42,7 @@ def first_not_modelled(claims: Iterable[ResourceClaim], slices: Iterable[Resourc
     """Return the first part of claims or slices that is not modelled, as a sentence; or ""."""
     of_claims = (what for claim in claims for what in _of_claim(claim, semantics))
     offered = (what for part in slices for what in _of_slice(part, semantics))
-    reason = next(filter(None, of_claims), "") or next(filter(None, offered), "")
+    reason = next(filter(None, chain(of_claims, offered)), "")
     return reason and f"{reason} are not modelled"
 
 
@@ -49,15 +50,11 @@ def _of_claim(claim: ResourceClaim, semantics: Semantics) -> Iterator[str]:
     yield claim.unmodelled
     for request in claim.requests:
         for alternative in request.alternatives or (request,):
-            yield _of_request(alternative, semantics)
+            if alternative.capacity and not semantics.devices_are_shared:
+                yield "capacity of a request (DRAConsumableCapacity)"
+            yield from _of_amounts(alternative.capacity.values(), semantics)
     if not semantics.devices_are_shared and any(constraint.distinct for constraint in claim.constraints):
         yield "constraints with distinctAttribute (DRAConsumableCapacity)"
-
-
-def _of_request(request: DeviceRequest, semantics: Semantics) -> str:
-    if request.capacity and not semantics.devices_are_shared:
-        return "capacity of a request (DRAConsumableCapacity)"
-    return _of_amounts(request.capacity.values(), semantics)
 
 
 def _of_slice(part: ResourceSlice, semantics: Semantics) -> Iterator[str]:
@@ -65,7 +62,7 @@ def _of_slice(part: ResourceSlice, semantics: Semantics) -> Iterator[str]:
     if not semantics.devices_are_partitioned and (part.counter_sets or part.per_device):
         yield _PARTITIONED
     for counter_set in part.counter_sets:
-        yield _of_amounts(counter_set.counters.values(), semantics)
+        yield from _of_amounts(counter_set.counters.values(), semantics)
     for device in charging(part.devices, 1) if part.divided else ():
         yield from _of_device(device, semantics)
 
@@ -76,22 +73,21 @@ def _of_device(device: Device, semantics: Semantics) -> Iterator[str]:
     if device.consumes and not semantics.devices_are_partitioned:
         yield _PARTITIONED
     for taken in device.consumes:
-        yield _of_amounts(taken.counters.values(), semantics)
-    yield from map(_of_policy, device.policies.values())
+        yield from _of_amounts(taken.counters.values(), semantics)
+    for policy in device.policies.values():
+        bounds = [bound for bound in (policy.least, policy.maximum, policy.step) if bound is not None]
+        stepped = policy.step is None or (policy.step > 0 and policy.least is not None)
+        if not stepped or not all(0 <= bound <= LARGEST * NANO for bound in bounds):
+            yield "request policies without usable steps"
 
 
-def _of_policy(policy: RequestPolicy) -> str:
-    bounds = [bound for bound in (policy.least, policy.maximum, policy.step) if bound is not None]
-    stepped = policy.step is None or (policy.step > 0 and policy.least is not None)
-    counted = stepped and all(0 <= bound <= LARGEST * NANO for bound in bounds)
-    return "" if counted else "request policies without usable steps"
-
-
-def _of_amounts(amounts: Iterable[int], semantics: Semantics) -> str:
+def _of_amounts(amounts: Iterable[int], semantics: Semantics) -> Iterator[str]:
     most = _LARGE if semantics.large_amounts_of_devices_go_wrong else LARGEST * NANO
-    return "" if all(0 <= amount < most for amount in amounts) else _TOO_LARGE
+    if not all(0 <= amount < most for amount in amounts):
+        yield _TOO_LARGE
 
 
+_TOO_MANY: Final = "the Pod claims too many devices (DRA)"
 _MAX_CLAIMS: Final = 64
 _MAX_DEVICES: Final = 128
 
@@ -203,60 +199,36 @@ def _container_request(
 
 def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass], selectors: Selectors) -> str:
     """Return the reason why a Pod with devices is not predicted, empty if it is."""
+    return next(_problems(pod, objects, provided, selectors), "")
+
+
+def _problems(
+    pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass], selectors: Selectors
+) -> Iterator[str]:
+    """Yield the reasons. Caches the matches of CEL selectors for the allocation."""
     extended = extended_resources_of(pod, provided)
     if not pod.device_claims and not extended:
-        return ""
+        return
     uses_devices = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
     if not (uses_devices if objects.devices_known is None else objects.devices_known):
-        return "the Pod claims devices (DRA), and the state of the cluster contains none"
+        yield "the Pod claims devices (DRA), and the state of the cluster contains none"
     if len(pod.device_claims) > _MAX_CLAIMS:
-        return "the Pod claims too many devices (DRA)"
+        yield _TOO_MANY
     try:
         claims = claims_of(pod, objects)
     except ClaimProblem:
-        return ""
+        return
     unallocated = [claim for claim in claims if claim.allocation is None]
-    allocated = filter(None, (_of_allocation(claim, objects.semantics) for claim in claims))
-    reason = next(allocated, None) or first_not_modelled(
+    of_allocations = (why for claim in claims for why in _of_allocation(claim, objects.semantics))
+    reason = next(of_allocations, "") or first_not_modelled(
         unallocated, objects.resource_slices.values(), objects.semantics
     )
     if reason:
-        return f"the Pod claims devices (DRA): {reason}"
-    return _of_requests(unallocated, extended, provided, objects, selectors)
-
-
-def _of_requests(
-    unallocated: Sequence[ResourceClaim],
-    extended: Mapping[str, int],
-    provided: Mapping[str, DeviceClass],
-    objects: ClusterObjects,
-    selectors: Selectors,
-) -> str:
-    """Return the reason why requests of claims and of extended resources are not predicted; empty if they are."""
+        yield f"the Pod claims devices (DRA): {reason}"
     requests = [a for claim in unallocated for request in claim.requests for a in (request.alternatives or (request,))]
     if sum(request.count for request in requests) + sum(extended.values()) > _MAX_DEVICES:
-        return "the Pod claims too many devices (DRA)"
+        yield _TOO_MANY
     classes = {request.device_class for request in requests} | {provided[name].name for name in extended}
-    return _unreadable(requests, classes, objects, selectors)
-
-
-def _of_allocation(claim: ResourceClaim, semantics: Semantics) -> str | None:
-    """Return the reason why forewarn does not predict an allocated claim; None if forewarn does."""
-    allocation = claim.allocation
-    if allocation is None:
-        return None
-    if allocation.unmodelled:
-        return f"{allocation.unmodelled} are not modelled"
-    awaited = allocation.readiness is Readiness.AWAITED and allocation.timed
-    if awaited and semantics.device_binding_conditions_are_awaited:
-        return "its devices are not ready (binding conditions), and kube-scheduler may have stopped waiting for them"
-    return None
-
-
-def _unreadable(
-    requests: Sequence[DeviceRequest], classes: Iterable[str], objects: ClusterObjects, selectors: Selectors
-) -> str:
-    """Return the first unsupported part of the CEL selectors; "" if none. Caches the matches for the allocation."""
     stored = (objects.device_classes.get(("", name)) for name in sorted(classes))
     of_classes = [device_class.selectors for device_class in stored if device_class is not None]
     for part in objects.resource_slices.values():
@@ -265,10 +237,18 @@ def _unreadable(
                 try:
                     selectors.match(expressions, part.driver, device)
                 except NotModelled as unknown:
-                    return f"the Pod claims devices (DRA): {unknown}"
+                    yield f"the Pod claims devices (DRA): {unknown}"
                 except SelectorError:
                     continue  # the selector is not evaluated for devices that the class excludes
-    return ""
+
+
+def _of_allocation(claim: ResourceClaim, semantics: Semantics) -> Iterator[str]:
+    allocation = claim.allocation
+    if allocation is not None and allocation.unmodelled:
+        yield f"{allocation.unmodelled} are not modelled"
+    awaited = allocation is not None and allocation.readiness is Readiness.AWAITED and allocation.timed
+    if awaited and semantics.device_binding_conditions_are_awaited:
+        yield "its devices are not ready (binding conditions), and kube-scheduler may have stopped waiting for them"
 
 
 @dataclass(frozen=True, slots=True)
