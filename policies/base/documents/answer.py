@@ -6,7 +6,7 @@ No renderer computes a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -256,18 +256,24 @@ class AnswerDocument:
 
 
 def counters_of(
-    effects: Effects, ranges: Mapping[str, Range] = {}, after: Effects | None = None, **shown: Counter | None
+    effects: Effects,
+    ranges: Mapping[str, Range] = {},
+    after: Effects | None = None,
+    *,
+    without: Collection[str] = (),
+    totals: Mapping[str, int | None] = {},
+    **more: str,
 ) -> list[Counter]:
     """Return the counters that an answer shows: those of `ALWAYS_SHOWN`, and the others that are not 0, or may be so by
     chance.
 
-    `ranges`: of counters that depend on chance. `after`: the effects with the nodes of autoscalers, if any. `shown`: a
-    counter with more than its number, by name; None leaves it out.
+    `ranges`: of counters that depend on chance. `after`: the effects with the nodes of autoscalers, if any. `without`:
+    counters that the answer cannot have. `totals`: by counter. `more`: the text after a number.
     """
     counters = []
     for name, value, later in zip(Effects._fields, effects, after or effects, strict=True):
-        own = shown.get(name, Counter(name, value, after=later))
-        is_shown = name in ALWAYS_SHOWN or value or name in ranges
-        if own is not None and name != "down_seconds" and (is_shown or own.value or own.after):
-            counters.append(own._replace(range=ranges.get(name)))
+        is_shown = name in ALWAYS_SHOWN or value or later or name in ranges
+        if is_shown and name not in ("down_seconds", *without):
+            before = later if name in ("new_nodes", "removed_nodes") else value
+            counters.append(Counter(name, before, totals.get(name), later, more.get(name, ""), ranges.get(name)))
     return counters

@@ -44,7 +44,7 @@ def document_of(plan: Plan) -> AnswerDocument:
         clause=_clause(plan, effects),
         counters=effects,
         shown=[
-            *counters_of(effects, victims=None, placeholders=None),
+            *counters_of(effects, without=["victims", "placeholders"]),
             Counter("new Pods", sum(step.new_pods for step in plan.steps), optional=True),
             Counter("Pending before", plan.pending_before, optional=True),
         ],

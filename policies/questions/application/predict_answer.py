@@ -185,17 +185,9 @@ _OF_ONE: Final = dict.fromkeys(PENDING, "stays Pending") | {
 
 def _counters(result: PredictResult, effects: Effects, grown: Effects | None) -> Iterator[Counter]:
     outcomes, total = result.outcomes, sum(is_placeholder(pod, result.options) for pod in result.running)
-    by_new = " (replacements included)" if effects.preempted != effects.victims else ""
-    shown = counters_of(
-        effects,
-        victims=Counter("victims", effects.victims),
-        preempted=Counter("preempted", effects.preempted, more=by_new) if by_new else None,
-        pending=Counter("pending", effects.pending, after=grown.pending if grown else None),
-        lost=None,
-        placeholders=Counter("placeholders", effects.placeholders, total or None),
-        new_nodes=Counter("new_nodes", grown.new_nodes if grown else 0),
-    )
-    yield from shown
+    without = ["lost"] if effects.preempted != effects.victims else ["lost", "preempted"]
+    totals = {"placeholders": total or None}
+    yield from counters_of(effects, {}, grown, without=without, totals=totals, preempted=" (replacements included)")
     for name, label in _OUTCOMES.items():
         yield Counter(label, outcomes[name], optional=True)
     impacts = [each.rollout or each.following for each in result.placements]

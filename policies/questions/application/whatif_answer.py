@@ -165,41 +165,49 @@ def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown:
 
 
 def _wanted(answer: Answer) -> Iterator[str]:
-    """Yield what the change is for: new Pods that run, drained and upgraded nodes, nodes that can go."""
-    if answer.removal is not None:
-        removal = answer.removal
+    """Yield what the change is for: nodes that can go, drained, upgraded and added ones, and new Pods that run."""
+    after, removal, new = answer.after, answer.removal, new_pods_of(answer)
+    if removal is not None:
         stops = f"; {removal.kept[0].node} stops the next" if removal.missing and removal.kept else ""
         yield f"{f'{len(removal.nodes):,}' if removal.missing else 'all'} can go{stops}"
-    if (upgrade := answer.after.upgrade) is not None:
-        if upgrade.complete:
-            yield f"all nodes upgraded in {duration(upgrade.seconds)}"
-        elif answer.after.is_cut_short:
-            done = f"{len(upgrade.done):,} of {plural(len(upgrade.steps), 'node')} upgraded"
-            yield f"not finished: {done} after {duration(answer.after.summary.ended_at)}"
-        else:
-            nodes = _nodes_blocked_by_pdbs(answer)
-            stops = f"stops at node {len(upgrade.done) + 1}"
-            pdbs = plural(len(answer.after.blocks.drains), "PDB blocks", "PDBs block")
-            yield f"{stops}; {pdbs} {plural(len(nodes), 'node')}" if nodes else stops
-    elif answer.after.drained:
-        drained, blocked = len(answer.after.drained), len(answer.after.not_drained)
-        if blocked:
-            drains = f"{drained - blocked} of {plural(drained, 'node')} drained"
-            after = f" after {duration(answer.after.summary.ended_at)}"
-            yield f"not finished: {drains}{after}" if answer.after.is_cut_short else drains
-    if answer.after.new_nodes is not None:
+    if after.upgrade is not None and after.upgrade.complete:
+        yield f"all nodes upgraded in {duration(after.upgrade.seconds)}"
+    elif after.upgrade is not None or after.not_drained:
+        yield from _progress(answer)
+    if after.new_nodes is not None:
         helped = helped_by_added_nodes(answer)
-        it = "it" if len(answer.after.new_nodes.nodes) == 1 else "them"
-        yield (
-            f"{plural(helped, 'Pod runs', 'Pods run')} only because of {it}" if helped else f"no Pending Pod needs {it}"
-        )
-    if answer.after.blocks.rollouts:
-        yield plural(len(answer.after.blocks.rollouts), "rollout does not finish", "rollouts do not finish")
-    new, ended = new_pods_of(answer), answer.after.summary.new_pods_ended - answer.after.summary.new_pods_preempted
+        it = "it" if len(after.new_nodes.nodes) == 1 else "them"
+        because = f"{plural(helped, 'Pod runs', 'Pods run')} only because of {it}"
+        yield because if helped else f"no Pending Pod needs {it}"
+    if after.blocks.rollouts:
+        yield plural(len(after.blocks.rollouts), "rollout does not finish", "rollouts do not finish")
+    ended = after.summary.new_pods_ended - after.summary.new_pods_preempted
     if new is not None and not new.run and ended == new.total:
         yield f"{plural(ended, 'new Pod is', 'new Pods are')} removed again"
     elif new is not None:
         yield f"{new.run:,} of {plural(new.total, 'new Pod')} run{'s' * (new.total == 1)}"
+
+
+def _progress(answer: Answer) -> Iterator[str]:
+    """Yield how many nodes are drained or upgraded, or where an upgrade stops."""
+    after, upgrade = answer.after, answer.after.upgrade
+    done, total = (counter := _drained(answer)).value, counter.of or 0
+    nodes = f"{done:,} of {plural(total, 'node')} {counter.name}"
+    if after.is_cut_short:
+        yield f"not finished: {nodes} after {duration(after.summary.ended_at)}"
+    elif upgrade is None:
+        yield nodes
+    else:
+        blocked, pdbs = _nodes_blocked_by_pdbs(answer), plural(len(after.blocks.drains), "PDB blocks", "PDBs block")
+        yield f"stops at node {done + 1}" + (f"; {pdbs} {plural(len(blocked), 'node')}" if blocked else "")
+
+
+def _drained(answer: Answer) -> Counter:
+    """Return how many of the nodes are upgraded, or drained."""
+    if (upgrade := answer.after.upgrade) is not None:
+        return Counter("upgraded", len(upgrade.done), len(upgrade.steps))
+    drained = len(answer.after.drained)
+    return Counter("drained", drained - len(answer.after.not_drained), drained)
 
 
 def _of_new_pods(result: Simulated) -> Iterator[str]:
@@ -222,58 +230,53 @@ def _ranked(result: Simulated) -> Sequence[Ranked]:
 
 
 def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[Counter]:
-    later = grown or effects
-    by_pdbs = _nodes_blocked_by_pdbs(answer) if answer.after.upgrade else ()
-    blocked = f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else ""
-    by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
-    complete = sum(map(_is_complete, (answer.end if grown else answer).outages))
-    some = f" ({complete:,} completely)"
-    if complete in (0, later.down):
-        some = " completely" if complete else " in part"
-    down = f" workload{'s' * (later.down > 1)}"
-    down += f"{some}, up to {duration(later.down_seconds)}" if later.down else ""
+    later, arrived = grown or effects, answer.with_new_nodes
     not_counted = answer.placeholder_pods + answer.after.daemon_pods_of_lost_nodes
-    running = answer.after.running_before - not_counted if effects.lost else None
-    arrived = answer.with_new_nodes
-    by_size = Tally(arrived.nodes).most_common() if arrived is not None else ()
-    groups = [f"{nodes:,} {group}" for group, nodes in by_size]
-    by_group = f" ({listed(groups, 2)})" if later.new_nodes else ""
+    totals, placeholders = _placeholders(answer, effects.placeholders)
+    totals |= {"lost": answer.after.running_before - not_counted} if effects.lost else {}
+    by_pdbs = _nodes_blocked_by_pdbs(answer) if answer.after.upgrade else ()
+    groups = [f"{nodes:,} {group}" for group, nodes in Tally(arrived.nodes).most_common()] if arrived else ()
     return counters_of(
         effects,
         answer.typical_of.counters if answer.typical_of is not None and grown is None else {},
         later,
-        victims=None,
-        preempted=Counter("preempted", effects.preempted, after=later.preempted, more=by_new),
-        lost=Counter("lost", effects.lost, running, later.lost),
-        down=Counter("down", effects.down, after=later.down, more=down),
-        blocked=Counter("blocked", effects.blocked, after=later.blocked, more=blocked),
-        placeholders=_of_placeholders(answer, effects.placeholders)._replace(after=later.placeholders),
-        new_nodes=Counter("new_nodes", later.new_nodes, more=by_group),
-        removed_nodes=Counter("removed_nodes", later.removed_nodes),
+        without=["victims"],
+        totals=totals,
+        preempted=f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else "",
+        down=_down_of(answer.end if grown else answer, later),
+        blocked=f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else "",
+        placeholders=placeholders,
+        new_nodes=f" ({listed(groups, 2)})" if later.new_nodes else "",
     )
+
+
+def _down_of(answer: Answer, effects: Effects) -> str:
+    """Return what stands after the number of workloads that are down, such as ` workloads completely, up to 5 s`."""
+    complete, down = sum(map(_is_complete, answer.outages)), f" workload{'s' * (effects.down > 1)}"
+    if not effects.down:
+        return down
+    how = {0: " in part", effects.down: " completely"}.get(complete, f" ({complete:,} completely)")
+    return f"{down}{how}, up to {duration(effects.down_seconds)}"
 
 
 def _is_loss(answer: Answer) -> bool:
     return {arrival.op for arrival in answer.after.simulation.world.arrivals} == {"lost"}
 
 
-def _of_placeholders(answer: Answer, preempted: int) -> Counter:
-    """The counter of preempted placeholder Pods, with how many do not run at the end if this is more. If recreated ones
-    are preempted again, there are more than exist, and no total.
+def _placeholders(answer: Answer, preempted: int) -> tuple[dict[str, int | None], str]:
+    """Return the total of placeholder Pods, and the text after the number of preempted ones: how many do not run at the
+    end if this is more. If recreated ones are preempted again, there are more than exist, and no total.
     """
     total = answer.placeholder_pods
     if preempted > total > 0:
-        return Counter("placeholders", preempted, more=f" ({total:,} Pods, some recreated and preempted again)")
+        return {}, f" ({total:,} Pods, some recreated and preempted again)"
     gone = sum(each.lost for each in answer.after.workloads if each.workload in answer.placeholders)
-    more = f" ({gone:,} do not run at the end)" if gone > preempted > 0 else ""
-    return Counter("placeholders", preempted, total or None, more=more)
+    return {"placeholders": total or None}, f" ({gone:,} do not run at the end)" if gone > preempted > 0 else ""
 
 
 def _own_counters(answer: Answer) -> Iterator[Counter]:
-    if (upgrade := answer.after.upgrade) is not None:
-        yield Counter("upgraded", len(upgrade.done), len(upgrade.steps))
-    elif answer.after.drained:
-        yield Counter("drained", len(answer.after.drained) - len(answer.after.not_drained), len(answer.after.drained))
+    if answer.after.upgrade is not None or answer.after.drained:
+        yield _drained(answer)
     yield Counter("Pods evicted", answer.after.simulation.api.evictions, optional=True)
     if _is_loss(answer) and answer.with_new_nodes is None:
         times = [event.t for event in answer.after.simulation.timeline.events if event.event == "scheduled"]

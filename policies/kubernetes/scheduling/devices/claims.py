@@ -205,7 +205,6 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
 def _problems(
     pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass], selectors: Selectors
 ) -> Iterator[str]:
-    """Yield the reasons. Caches the matches of CEL selectors for the allocation."""
     extended = extended_resources_of(pod, provided)
     if not pod.device_claims and not extended:
         return
@@ -229,6 +228,13 @@ def _problems(
     if sum(request.count for request in requests) + sum(extended.values()) > _MAX_DEVICES:
         yield _TOO_MANY
     classes = {request.device_class for request in requests} | {provided[name].name for name in extended}
+    yield from _unreadable(requests, classes, objects, selectors)
+
+
+def _unreadable(
+    requests: Sequence[DeviceRequest], classes: Iterable[str], objects: ClusterObjects, selectors: Selectors
+) -> Iterator[str]:
+    """Yield the unsupported parts of CEL selectors. Caches the matches for the allocation."""
     stored = (objects.device_classes.get(("", name)) for name in sorted(classes))
     of_classes = [device_class.selectors for device_class in stored if device_class is not None]
     for part in objects.resource_slices.values():
