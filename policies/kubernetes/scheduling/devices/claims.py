@@ -199,18 +199,22 @@ def _container_request(
 
 def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass], selectors: Selectors) -> str:
     """Return the reason why a Pod with devices is not predicted, empty if it is."""
-    return next(_problems(pod, objects, provided, selectors), "")
+    extended = extended_resources_of(pod, provided)
+    uses_devices = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
+    if not pod.device_claims and not extended:
+        return ""
+    if not (uses_devices if objects.devices_known is None else objects.devices_known):
+        return "the Pod claims devices (DRA), and the state of the cluster contains none"
+    return next(_problems(pod, objects, extended, provided, selectors), "")
 
 
 def _problems(
-    pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass], selectors: Selectors
+    pod: Pod,
+    objects: ClusterObjects,
+    extended: Mapping[str, int],
+    provided: Mapping[str, DeviceClass],
+    selectors: Selectors,
 ) -> Iterator[str]:
-    extended = extended_resources_of(pod, provided)
-    if not pod.device_claims and not extended:
-        return
-    uses_devices = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
-    if not (uses_devices if objects.devices_known is None else objects.devices_known):
-        yield "the Pod claims devices (DRA), and the state of the cluster contains none"
     if len(pod.device_claims) > _MAX_CLAIMS:
         yield _TOO_MANY
     try:
