@@ -49,3 +49,19 @@ def test_equal_nodes_give_a_range_whatever_their_names(
     out = capsys.readouterr().out
     assert "preempted 1 (0 to 1) | Pending 0 | lost 0 | PDBs violated 1 (0 to 1)\n" in out
     assert f"WARN  chance decides: {runs['alike']} of 24 random runs have these counters; in parentheses" in out
+
+
+@pytest.mark.parametrize(("small", "by_chance"), [("1", True), ("2", False)], ids=["two kinds", "equal Pods"])
+def test_the_order_of_pending_pods_makes_victims_uncertain(
+    small: str, by_chance: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pending Pods of one priority use the capacity of the first victims, so that the new Pods preempt more."""
+    change, text = str(CASES / "queue-change.yaml"), (CASES / "queue.yaml").read_text()
+    before, name, pending = text.partition("name: small")
+    (tmp_path / "cluster.yaml").write_text(before + name + pending.replace('cpu: "1"', f'cpu: "{small}"'))
+    cluster = ("--cluster", str(tmp_path / "cluster.yaml"))
+    reason = "depends on which of the Pods of equal priority kube-scheduler tries first"
+    assert main(["predict", "-f", change, *cluster]) == 0
+    assert (f"how many Pods preempt {reason}" in capsys.readouterr().out) == by_chance
+    assert main(["lint", change, *cluster]) == 0
+    assert (f"It {reason}" in capsys.readouterr().out) == by_chance

@@ -34,6 +34,7 @@ from forewarn.policies.prediction.forecast.impact import (
     BY_CHOICE,
     BY_NODES,
     BY_PDBS,
+    BY_QUEUE,
     BY_RETRIES,
     MAX_SHOWN,
     NOT_PREDICTED,
@@ -421,8 +422,10 @@ class Forecast:
         found = None if too_many else self._simulated_in_time(change, impact, quotas)
         if found is not None:
             simulated, after_simulation = found
-            if retries or not _agree(simulated, done):
-                return simulated._replace(by_chance=simulated.by_chance or done.by_chance), after_simulation
+            is_other = not _agree(simulated, done)
+            if retries or is_other:
+                by_chance = simulated.by_chance or done.by_chance or (self._chance_of_queue(impact) if is_other else "")
+                return simulated._replace(by_chance=by_chance), after_simulation
             violations = simulated.num_pdb_violations
             done = done._replace(cascade=simulated.cascade, evicted=simulated.evicted, num_pdb_violations=violations)
             return done, after
@@ -533,6 +536,15 @@ class Forecast:
         victims = [v for p in first.preempting for v in p.victims if v.namespace == change.pods[0].namespace]
         others = any(self._recreator_of(victim) is Recreator.CONTROLLER for victim in victims)
         return BY_RETRIES if others else ""
+
+    def _chance_of_queue(self, impact: Impact) -> str:
+        """Return BY_QUEUE if several kinds of Pods of one priority, new ones or Pending Pods before them, compete for
+        the capacity of victims; otherwise "".
+        """
+        pods = pending_in_order(self._cluster, impact.own | self._state.placed).pods
+        own = impact.priority or 0
+        kinds = {(pod.effective_priority, id(pod.spec)) for pod in pods if pod.effective_priority >= own} | {(own, 0)}
+        return BY_QUEUE if len(kinds) > len({priority for priority, _ in kinds}) else ""
 
     def _rehearsed(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted | None:
         """Return the impact of a rollout or of Pods with new claims by simulation; or None. Raises CutShort."""

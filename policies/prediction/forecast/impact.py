@@ -28,6 +28,7 @@ MAX_NAMED: Final = 3
 BY_NODES: Final = "the random order in which the DaemonSet controller visits nodes"
 BY_RETRIES: Final = "which controller first uses the quota that victims free"
 BY_PDBS: Final = "whether kube-scheduler sees in time that a PDB allows no more disruptions"
+BY_QUEUE: Final = "which of the Pods of equal priority kube-scheduler tries first"
 BY_CHOICE: Final = "which of several nodes and victims kube-scheduler selects"
 BY_TIMING: Final = "the new Pods preempt {} only if they are scheduled before the old Pods terminate"
 """A note about preemptions during a rollout, if the old Pods terminate less than CLOSE seconds later."""
@@ -131,8 +132,9 @@ class ImpactDocument(NamedTuple):
     """The effect of an object's new Pods: the annotation forewarn.dev/preemption-impact, and the details of findings.
 
     `coarse`: numbers are the lower ends of ranges. `by_chance`: the numbers depend on the order in which the DaemonSet
-    controller visits nodes, or in which controllers use freed quota; they are those of a case with many preemptions. Or
-    they depend on which of equal nodes kube-scheduler selects; they are those of the first by name.
+    controller visits nodes, controllers use freed quota, or kube-scheduler tries Pods of equal priority; they are those
+    of a case with many preemptions. Or they depend on which of equal nodes kube-scheduler selects; they are those of
+    the first by name.
     `predicted`: number of evaluated new Pods. `not_predicted`: the reason why kube-scheduler's decision is not
     modelled, or not shown. Only details of findings have `victims`, `reasons`, `newNodes`, `expectation` and `basis`.
     """
@@ -181,8 +183,7 @@ class Impact(NamedTuple):
       used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
       not model kube-scheduler's decision (`why_not`: the reason); "group", see `group`.
     - `by_chance`: the cause if chance decides how many new Pods preempt or stay Pending (`BY_NODES`, `BY_RETRIES`,
-      `BY_PDBS`);
-      the impact is then one with many preemptions. With `BY_CHOICE`, see `least`.
+      `BY_PDBS`, `BY_QUEUE`); the impact is then one with many preemptions. With `BY_CHOICE`, see `least`.
     - `keeps_old`: a rollout creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted
       before the outcome of the first new Pod is known.
     - `cascade`: None without victims, or if not requested.
