@@ -32,7 +32,6 @@ from forewarn.policies.questions.whatif.questions import (
     Question,
     each_lost,
     largest_losses,
-    simulated_losses,
 )
 from forewarn.policies.questions.whatif.risk_answer import changes_counter, changes_table
 from forewarn.policies.questions.whatif.sweep import Sweep, harms
@@ -149,8 +148,11 @@ def overview(
         _pending(explained),
         _preempted(explained),
     ]
-    partial = (note for kind, asked, every in losses for note in simulated_losses(asked, every, kind))
-    notes = [*sweep.notes, *explained.missing, *partial]
+    parts = [
+        f"{len(asked):,} of {plural(len(every), kind)}" for kind, asked, every in losses if len(asked) < len(every)
+    ]
+    partial = [f"losses simulated: {' and '.join(parts)}, those with most Pods"] if parts else []
+    notes = [*partial, *sweep.notes, *explained.missing]
     return Overview(
         sweep.head,
         lines,

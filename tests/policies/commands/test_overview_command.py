@@ -151,8 +151,7 @@ def test_what_is_not_simulated_is_stated(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "losses simulated" not in forewarn("--cluster", CLUSTER).stdout
     monkeypatch.setattr(overview, "MAX_LOST_PODS", 1)
     done = forewarn("--cluster", CLUSTER, "--most", "1").stdout
-    assert "losses simulated: 1 of 2 zones, that with most Pods" in done
-    assert "losses simulated: 1 of 4 nodes, that with most Pods" in done
+    assert "losses simulated: 1 of 2 zones and 1 of 4 nodes, those with most Pods" in done
     assert "worst node" not in forewarn("--cluster", CLUSTER, "--most", "0").stdout
 
 
