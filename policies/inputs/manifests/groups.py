@@ -424,9 +424,9 @@ def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization
     sizes = Counter(real[member.file] for member in members)
     patches = {path for k in kustomizations.values() for path in k.patches} & sizes.keys()
     named: dict[str, set[str]] = defaultdict(set)
-    """File of patches -> the names of the objects that it changes."""
+    """File of patches -> the names of the objects and fields that it changes."""
     for member in (m for m in members if real[m.file] in patches):
-        named[real[member.file]].add(member.subject.ref.name)
+        named[real[member.file]] |= {member.subject.ref.name, *_fields_in(member.subject.object)}
     copies, apart = _copies(kustomizations, sizes, named, MAX_PAIRS + len(members))
     placed = [
         _into(member, place, changed)
@@ -469,7 +469,7 @@ def _copies(
 def _changed_by(kustomizations: Sequence[Kustomization], named: Mapping[str, set[str]]) -> frozenset[str]:
     names = set[str]()
     for kustomization in kustomizations:
-        names.update(kustomization.changed, *(named.get(path, ()) for path in kustomization.patches))
+        names.update(kustomization.changed, *(named.get(path, _ASKED) for path in kustomization.patches))
         if len(names) > _MAX_CHANGED:
             return _ALL
     return frozenset(names)
@@ -480,7 +480,12 @@ _Place = tuple[str, str | None, tuple[str, str]]
 _AS_IT_IS: Final[_Place] = ("", None, _NO_AFFIXES)
 _UNCHANGED: Final[Mapping[_Place, frozenset[str]]] = {_AS_IT_IS: frozenset()}
 EVERY: Final = "*"
-_ALL: Final = frozenset((EVERY,))
+_ASKED: Final = tuple(
+    f"/{name}"
+    for name in ("$patch", "limits", "maxUnavailable", "minAvailable", "priorityClassName", "replicas", "resources")
+)
+"""Names of the fields for which rules ask whether a patch changes them; `/` tells them from names of objects."""
+_ALL: Final = frozenset((EVERY, *_ASKED))
 _LONGEST_NAME: Final = 253
 _MAX_CHANGED: Final = 100
 """Maximum names of changed objects; above it, every object counts as changed."""
@@ -529,8 +534,9 @@ def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Coll
 def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
     """Return the member as a kustomization places it. `changed`: names of patched objects, with or without prefix."""
     subject, (namespace, home, affixes) = member.subject, place
-    if changed and subject.namespace and (EVERY in changed or any(subject.ref.name in name for name in changed)):
-        subject = subject._replace(is_patched=True)
+    names = changed.difference(_ASKED) if subject.namespace else ()
+    if EVERY in names or any(subject.ref.name in name for name in names):
+        subject = subject._replace(is_patched=True, patched=[field[1:] for field in _ASKED if field in changed])
     if namespace and group_kind(subject.object) in registry.WEBHOOK_CONFIGURATIONS and _lacks_namespace(subject.object):
         subject = subject._replace(is_patched=True)
     metadata = subject.object.get("metadata")
@@ -619,8 +625,8 @@ def _remotes(content: dict[str, Any], directory: str) -> Iterator[str]:
 
 def _changed(content: dict[str, Any]) -> Iterator[str]:
     """Yield the names of the objects that a kustomization changes, except those that only its files of patches name."""
-    if any(map(content.get, _CHANGING)):
-        yield EVERY
+    yield from _ALL if any(map(content.get, _CHANGING)) else ()
+    yield from _fields_in({key: content[key] for key in ("replicas", *_PATCH_LISTS) if key in content})
     for key in ("replicas", *_PATCH_LISTS):
         for entry in list_at(content, key)[:_MAX]:
             target = entry if key == "replicas" else entry.get("target") if isinstance(entry, dict) else None
@@ -629,6 +635,11 @@ def _changed(content: dict[str, Any]) -> Iterator[str]:
                 yield name if _NAME.fullmatch(name) else EVERY
             elif patch := _inline(entry):
                 yield from _names_in(patch)
+
+
+def _fields_in(patch: Any) -> Iterator[str]:
+    text = repr(patch)
+    return (name for name in _ASKED if name[1:] in text)
 
 
 def _names_in(patch: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
 )
 from forewarn.policies.kubernetes.objects.fields import at, group_kind
 from forewarn.policies.linting.rules.support.context import Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.names import Lookups, Names, is_misspelt
+from forewarn.policies.linting.rules.support.names import Lookups, Names, is_similar
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable
 from forewarn.policies.linting.rules.support.scalers import Scaler, scaler_of, scalers_of_workloads
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 60
 _NOT_SCALED: Final = (CRON_JOB, DAEMON_SET, JOB, POD)
+_ROLLOUT: Final = "argoproj.io/Rollout"
 
 
 @rule(
@@ -93,8 +94,8 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
         message = f"{target} {cut(scaler.name, _SHOWN)} has no subresource scale: the object has no effect"
         yield Problem(message, ("spec", "scaleTargetRef"), "remove the object, or name a Deployment or StatefulSet")
         return
-    near = next((each for each in named if each.ref.kind.lower() == target.lower()), None)
-    if not named and len(scaler.name) >= _DISTINCT and is_misspelt(scaler.name, names.nearest_name(scaler.name)):
+    near = next((each for each in named if each.ref.kind.lower() in (target.lower(), "rollout")), None)
+    if not named and len(scaler.name) >= _DISTINCT and is_similar(scaler.name, names.nearest_name(scaler.name)):
         meant = by_name[names.nearest_name(scaler.name)]
         near = next((each for each in meant if group_kind(each.object) == scaler.kind), None)
     if near is not None:
@@ -134,7 +135,7 @@ _NONE: Final = (dict[str, list["ReviewedObject"]](), Names(()))
 
 def _by_namespace(context: Context) -> Mapping[str, tuple[Mapping[str, Sequence[ReviewedObject]], Names]]:
     """Return the workloads that can be scaled by namespace and name, and the names for lookups of similar ones."""
-    kinds = (DEPLOYMENT, STATEFUL_SET)
+    kinds = (DEPLOYMENT, STATEFUL_SET, _ROLLOUT)
     scaled = grouped((each.effective_namespace, each) for kind in kinds for each in context.of_kind(kind))
     named = {namespace: grouped((each.ref.name, each) for each in group) for namespace, group in scaled.items()}
     return {namespace: (names, Names(names, context.once(Lookups))) for namespace, names in named.items()}

@@ -234,7 +234,9 @@ def _invalid_use(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     """Yield a name that no class can have, of a Pod or template that names it."""
     template = context.template(subject)
     name = rule_text.class_name(template) if template else ""
-    if template is None or not is_impossible_name(name) or rule_text.is_template_variable(name, subject, context):
+    if template is None or subject.may_change("priorityClassName") or not is_impossible_name(name):
+        return
+    if rule_text.is_template_variable(name, subject, context):
         return
     shown, rejected = quote(cut(name, _SHOWN_CHARACTERS)), "Pods" if subject.part else subject.ref.kind or "Pods"
     near = _valid_name(name)

@@ -15,7 +15,7 @@ from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 from forewarn.policies.linting.rules.support import rule_text
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.details import UncoveredClass, UnknownClass
-from forewarn.policies.linting.rules.support.names import is_misspelt, meant_system_class, nearest, recommended_to
+from forewarn.policies.linting.rules.support.names import is_similar, meant_system_class, nearest, recommended_to
 from forewarn.policies.linting.rules.support.predictions import Predicted
 from forewarn.policies.linting.rules.support.scalers import scaler_of
 
@@ -185,7 +185,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
             details = UnknownClass(
                 name, f"; this {part} matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
             )
-            is_near = bool(meant) or (bool(near) and is_misspelt(name, near))
+            is_near = bool(meant) or (bool(near) and is_similar(name, near))
             yield Problem(details, (*path, "values", index), severity=None if is_near else _note(context))
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
@@ -649,7 +649,7 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     Fix: set limits in the container, lower its requests, or change the LimitRange.
     """
     ranges = context.limit_ranges_of(subject.effective_namespace)
-    template = context.template(subject) if ranges else None
+    template = context.template(subject) if ranges and not subject.may_change("resources") else None
     if template is None:
         return
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources

@@ -233,6 +233,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     least = at(subject.object, "spec", "minAvailable")
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
+    if subject.may_change("minAvailable", "maxUnavailable"):
+        return
     selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
     total, names, workload = _selected_workloads(selector, namespace, context)
     if 0 < total <= least:
@@ -387,7 +389,8 @@ def _selected_workloads(selector: Any, namespace: str, context: Context) -> _Sel
 
 def _replicas(workload: ReviewedObject, context: Context) -> int | None:
     """Return the replicas of a workload, which scalers raise to their minimum; None if unknown."""
-    replicas = at(workload.object, "spec", "replicas") if group_kind(workload.object) in _SCALED else None
+    is_known = group_kind(workload.object) in _SCALED and not workload.may_change("replicas")
+    replicas = at(workload.object, "spec", "replicas") if is_known else None
     minimums = (scaler.minimum or 0 for scaler in _scalers_of(workload, context))
     if not isinstance(replicas, int):
         return None
@@ -608,7 +611,8 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     Why: the PodDisruptionBudget protects no Pods. For example, `kubectl drain` can then evict all Pods of a workload on
     a node at once.
 
-    Details: if no label value seems misspelled, the finding is a note, because a controller may create the Pods.
+    Details: if no label value seems misspelled, and no workload has the name of the PodDisruptionBudget, the finding is
+    a note, because a controller may create the Pods.
 
     Example:
 
@@ -666,7 +670,9 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
                 path = ("spec", "selector", "matchLabels", key)
                 yield Problem(f"{message}. Did you mean {quote(meant)}?", path, f"write {key}: {meant}")
                 return
-    yield Problem(message, ("spec", "selector"), "write labels of the workload's Pods", severity=Severity.NOTE)
+    is_meant = any(each.subject.ref.name == subject.ref.name for each in workloads)
+    severity = None if is_meant else Severity.NOTE
+    yield Problem(message, ("spec", "selector"), "write labels of the workload's Pods", severity=severity)
 
 
 def _in_another_namespace(subject: ReviewedObject, selector: Any, context: Context) -> Iterator[Problem]:

@@ -273,8 +273,8 @@ class Context:
         ranges: dict[str, dict[str, LimitRange]] = {}
         for subject in subjects:
             with suppress(InvalidObject):
-                if validate(subject.object, self.semantics):
-                    continue  # kube-apiserver rejects it
+                if subject.may_change("limits") or validate(subject.object, self.semantics):
+                    continue  # unknown, or kube-apiserver rejects it
                 new = LimitRange.from_api(subject.object)
                 namespace = subject.effective_namespace
                 ranges.setdefault(namespace, {})[new.name] = replace(new, namespace=namespace)

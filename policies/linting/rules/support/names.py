@@ -158,6 +158,12 @@ def is_misspelt(name: str, meant: str) -> bool:
     return _edits(name, meant, most) <= most
 
 
+def is_similar(name: str, meant: str) -> bool:
+    """Report whether `name` is a misspelling of `meant`, or one has all parts of the other: worker, queue-worker."""
+    parts, others = {*_SEPARATOR.split(name)}, {*_SEPARATOR.split(meant)}
+    return is_misspelt(name, meant) or (name != meant and (parts <= others or parts >= others))
+
+
 def _edits(one: str, other: str, limit: int) -> int:
     """Return the number of wrong, missing, added or swapped letters (optimal string alignment distance).
 
