@@ -26,7 +26,14 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt
-from forewarn.policies.linting.rules.support.rule_text import MAX_WORKLOADS, Comparisons, naming, selected, workloads_in
+from forewarn.policies.linting.rules.support.rule_text import (
+    MAX_WORKLOADS,
+    Comparisons,
+    Labelled,
+    naming,
+    selected,
+    workloads_in,
+)
 from forewarn.policies.linting.rules.support.scalers import scalers_of_workloads
 
 if TYPE_CHECKING:
@@ -656,23 +663,32 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     if not any(context.template(each.subject) for each in workloads) or _is_used(selector, namespace, context):
         return
     message = "selects no Pod of the workloads in this input"
+    key, meant = next(_misspelt_labels(selector, workloads, namespace, context), ("", ""))
+    if meant:
+        from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import label_value
+
+        if not label_value(meant):  # otherwise only the workload's label is wrong: value-rejected
+            path = ("spec", "selector", "matchLabels", key)
+            yield Problem(f"{message}. Did you mean {quote(meant)}?", path, f"write {key}: {meant}")
+        return
+    is_meant = any(each.subject.ref.name == subject.ref.name for each in workloads)
+    severity = None if is_meant else Severity.NOTE
+    yield Problem(message, ("spec", "selector"), "write labels of the workload's Pods", severity=severity)
+
+
+def _misspelt_labels(
+    selector: ApiObject, workloads: Sequence[Labelled], namespace: str, context: Context
+) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a selector whose value is a misspelling of the label of a workload that the rest selects, each
+    with this label.
+    """
+    labels = selector["matchLabels"]
     for key, value in labels.items():
         rest = {**selector, "matchLabels": {k: v for k, v in labels.items() if k != key}}
         others = workloads if len(labels) == 1 else selected(rest, [namespace], context)
         context.once(Comparisons).charge(_COSTLY * len(others))
-        for workload in others:
-            meant = workload.labels.get(key)
-            if isinstance(meant, str) and isinstance(value, str) and is_misspelt(value, meant):
-                from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import label_value
-
-                if label_value(meant):  # of the two, only the workload's label is wrong: value-rejected
-                    return
-                path = ("spec", "selector", "matchLabels", key)
-                yield Problem(f"{message}. Did you mean {quote(meant)}?", path, f"write {key}: {meant}")
-                return
-    is_meant = any(each.subject.ref.name == subject.ref.name for each in workloads)
-    severity = None if is_meant else Severity.NOTE
-    yield Problem(message, ("spec", "selector"), "write labels of the workload's Pods", severity=severity)
+        meant = (workload.labels.get(key) for workload in others)
+        yield from ((key, label) for label in meant if label and isinstance(value, str) and is_misspelt(value, label))
 
 
 def _in_another_namespace(subject: ReviewedObject, selector: Any, context: Context) -> Iterator[Problem]:
