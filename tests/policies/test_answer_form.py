@@ -23,7 +23,16 @@ from forewarn.policies.base.documents.answer import (
     Why,
     counters_of,
 )
-from forewarn.policies.cli.render.answer import MAX_LINES, WIDTH, counter_text, markdown, number, text
+from forewarn.policies.cli.render import plain
+from forewarn.policies.cli.render.answer import (
+    MAX_LINES,
+    WIDTH,
+    counter_text,
+    markdown,
+    number,
+    table_lines,
+    text,
+)
 from forewarn.policies.cli.render.html.answer import header
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 
@@ -93,6 +102,22 @@ def test_a_row_says_how_many_changed_fields_it_lacks() -> None:
     document = AnswerDocument(AnswerStatus.WARN, "1 object changed", "", tables=[table])
     assert [*text(document, None)][-1].endswith(f"  {'; '.join(fields[:3])}; 2 more: -v")
     assert "more: -v" not in "".join(text(document, None, level=1))
+
+
+def test_a_reason_without_room_loses_its_details_and_is_not_cut() -> None:
+    reason = "no node is in its volume's zone (eu-west-1a); preemptionPolicy is Never"
+    row = ("monitoring/prometheus", "platform", 1_000_000, "2 → 1", 1, 1, 1, reason)
+    heads = ("WORKLOAD", "CLASS", "VALUE", "RUNNING", "LOST", "PENDING", "PREEMPTED", "REASON")
+    *_, shown = text(AnswerDocument(AnswerStatus.HARM, "zone lost", "", tables=[Table(heads, [row])]), None)
+    assert shown.endswith("  no node is in its volume's zone")
+    assert len(shown) <= WIDTH
+
+
+def test_one_more_row_is_shown_in_place_of_its_number() -> None:
+    rows = [(name, 1) for name in "abcde"]
+    table = Table(("CLASS", "LOST"), rows, ("total", 5))
+    assert [*table_lines(table, plain, 4)] == [*table_lines(table, plain)]
+    assert "and 2 more: -v" in [*table_lines(table, plain, 3)]
 
 
 def test_more_detail_lists_all_reasons_and_tables() -> None:

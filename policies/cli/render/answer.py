@@ -230,8 +230,12 @@ def _narrowed(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _first_clauses(text: str, limit: int, is_counted: bool) -> str:
-    """As many of the clauses of a text as have room; at least the first. `is_counted`: and the number of the others."""
+    """As many of the clauses of a text as have room; at least the first, if need be without parentheses at its end.
+    `is_counted`: and the number of the others.
+    """
     first, *others = text.split("; ")
+    if len(first) > limit and first.endswith(")"):
+        first = first.rpartition(" (")[0] or first
     for place, clause in enumerate(others):
         more, rest = (f"; {len(others) - count} more: -v" if is_counted else "" for count in (place, place + 1))
         if len(first) + len(clause) + 2 + len(rest) * (place + 1 < len(others)) > limit:

@@ -768,7 +768,7 @@ def _down(outage: Interruption | None) -> str:
     if outage is None:
         return ""
     times = f"{outage.times} times, {duration(outage.seconds)} in all" if outage.times > 1 else ""
-    longest = f", longest {duration(outage.longest)}" if outage.longest != outage.seconds else ""
+    longest = f", at least one for {duration(outage.longest)}" if outage.longest != outage.seconds else ""
     return f"{outage.down} of {outage.replicas} down {times or f'for {duration(outage.seconds)}'}{longest}"
 
 
