@@ -68,9 +68,9 @@ class Predicted:
         """Report whether the Pod of a prediction belongs to none of the PodGroups."""
         return id(prediction.pod) not in self._in_groups
 
-    def preemptor_of(self, pod: Pod) -> str:
-        """Return the Pod or PodGroup that preempts a Pod first; "" if none does."""
-        return self._first[pod.identity][1] if pod.identity in self._first else ""
+    def preemptor_of(self, victim: Pod) -> str:
+        """Return the Pod or PodGroup that preempts a victim first."""
+        return self._first[victim.identity][1]
 
     def _preemptions(self) -> Iterator[tuple[Pod, str]]:
         """Yield each victim with its preemptor, also victims that already terminate."""
@@ -85,8 +85,9 @@ class Predicted:
         Without those in PodGroups.
         """
         alone = [each for each in placement.predictions if self.is_alone(each)]
-        left = [each for each in alone if each.pod.identity not in self._first]
-        counts = Counter(outcomes(left)) + Counter(preempted=len(alone) - len(left))
+        again = {id(each) for each in alone if self.applied.attempts_of(each).preempted_by}
+        counts = Counter(outcomes([each for each in alone if id(each) not in again]))
+        counts += Counter({"preempted": len(again)})
         return counts + Counter({name: pods for name, pods in placement.without_prediction.items() if name != "group"})
 
     def outcomes_of_group(self, group: GroupForecast) -> Counter[str]:

@@ -48,14 +48,7 @@ from forewarn.policies.prediction.forecast.pending_pods import (
     pending_in_order,
     pods_ahead,
 )
-from forewarn.policies.prediction.forecast.placement import (
-    Applied,
-    ChargedQuotas,
-    Placement,
-    place,
-    place_in_order,
-    without,
-)
+from forewarn.policies.prediction.forecast.placement import Applied, ChargedQuotas, Placement, place, place_in_order
 from forewarn.policies.prediction.forecast.pod_groups import (
     MAX_DAEMONS,
     MAX_PLACED,
@@ -148,6 +141,13 @@ def with_daemons(
         [snapshot.bound(pods.named_for(node), node) for node in charging(nodes, 2 * BINDING)], ()
     )
     return placed.with_preemptions([(p.pod, p.node, p.victims) for p in charging(pushing, BINDING)])
+
+
+def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
+    """Return the Snapshot without these Pods, found by identity and node."""
+    gone = {(pod.node_name, pod.identity) for pod in deleted}
+    infos = [info for name in {name for name, _ in gone} if (info := snapshot.get(name)) is not None]
+    return snapshot.with_pods((), [pod for info in infos for pod in info.pods if (pod.node_name, pod.identity) in gone])
 
 
 def depends_on_retries(impact: Impact, pod: Pod, snapshot: Snapshot, *, freed: int) -> bool:
@@ -834,7 +834,8 @@ def _has_retries(change: PodChange, cluster: ClusterSnapshot) -> bool:
 
 
 def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
-    """Predict the new Pods of all objects: rollouts and Pods with retries by a simulation, the others in order.
+    """Predict the new Pods of all objects: rollouts and Pods with retries by a simulation, the others by `place` or
+    `place_in_order`.
 
     `replicas`: the number of Pods for each object; None: as the objects say. With a number, no object counts as a
     rollout.
@@ -850,6 +851,15 @@ def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: 
         except InvalidObject as fault:
             rollouts[index] = fault
     others = [obj for index, obj in enumerate(objects) if index not in rollouts]
-    applied = place_in_order(cluster, others, replicas)
+    applied = _place(cluster, others, replicas)
     rest = iter(applied.placements)
     return replace(applied, placements=tuple(rollouts.get(index) or next(rest) for index in range(len(objects))))
+
+
+def _place(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None) -> Applied:
+    if len(objects) != 1:
+        return place_in_order(cluster, objects, replicas)
+    try:
+        return Applied((place(cluster, objects[0], replicas),))
+    except InvalidObject as fault:
+        return Applied((fault,))

@@ -37,11 +37,11 @@ WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ig
 
 
 def preempting_in_vain(predictions: Iterable[Prediction]) -> set[str]:
-    """Return the identities of the Pods that preempt and stay Pending, with two predictions each."""
-    pods: dict[str, set[str]] = {"preempts": set(), "pending": set()}
+    """Return the uids of the Pods that preempt and stay Pending, with two predictions each."""
+    uids: dict[str, set[str]] = {"preempts": set(), "pending": set()}
     for prediction in predictions:
-        pods.get(prediction.outcome, set()).add(prediction.pod.identity)
-    return pods["preempts"] & pods["pending"]
+        uids.get(prediction.outcome, set()).add(prediction.pod.uid)
+    return uids["preempts"] & uids["pending"] - {""}
 
 
 class Cascade(NamedTuple):
@@ -276,7 +276,7 @@ class Impact(NamedTuple):
 
     @property
     def in_vain(self) -> set[str]:
-        """The identities of the new Pods that preempt and stay Pending, with two predictions each."""
+        """The uids of the new Pods that preempt and stay Pending, with two predictions each."""
         return preempting_in_vain(self.predictions)
 
     @property
@@ -290,7 +290,7 @@ class Impact(NamedTuple):
         `new`.
         """
         in_vain = self.in_vain
-        counts = Counter[str](p.outcome for p in self.predictions if p.pod.identity not in in_vain)
+        counts = Counter[str](p.outcome for p in self.predictions if p.pod.uid not in in_vain)
         return counts + Counter({"in-vain": len(in_vain)}) + self.other_outcomes
 
     @property

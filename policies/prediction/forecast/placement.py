@@ -1,18 +1,18 @@
 """Predict the new Pods of one object, or of several that are applied one after the other; each prediction includes the
 Pods before it.
 
-kube-scheduler tries each Pod when it is created. A later Pod may preempt a bound one. Pods that are Pending in the end,
-or that later Pods deprive of the capacity of their victims, are tried again. Victims do not terminate before, so only a
-simulation includes their replacements.
+Pods of several objects are predicted in the order of the scheduling queue. kube-scheduler tries each Pod when it is
+created. A later Pod may preempt a bound one. An unschedulable Pod is retried after an event for which a plugin's
+queueing hint returns true: for example, a Pod that its affinity matches was bound, or a Pod of higher priority took its
+nomination. Victims do not terminate, so only a simulation includes their replacements.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.copies import cached_in
 from forewarn.policies.kubernetes.cluster.admission import admitted, counted_by_quotas, counted_by_requests
@@ -35,6 +35,12 @@ from forewarn.policies.kubernetes.objects.extent import check_quota_extent, chec
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, ref_of
 from forewarn.policies.kubernetes.objects.resource_list import add, mask
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Nominator, PriorityQueue, le_priority_pre_check
+from forewarn.policies.kubernetes.scheduling.queue.registrations import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    QueueingHints,
+)
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.forecast.impact import Impact, preempting_in_vain
 
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Key, QueuedPodInfo
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 
@@ -173,7 +180,15 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
 
     Raises InvalidObject for an unreadable template or an unknown PriorityClass.
     """
-    return _Turns(cluster, replicas).place(obj)
+    new, name = new_pods_of(cluster, obj, replicas)
+    pods = arriving(cluster, obj, new.pods)
+    admitted_pods, rejection = ChargedQuotas(cluster).admit(obj, pods)
+    predictions = place_pods(cluster, pods[: min(admitted_pods, MAX_SEQUENTIAL)], one_by_one=is_ordered(obj))
+    if is_ordered(obj) and predictions and predictions[-1].outcome == "pending":
+        pods, admitted_pods, rejection = pods[: len(predictions)], len(predictions), ""
+    arrive = arriving_in_turn(obj, len(pods), admitted_pods)
+    placement = placement_of(name, new, arrive, admitted_pods, len(predictions))
+    return replace(placement, predictions=predictions, rejection=rejection)
 
 
 def arriving_in_turn(obj: ApiObject, arrive: int, admitted_pods: int) -> int:
@@ -216,14 +231,15 @@ def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
     return NewPods(count, Same(whole, max(count, 0)), whole is not pod)
 
 
-def place_pods(snapshot: Snapshot, pods: Iterable[Pod], *, one_by_one: bool = False) -> tuple[Prediction, ...]:
+def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod], *, one_by_one: bool = False) -> tuple[Prediction, ...]:
     """Predict Pods in turn, each with those before it: bound, or nominated while their victims terminate.
 
     `one_by_one`: no Pod follows one that stays Pending.
     """
     predictions: list[Prediction] = []
     for pod in pods:
-        predictions.append(Prediction(predictions[-1].snapshot_after() if predictions else snapshot, pod))
+        snapshot = predictions[-1].snapshot_after() if predictions else cluster.scheduling
+        predictions.append(Prediction(snapshot, pod))
         if one_by_one and predictions[-1].outcome == "pending":
             break
     return tuple(predictions)
@@ -233,10 +249,10 @@ def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
     """Count the Pods by `Prediction.outcome`; as "waits" if all victims of a Pod are already terminating, and as
     "in-vain" if a Pod preempts and stays Pending, which are two predictions.
     """
-    in_vain = preempting_in_vain(predictions)
-    last = {prediction.pod.identity: prediction for prediction in predictions}
-    found = ("waits" if waits_for_victims(each) else each.outcome for pod, each in last.items() if pod not in in_vain)
-    return dict(Counter(found) + Counter({"in-vain": len(in_vain)}))
+    counts = Counter("waits" if waits_for_victims(prediction) else prediction.outcome for prediction in predictions)
+    in_vain = len(preempting_in_vain(predictions))
+    counts -= Counter({"preempts": in_vain, "pending": in_vain})
+    return dict(counts + Counter({"in-vain": in_vain}))
 
 
 def waits_for_victims(prediction: Prediction) -> bool:
@@ -245,14 +261,61 @@ def waits_for_victims(prediction: Prediction) -> bool:
     return is_late or prediction.after_victims
 
 
+_MAX_TRIES: Final = 5
+"""Maximum number of attempts for one Pod: many Pods with affinity to each other would be tried for each new Pod."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A new Pod and its predictions so far.
+
+    `preempted_by`: key of the later Pod that preempts this Pod, or "". `overtaken`: the Pod is nominated to a node, but
+    later Pods of higher priority will use the capacity of the victims there.
+    """
+
+    pod: Pod
+    predictions: list[Prediction] = field(default_factory=list)
+    preempted_by: str = ""
+    overtaken: bool = False
+
+    @property
+    def prediction(self) -> Prediction:
+        """The final prediction. For a nominated Pod: the prediction that selected its victims."""
+        last = self.predictions[-1]
+        if last.outcome == "pending" and last.pod.nominated_node_name:
+            return next((p for p in reversed(self.predictions) if p.outcome == "preempts"), last)
+        return last
+
+
+class Attempts(NamedTuple):
+    """The attempts to schedule a Pod among several. `attempts`: number of scheduling attempts, if several.
+    `preemptedBy`: with several objects, the later Pod that preempts this Pod. `overtaken`: true if later Pods take its
+    free capacity.
+    """
+
+    attempts: int | None = None
+    preempted_by: str = ""
+    overtaken: bool | None = None
+
+
+class _New(NamedTuple):
+    """The new Pods of an object, and its Placement without predictions. `is_later`: see `creates_pods_later`."""
+
+    placement: Placement
+    pods: Sequence[Pod]
+    is_later: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
     """The result of applying objects in order.
 
-    `placements`: for each object its Placement, or the InvalidObject that explains why there is none.
+    `placements`: for each object its Placement, or the InvalidObject that explains why there is none. `arrivals`: the
+    new Pods by (namespace, name).
     """
 
     placements: tuple[Placement | InvalidObject, ...]
+    arrivals: Mapping[Key, Arrival] = field(default_factory=dict)
 
     @property
     def placed(self) -> list[Placement]:
@@ -262,6 +325,13 @@ class Applied:
     def predictions(self) -> list[Prediction]:
         return [prediction for placement in self.placed for prediction in placement.predictions]
 
+    def attempts_of(self, prediction: Prediction) -> Attempts:
+        arrival = self.arrivals.get((prediction.pod.namespace, prediction.pod.name))
+        if arrival is None:
+            return Attempts()
+        tries = len(arrival.predictions)
+        return Attempts(tries if tries > 1 else None, arrival.preempted_by, arrival.overtaken or None)
+
 
 def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
     """Predict the Pods of these objects in order; at most MAX_SEQUENTIAL Pods in all.
@@ -269,93 +339,158 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
     The Pods of a CronJob come after those of all other objects, and each CronJob's without those of the others.
     `replicas`: the number of Pods for each object; None: as the objects say (see `place`).
     """
-    turns = _Turns(cluster, replicas)
-    placed: dict[int, Placement | InvalidObject] = {}
+    scheduler = _Scheduler(cluster.scheduling)
+    placed: dict[int, _New | InvalidObject] = {}
+    left, quotas = MAX_SEQUENTIAL, ChargedQuotas(cluster)
     for index, obj in sorted(enumerate(objects), key=lambda item: creates_pods_later(item[1])):
+        is_later = creates_pods_later(obj)
         try:
-            placed[index] = turns.place(obj)
+            new, name = new_pods_of(cluster, obj, replicas)
+            pods = arriving(cluster, obj, new.pods)
+            count, rejection = quotas.admit(obj, pods, charge=False)
+            arrive = arriving_in_turn(obj, len(pods), count)
         except InvalidObject as fault:
             placed[index] = fault
-    last = turns.last_predictions() if len(objects) > 1 else {}
-    return Applied(tuple(_with_last(placed[index], last) for index in range(len(objects))))
+            continue
+        pods = pods[: min(left, count)]
+        if not is_later:
+            pods = scheduler.arrive_in_turn(pods, one_by_one=is_ordered(obj))
+            if is_ordered(obj) and pods and scheduler.is_pending(pods[-1]):
+                arrive, count, rejection = len(pods), len(pods), ""
+            quotas.admit(obj, new.pods[:count])
+        left -= len(pods)
+        placement = placement_of(name, new, arrive, count, len(pods))
+        placed[index] = _New(replace(placement, rejection=rejection), pods, is_later)
+    scheduler.end_terminations()
+    in_the_end = cluster.scheduled_as(scheduler.snapshot)
+    in_order = [placed[index] for index in range(len(objects))]
+    return Applied(tuple(_with_predictions(in_order, scheduler.arrivals, in_the_end)), scheduler.arrivals)
 
 
-def _with_last(
-    placement: Placement | InvalidObject, last: Mapping[int, Sequence[Prediction]]
-) -> Placement | InvalidObject:
-    """Return a placement with the predictions of `last_predictions`."""
-    if isinstance(placement, InvalidObject):
-        return placement
-    predictions = chain.from_iterable(last.get(id(each), (each,)) for each in placement.predictions)
-    return replace(placement, predictions=tuple(predictions))
+def _with_predictions(
+    placed: Sequence[_New | InvalidObject], arrivals: dict[Key, Arrival], in_the_end: ClusterSnapshot
+) -> Iterator[Placement | InvalidObject]:
+    """Yield the placements with the predictions of their Pods. `in_the_end`: the cluster with all Pods that arrive."""
+    for item in placed:
+        if isinstance(item, InvalidObject):
+            yield item
+        elif item.is_later:
+            yield replace(item.placement, predictions=place_pods(in_the_end, item.pods))
+        else:
+            predictions = (arrivals[pod.namespace, pod.name].prediction for pod in item.pods)
+            yield replace(item.placement, predictions=tuple(predictions))
 
 
-class _Turns:
-    """The Pods of several objects, each predicted with those before it. `replicas`: see `place`."""
+class _Scheduler:
+    """The scheduling queue and its loop, without time: victims do not terminate."""
 
-    def __init__(self, cluster: ClusterSnapshot, replicas: int | None) -> None:
-        self._cluster, self._replicas = cluster, replicas
-        self._quotas, self._left = ChargedQuotas(cluster), MAX_SEQUENTIAL
-        self._named: dict[tuple[str, str], list[Pod]] = {}
-        self._predictions: list[Prediction] = []
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._tries = 0
+        self._terminating: set[tuple[str, str]] = set()
+        """(identity, node) of the victims."""
+        self._named: Counter[Key] = Counter()
+        self.arrivals: dict[Key, Arrival] = {}
+        nominator = Nominator(self._lookup, lambda _before, _after: None)
+        hints = QueueingHints.of_profiles(snapshot.semantics)
+        self._queue = PriorityQueue(lambda: float(self._tries), nominator, hints)
 
-    def _snapshot(self) -> Snapshot:
-        """Return the Snapshot after all Pods so far. Victims do not terminate."""
-        return self._predictions[-1].snapshot_after() if self._predictions else self._cluster.scheduling
+    def _lookup(self, namespace: str, name: str) -> Pod | None:
+        arrival = self.arrivals.get((namespace, name))
+        return arrival.pod if arrival else None
 
-    def place(self, obj: ApiObject) -> Placement:
-        """Predict the new Pods of the next object. Raises InvalidObject."""
-        new, name = new_pods_of(self._cluster, obj, self._replicas)
-        pods = arriving(self._cluster, obj, new.pods)
-        count, rejection = self._quotas.admit(obj, pods, charge=False)
-        arriving_pods = self._with_own_names(pods[: min(count, self._left)])
-        predictions = place_pods(self._snapshot(), arriving_pods, one_by_one=is_ordered(obj))
-        if is_ordered(obj) and predictions and predictions[-1].outcome == "pending":
-            pods, count, rejection = pods[: len(predictions)], len(predictions), ""
-        self._left -= len(predictions)
-        if predictions and not creates_pods_later(obj):
-            self._quotas.admit(obj, pods[:count])
-            self._predictions += predictions
-        placement = placement_of(name, new, arriving_in_turn(obj, len(pods), count), count, len(predictions))
-        return replace(placement, predictions=predictions, rejection=rejection)
+    def is_pending(self, pod: Pod) -> bool:
+        arrival = self.arrivals[pod.namespace, pod.name]
+        return bool(arrival.predictions) and arrival.prediction.outcome == "pending"
 
-    def _with_own_names(self, pods: Iterable[Pod]) -> Iterator[Pod]:
-        """Yield these Pods, without Pods of earlier objects. Those with generated or repeated names get a number."""
+    def arrive_in_turn(self, pods: Sequence[Pod], *, one_by_one: bool) -> Sequence[Pod]:
+        """Let new Pods `arrive`; return those that do. `one_by_one`: no Pod follows one that stays Pending."""
+        arrived: list[Pod] = []
         for pod in pods:
-            named = self._named.setdefault((pod.namespace, pod.name), [])
-            if not named or pod.uid != named[0].uid or pod.name.endswith("*"):
-                named.append(pod)
-                yield replace(pod, name=f"{pod.name}+{len(named)}") if len(named) > 1 else pod
+            if (named := self.arrive(pod)) is not None:
+                arrived.append(named)
+                if one_by_one and self.is_pending(named):
+                    break
+        return arrived
 
-    def last_predictions(self) -> dict[int, Sequence[Prediction]]:
-        """Return id of a prediction -> predictions in its place, by what later Pods change; without CronJobs.
+    def arrive(self, pod: Pod) -> Pod | None:
+        """Add a new Pod to the queue and try all active Pods. Return the Pod with a unique name; None if the Pod exists
+        already.
 
-        A Pending Pod may fit beside later Pods, or after all victims have terminated, without the replacement Pods of
-        these. A Pod that preempts, and then loses the capacity to later Pods, is tried again.
+        Pods with generated names, and repeated Pods of `replicas`, get a number.
         """
-        victims = [victim for each in self._predictions for victim in each.victims]
-        evicted, last = {victim.identity for victim in victims}, dict[int, Sequence[Prediction]]()
-        snapshot = self._snapshot()
-        ended = without(snapshot, victims)
-        nominated = {pod.identity: pod for pods in snapshot.objects.nominated.values() for pod in pods}
-        tried = [each for each in self._predictions if each.outcome in ("pending", "preempts")]
-        for each in sorted(tried, key=lambda each: -each.pod.effective_priority):
-            pod = nominated.get(each.pod.identity, each.pod)
-            again = Prediction(ended, pod)
-            if each.outcome == "preempts":
-                if pod.identity not in evicted and pod.nominated_node_name not in again.feasible:
-                    last[id(each)] = each, again
-            elif again.fits:
-                beside = Prediction(snapshot, pod)
-                again = beside if beside.fits else again
-                again.after_victims = not beside.fits
-                last[id(each)] = (again,)
-                snapshot, ended = (one.with_pods([one.bound(pod, again.node)], ()) for one in (snapshot, ended))
-        return last
+        key = pod.namespace, pod.name
+        self._named[key] += 1
+        number = self._named[key]
+        if number > 1:
+            if pod.uid == self.arrivals[key].pod.uid and not pod.name.endswith("*"):
+                return None
+            pod = replace(pod, name=f"{pod.name}+{number}")
+        self.arrivals[pod.namespace, pod.name] = Arrival(pod)
+        self._queue.add(pod)
+        self._run()
+        return pod
 
+    def _run(self) -> None:
+        while (info := self._queue.pop()) is not None:
+            for member in info.members:
+                self._tries += 1
+                self._try(member)
 
-def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
-    """Return the Snapshot without these Pods, found by identity and node."""
-    gone = {(pod.node_name, pod.identity) for pod in deleted}
-    infos = [info for name in {name for name, _ in gone} if (info := snapshot.get(name)) is not None]
-    return snapshot.with_pods((), [pod for info in infos for pod in info.pods if (pod.node_name, pod.identity) in gone])
+    def _try(self, info: QueuedPodInfo) -> None:
+        arrival = self.arrivals[info.key]
+        if len(arrival.predictions) >= _MAX_TRIES:
+            self._queue.done(info.pod)
+            return
+        prediction = Prediction(self.snapshot, info.pod)
+        arrival.predictions.append(prediction)
+        before, self.snapshot = self.snapshot, prediction.snapshot_after()
+        if prediction.outcome == "not-predicted":
+            self._queue.done(info.pod)
+        elif prediction.fits:
+            self._queue.done(info.pod)
+            bound = self.snapshot.bound(info.pod, prediction.node)
+            self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, bound)
+        else:
+            info.unschedulable_plugins = set(prediction.rejecting_plugins)
+            info.pod = prediction.pod_after
+            self._queue.add_unschedulable_if_not_present(info)
+            # New Pods may be victims, or lose their nomination to the same node.
+            for victim in prediction.victims:
+                self._terminating.add((victim.identity, victim.node_name))
+                victim_arrival = self.arrivals.get((victim.namespace, victim.name))
+                if victim_arrival is not None and not victim.terminating:
+                    victim_arrival.preempted_by = prediction.pod.key
+            node = prediction.node
+            stay = {pod.identity for pod in self.snapshot.objects.nominated.get(node, ())}
+            for pod in before.objects.nominated.get(node, ()):
+                if pod.identity not in stay and (pod.namespace, pod.name) in self.arrivals:
+                    self._lose_nomination(pod)
+
+    def _lose_nomination(self, pod: Pod) -> None:
+        """Clear the nomination of a Pod. Source: upstream `updatePodInSchedulingQueue`."""
+        self._queue.update(pod, replace(pod, nominated_node_name=""))
+        self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
+
+    def end_terminations(self) -> None:
+        """Predict Pending Pods that fit after the victims terminate, without the replacement Pods of these. Set
+        `overtaken` on nominated Pods that will then not fit on their node.
+
+        An overtaken Pod loses the capacity to later Pods of higher priority, but not its nomination, if all victims on
+        the node are terminating already.
+        """
+        nominated = self.snapshot.objects.nominated
+        ours = [p for pods in nominated.values() for p in pods if (p.namespace, p.name) in self.arrivals]
+        nodes = [info for name in {name for _, name in self._terminating} if (info := self.snapshot.get(name))]
+        terminating = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._terminating]
+        in_the_end = self.snapshot.with_pods((), terminating)
+        for pod in ours:
+            feasible = Prediction(in_the_end, pod).feasible
+            self.arrivals[pod.namespace, pod.name].overtaken = pod.nominated_node_name not in feasible
+        waiting = [each for each in self.arrivals.values() if each.prediction.outcome == "pending"]
+        for arrival in sorted(waiting, key=lambda each: -each.pod.effective_priority) if terminating else ():
+            prediction = Prediction(in_the_end, arrival.pod)
+            if prediction.fits:
+                prediction.after_victims = True
+                arrival.predictions[-1] = prediction
+                in_the_end = prediction.snapshot_after()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.prediction.forecast.placement import Applied, Placement
+    from forewarn.policies.prediction.forecast.placement import Applied, Attempts, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +78,13 @@ class VictimsOf(NamedTuple):
 
 
 class PredictedPod(NamedTuple):
-    """A new Pod. `id`: `namespace/name`. `violatedPDBs`: PDBs that the preemption violates. `preemptedBy`: with several
-    objects, the later Pod that preempts this Pod.
-    """
+    """A new Pod. `id`: `namespace/name`. `violatedPDBs`: PDBs that the preemption violates."""
 
     id: str
     prediction: Inlined[PredictionDocument]
+    attempts: Inlined[Attempts]
     consequences: Inlined[Consequences]
     violated_pdbs: Sequence[str] = ()
-    preempted_by: str = ""
 
 
 class PredictedPodGroup(NamedTuple):
@@ -224,9 +222,9 @@ class PredictResult(Result):
         return PredictedPod(
             prediction.pod.key,
             document,
+            self.applied.attempts_of(prediction),
             Consequences.from_victims(prediction.victims, self.cluster.workload),
             prediction.violated_pdbs,
-            self.predicted.preemptor_of(prediction.pod),
         )
 
 

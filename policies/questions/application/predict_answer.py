@@ -289,10 +289,20 @@ def _of_pods(result: PredictResult) -> Iterator[str]:
     yield from of_in_vain(len(result.predicted.in_vain))
     for prediction in predictions:
         texts.update(prediction.doubts)
+        texts.update(_attempts(prediction, result))
     first = next((each for each in predictions if each.outcome in ("pending", "preempts")), None)
     texts.update(explanations(first, result.cluster) if first is not None else ())
     for text, pods in texts.most_common():
         yield f"{text} ({pods:,} Pods)" if pods > 1 else text
+
+
+def _attempts(prediction: Prediction, result: PredictResult) -> Iterator[str]:
+    """Yield what objects that are applied later do to a Pod."""
+    turn = result.applied.attempts_of(prediction)
+    if turn.overtaken:
+        yield "Pods of higher priority that are applied later take the capacity of the victims"
+    if turn.attempts:
+        yield "several scheduling attempts: Pods applied later change where it fits"
 
 
 # Reasons

@@ -738,7 +738,7 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
     ahead = before_in_queue(cluster, pod)
     if ahead is None or pod.nominated_node_name:
         return InQueue(Prediction(cluster.scheduling, pod), is_alone=ahead is None)
-    *before, prediction = place_pods(cluster.scheduling, [*ahead.pods, pod])
+    *before, prediction = place_pods(cluster, [*ahead.pods, pod])
     return InQueue(prediction, tuple(before))
 
 
@@ -746,7 +746,7 @@ def _in_turn(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> dict[str, InQueue
     """The predictions for those of these Pods that are among the first of the queue, by identity."""
     own, queue = {pod.identity for pod in pods}, pending_in_order(cluster).pods
     last = max((place for place, pod in enumerate(queue, 1) if pod.identity in own), default=0)
-    placed = place_pods(cluster.scheduling, queue[:last])
+    placed = place_pods(cluster, queue[:last])
     return {each.pod.identity: InQueue(each, placed[:place]) for place, each in enumerate(placed)}
 
 

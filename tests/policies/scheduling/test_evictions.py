@@ -106,7 +106,7 @@ def test_many_evictions_in_turn_leave_what_a_rebuild_gives() -> None:
     pods = [old(f"n{number:02}") for number in range(12)]
     state = cluster(*nodes, *pods, make_budget("some", 7, app="old"))
     pod = predict(state, NEW.obj).pod
-    predictions = place_pods(state.scheduling, [replace(pod, uid=f"new-{number}") for number in range(12)])
+    predictions = place_pods(state, [replace(pod, uid=f"new-{number}") for number in range(12)])
     assert [p.num_pdb_violations for p in predictions] == [0] * 7 + [1] * 5
     for prediction in predictions:
         check(prediction.snapshot_after())
