@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, cycle
 from math import ceil, comb, inf
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import INCOMPLETE
 from forewarn.policies.base.findings import duration, listed, plural, quote
@@ -29,7 +29,13 @@ from forewarn.policies.questions.application.cluster import Cluster, Progress, a
 from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.application.removal import RUNS
 from forewarn.policies.questions.application.survival_answer import AddedNodes, LossHarm, Survival, Trial
-from forewarn.policies.questions.whatif.comparison import count_by_workload, is_repeated, placeholder_workloads, prepare
+from forewarn.policies.questions.whatif.comparison import (
+    Losses,
+    count_by_workload,
+    is_repeated,
+    placeholder_workloads,
+    prepare,
+)
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.questions.whatif.questions import Loss, Question, each_loss, nothing_to_lose, question_of_loss
@@ -105,19 +111,22 @@ class _Requests(NamedTuple):
 
 class _Harm(NamedTuple):
     """The protected Pods that are preempted, and Pending at the end. `missing`: the Pods that new nodes would help, by
-    the families of these nodes: Pending ones, and preemptors of protected Pods.
+    the families of these nodes: Pending ones, and preemptors of protected Pods. `gone`: protected replicas that are not
+    created again, for example of failed Jobs.
     """
 
     preempted: int
     pending: int
     missing: Mapping[tuple[str, ...], _Requests] = {}
     incomplete: bool = False
+    gone: int = 0
 
     def beyond(self, alone: _Harm) -> _Harm:
         """The harm without that which happens anyway."""
         preempted, pending = max(self.preempted - alone.preempted, 0), max(self.pending - alone.pending, 0)
         missing = self.missing if preempted or pending else {}
-        return _Harm(preempted, pending, missing, self.incomplete or alone.incomplete)
+        gone = max(self.gone - alone.gone, 0)
+        return _Harm(preempted, pending, missing, self.incomplete or alone.incomplete, gone)
 
     @property
     def is_none(self) -> bool:
@@ -141,7 +150,7 @@ class _Protected:
     ) -> None:
         """`examples`: returns for a loss a new node of each kind that it leaves, with the family."""
         self._protects, self._others, self._examples = protects, others, examples
-        self._before = {each: count.pending for each, count in count_by_workload(simulation).items()}
+        self._before, self._losses = count_by_workload(simulation), Losses(simulation)
 
     def measure(self, simulation: Simulation, question: Question) -> _Harm:
         prepare(simulation, question)
@@ -152,15 +161,24 @@ class _Protected:
         more = {
             workload: more
             for workload, count in count_by_workload(simulation).items()
-            if self._is_own(count.origin) and (more := count.pending - self._before.get(workload, 0)) > 0
+            if self._is_own(count.origin) and (more := count.pending - self._pending_before(workload)) > 0
         }
+        lost = self._losses.by_workload(simulation)
+        gone = (
+            max(lost[workload] - more.get(workload, 0), 0)
+            for workload, count in self._before.items()
+            if self._is_own(count.origin)
+        )
         waiting = [each.pod for each in api.pods.values() if each.active and not each.pod.node_name]
         waiting = [pod for pod in waiting if origins[pod.key].workload in more]
         names = dict.fromkeys(each.by for each in evictions)
         states = [api.pods.get((name.partition("/")[0], name.partition("/")[2])) for name in names]
         incomplete = is_incomplete(simulation, pods_left_out(simulation))
         missing = self._missing(simulation, question, waiting, [state.pod if state else None for state in states])
-        return _Harm(len(evictions), sum(more.values()), missing, incomplete)
+        return _Harm(len(evictions), sum(more.values()), missing, incomplete, sum(gone))
+
+    def _pending_before(self, workload: tuple[str, str]) -> int:
+        return self._before[workload].pending if workload in self._before else 0
 
     def _missing(
         self, simulation: Simulation, question: Question, waiting: Sequence[Pod], preemptors: Sequence[Pod | None]
@@ -586,8 +604,8 @@ def survive(
     price = _sum_of(kinds, search.cents(choice)) if choice is not None else None
     survives = choice is not None and all(harm.is_none for harm in after.values())
     found = choice is not None
-    trials = search.trials
-    return Survival(head, *question, added, survives, worst, trials, price, notes, unknown=unknown, is_found=found)
+    states: dict[str, Any] = {"unknown": unknown, "is_found": found, "loses": any(each.gone for each in after.values())}
+    return Survival(head, *question, added, survives, worst, search.trials, price, notes, **states)
 
 
 def _of_choice(
@@ -603,6 +621,10 @@ def _of_choice(
         yield f"no new node helps {which} Pending in the worst loss, such as with volumes in the lost zone"
     yield from notes
     yield from _by_chance(search, choice, before, after)
+    name = max(after, key=lambda each: after[each].gone)
+    if gone := after[name].gone:
+        replicas = plural(gone, "protected replica is", "protected replicas are")
+        yield f"{replicas} not created again if {name} is lost: failed Jobs, quotas, StatefulSets with a Pending Pod"
 
 
 def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind]) -> Iterator[str]:

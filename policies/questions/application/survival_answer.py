@@ -62,6 +62,8 @@ class Survival(Result):
     notes: Sequence[str]
     unknown: Hidden[str] = field(default="", kw_only=True)
     """Why there is no answer."""
+    loses: Hidden[bool] = field(default=False, kw_only=True)
+    """Whether protected replicas are lost that no node brings back, as those of failed Jobs."""
     is_found: Hidden[bool] = field(default=True, kw_only=True)
     """Whether no new node helps beyond `add`; otherwise the search ends without an answer."""
 
@@ -91,7 +93,7 @@ class Survival(Result):
             return AnswerStatus.NO_ANSWER
         if not self.survives:
             return AnswerStatus.HARM
-        return AnswerStatus.WARN if self.add else AnswerStatus.OK
+        return AnswerStatus.WARN if self.add or self.loses else AnswerStatus.OK
 
     @property
     def _clause(self) -> str:

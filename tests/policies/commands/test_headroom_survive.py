@@ -126,6 +126,21 @@ def test_what_chance_decides_is_a_range_of_several_runs() -> None:
         assert int(least) <= worst[name] <= int(most or least)
 
 
+def test_replicas_that_no_node_brings_back_are_counted(tmp_path: Path) -> None:
+    """A Job without retries fails with its node; the new Pods of a quota without room are rejected."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container], "priorityClassName": "high"}}
+    job = Made("batch/v1", "Job", "job", "default").metadata(uid="job").spec(template=template, backoffLimit=0)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "controller": True, "uid": "job"}
+    pod = make_pod("job-x").request(cpu="1").of_class("high").priority(1000).on("a-1").metadata(ownerReferences=[owner])
+    nodes = [make_node(f"{zone}-1").zone(zone).has(cpu="8") for zone in "ab"]
+    (tmp_path / "c.json").write_text(cluster_text([*nodes, make_priority_class(1000, "high"), job, pod]))
+    done = run("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "-o", "json")
+    document = json.loads(done.stdout)
+    assert (document["status"], document["clause"]) == ("WARN", "no more nodes needed")
+    assert "1 protected replica is not created again if zone a is lost" in document["warnings"][0]
+
+
 def test_the_losses_are_explained() -> None:
     shown = run("headroom", "--survive", "node", "--cluster", CLUSTER).stdout
     added, losses = (
