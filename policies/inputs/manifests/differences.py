@@ -70,10 +70,6 @@ class ChangedField(NamedTuple):
         return f"{self.name} {self.before or absent[0]} → {self.after or absent[1]}"
 
 
-def _is_of_pods(field: ChangedField) -> bool:
-    return re.split(r"[.[]", field.name)[0] not in _OF_WORKLOADS
-
-
 class ChangedObject(NamedTuple):
     """An object that differs. `directory`: of its file, or of its chart or kustomization."""
 
@@ -247,7 +243,8 @@ def _of_template(before: ApiObject, after: ApiObject, fields: Iterable[ChangedFi
         return
     is_same = at(before, "spec", "template") == at(after, "spec", "template") and not paths
     has_new_pods = kind in registry.ROLLED_OUT or (kind == registry.JOB and is_replaced)
-    if has_new_pods and not (is_same or any(map(_is_of_pods, fields))):
+    is_of_pods = any(re.split(r"[.[]", field.name)[0] not in _OF_WORKLOADS for field in fields)
+    if has_new_pods and not (is_same or is_of_pods):
         yield ChangedField(TEMPLATE, "", "changed")
 
 

@@ -238,11 +238,6 @@ class ConfigNode:
         except ValueError:
             raise self.fault(f'must be a date such as 2027-01-31, not "{self.text()[:80]}"') from None
 
-    @property
-    def line(self) -> int:
-        """The line of the value, from 1; 0 without a value."""
-        return self.place[0]
-
     def word(self, words: Collection[str], what: str) -> str:
         """Return the value, which must be one of `words`. `what`: the name of the value in errors."""
         text = self.text()
@@ -479,11 +474,7 @@ def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassP
 
 
 def _budget(entry: ConfigNode) -> Budget:
-    given = entry.read(dict.fromkeys(Budget._fields, _predictions))
-    for key in Budget._fields:
-        if key not in given:
-            raise entry.fault(f"{key} is missing (predictions per hour)")
-    return Budget(**given)
+    return Budget(**entry.read(dict.fromkeys(Budget._fields, _predictions), required=Budget._fields))
 
 
 def _predictions(entry: ConfigNode) -> int:
@@ -546,12 +537,9 @@ def _promises(entry: ConfigNode) -> tuple[options.Promise, ...]:
 
 def _promise(entry: ConfigNode, number: int) -> options.Promise:
     """Parse one expectation of the configuration. `number`: its position, from 1. Raises ConfigError."""
-    given = dict(entry.items(("name", "when", "expect")))
+    given = entry.fields(("name", "when", "expect"), required=("name", "expect"))
     if "when" in given:
         raise given["when"].fault("not supported in the configuration. Fix: use `forewarn test`")
-    for key in ("name", "expect"):
-        if key not in given:
-            raise entry.fault(f"{key} is missing")
     name = given["name"].text()
     if not 0 < len(name) <= _LONGEST_NAME:
         raise given["name"].fault(f"must have between 1 and {_LONGEST_NAME} characters")
@@ -617,7 +605,7 @@ def _ignored(entry: ConfigNode, foreign: tuple[str, ...]) -> options.Ignored:
     given = entry.read(readers, required=("rules", "reason"))
     if not (given.get("paths") or given.get("objects")):
         raise entry.fault("suppresses the rules everywhere. Fix: set paths or objects, or use actions: {RULE: off}")
-    return options.Ignored(**given, file=entry.file, line=entry.line)
+    return options.Ignored(**given, file=entry.file, line=entry.place[0])
 
 
 def _reason(entry: ConfigNode) -> str:

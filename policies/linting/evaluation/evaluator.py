@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.disclosure import EXACT, OPEN, Audience, Disclose, Shown
 from forewarn.policies.base.findings import (
@@ -34,7 +34,7 @@ from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_ima
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.file import parse_error
 from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_class_use_unknown
-from forewarn.policies.linting.rules.rejected import TYPED, quantity_fix, value_rejected
+from forewarn.policies.linting.rules.rejected import TYPED, is_variable_at, quantity_fix, value_rejected
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
 from forewarn.policies.linting.rules.support.predictions import Predicted, Restarts, Simulations
@@ -43,8 +43,6 @@ from forewarn.policies.linting.rules.support.rule_text import (
     autoscaler_of,
     is_capitals,
     is_static_pod,
-    is_variable,
-    shows_placeholder,
 )
 
 if TYPE_CHECKING:
@@ -213,9 +211,7 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
         except InvalidObject as fault:
             faults.append(fault.with_traceback(None))
     named = {finding.path for finding in findings}
-    findings += (
-        f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
-    )
+    findings += (f for fault in faults for f in _unreadable(subject, fault, config, context) if f.path not in named)
     return findings
 
 
@@ -375,36 +371,25 @@ def _has_template(subject: ReviewedObject, context: Context) -> bool:
         return True
 
 
-def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:
+def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, context: Context) -> Iterator[Finding]:
     """Yield a finding for a field that rules cannot read; only in the linter.
 
     In the webhook, the API server has already decoded the object.
     """
     rule = parse_error if isinstance(fault, TooLarge) else value_rejected
     severity = config.linter_severity(rule)
-    if phase is not Phase.LINT or severity is None:
+    if context.phase is not Phase.LINT or severity is None:
         return
     if isinstance(fault, TooLarge):
         unevaluated = _finding(subject, _unevaluated(fault), rule.ID, Severity.WARNING, Action.WARN)
         yield unevaluated._replace(not_evaluated=True)
-    elif not _has_variable(subject, fault) and not shows_placeholder(fault.problem):
+    elif not is_variable_at(subject, fault.path, fault.problem, context) and not is_capitals(
+        at(subject.object, *fault.path)
+    ):
         text, _, fix = fault.problem.partition(". Fix: ")
         typed = quantity_fix(fault.path, str(at(subject.object, *fault.path))) if "quantit" in text else TYPED
         problem = Problem(f"{field_path(fault.path)}: {text}", fault.path, fix or typed)
         yield _finding(subject, problem, rule.ID, severity, Action.WARN)
-
-
-def _has_variable(subject: ReviewedObject, fault: InvalidObject) -> bool:
-    """Report whether a value that rules cannot read is a placeholder or has a variable; of labels, also a selector."""
-    parts: list[Any] = [at(subject.object, *fault.path)]
-    if "labels" in fault.path[-2:]:
-        parts.append(at(subject.object, "spec", "selector"))
-    for part in parts:
-        if isinstance(part, Mapping):
-            parts += [*part.keys(), *part.values()]
-        elif isinstance(part, list):
-            parts += part
-    return is_capitals(parts[0]) or any(isinstance(part, str) and is_variable(part) for part in parts)
 
 
 def _finding(

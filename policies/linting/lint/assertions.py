@@ -24,6 +24,7 @@ ASSERTION: Final = "test assertion"
 _STEP: Final = later(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
 _NAMED: Final = later(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
 _OF_STEP: Final = later(r"\d+-.+\.ya?ml", re.IGNORECASE)
+"""Names of steps of kuttl, and of their assertions."""
 _TEST: Final = later(r"chainsaw-test\.ya?ml", re.IGNORECASE)
 _MARK: Final = later(r"assert|error|chainsaw-test", re.IGNORECASE)
 """What names of assertions and Chainsaw tests contain."""
@@ -47,18 +48,14 @@ def assertion_files(files: Iterable[File]) -> set[str]:
     for directory, own in marked.items():
         names, tests = directories[directory], [file for name, file in own.items() if _TEST.fullmatch(name)]
         found = {name for name in own if _STEP.fullmatch(name) or _NAMED.fullmatch(name)}
-        found = found if tests or _has_steps(names) else set()
+        has_steps = any(_OF_STEP.fullmatch(name) and not _STEP.fullmatch(name) for name in names)
+        found = found if tests or has_steps else set()
         given = {name for test in tests for name in _named_by(test)}
         found |= given.intersection(names)
         for pattern in islice((name for name in sorted(given) if "*" in name), _MAX_PATTERNS):
             found.update(fnmatch.filter(names, pattern))
         paths |= {os.path.join(directory, name) for name in found - {*KUSTOMIZATIONS}}
     return paths
-
-
-def _has_steps(names: Iterable[str]) -> bool:
-    """Report whether a directory with these files has steps of kuttl besides assertions."""
-    return any(_OF_STEP.fullmatch(name) and not _STEP.fullmatch(name) for name in names)
 
 
 def _named_by(test: File) -> Iterator[str]:

@@ -87,39 +87,31 @@ class Template:
     def __init__(self, text: str, rendered: Mapping[int, str], file: str) -> None:
         self.text, self._rendered, self._file = text, rendered, file
         self._lines = text.split("\n")
-        self._by_line, self._by_key = _Matches(self._lines, rendered, str), _Matches(self._lines, rendered, _key)
+        parts: tuple[_Part, ...] = str, _key
+        self._by = {p: (_numbered(enumerate(self._lines, 1), p), _numbered(rendered.items(), p)) for p in parts}
 
     def place(self, rendered: Location) -> Location:
         """Return the position in the template; if no unique line matches, the position in the output."""
-        line = self._rendered[rendered.line]
-        if number := self._by_line.line_for(rendered.line):
-            shift = indent_of(self._lines[number - 1]) - indent_of(line)
-            columns = rendered.column + shift, rendered.end_column + shift
-            return Location(self._file, number, *columns)
-        if not (number := self._by_key.line_for(rendered.line)):
+        if number := self._line_for(rendered.line, str):
+            shift = indent_of(self._lines[number - 1]) - indent_of(self._rendered[rendered.line])
+            return Location(self._file, number, rendered.column + shift, rendered.end_column + shift)
+        if not (number := self._line_for(rendered.line, _key)):
             return rendered
         text = self._lines[number - 1].rstrip()
         start = len(text) - len(text.partition(":")[2].lstrip()) + 1
         return Location(self._file, number, start, max(len(text) + 1, start + 1))
 
-
-class _Matches:
-    """The lines of a template and of its output whose `part` is equal."""
-
-    def __init__(self, template: Sequence[str], rendered: Mapping[int, str], part: _Part) -> None:
-        self._template, self._rendered, self._part = template, rendered, part
-        self._there, self._here = _numbered(enumerate(template, 1), part), _numbered(rendered.items(), part)
-
-    def line_for(self, line: int) -> int:
-        """Return the number of the template line for a line of the output; 0 if it is not unique.
+    def _line_for(self, line: int, part: _Part) -> int:
+        """Return the number of the template line whose `part` is equal to that of a line of the output; 0 if it is not
+        unique.
 
         Equal lines match by their order; the only equal line of a template matches all lines of a loop.
         """
-        part = self._part(self._rendered[line][:_LONGEST].strip())
-        here, there = self._here.get(part, []), self._there.get(part, [])
+        text = part(self._rendered[line][:_LONGEST].strip())
+        there, here = (numbers.get(text, []) for numbers in self._by[part])
         if len(here) == len(there) and len(here) <= _FEW:
             return there[here.index(line)] if here else 0
-        is_loop = len(there) == 1 and indent_of(self._template[there[0] - 1]) == indent_of(self._rendered[line])
+        is_loop = len(there) == 1 and indent_of(self._lines[there[0] - 1]) == indent_of(self._rendered[line])
         return there[0] if is_loop else 0
 
 

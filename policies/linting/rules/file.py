@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Path, Problem, Severity, cut, field_path, listed, quote
+from forewarn.policies.base.findings import Path, Problem, Severity, cut, field_path, listed, nearest_word, quote
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, VALUES, found_at
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import (
@@ -260,7 +260,8 @@ def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Conte
         name, holder = str(unknown.path[-1]), at(part.object, *unknown.path[:-1])
         fields = fields_of(unknown.type).known
         same = [field for field in fields if field.lower() == name.lower() or field == f"{name}Name"]
-        meant = next(iter(same or [field for field in _nearest(name, fields) if is_misspelt(name, field)]), "")
+        near = "" if same else nearest_word(name, sorted(fields), _NEAR)
+        meant = same[0] if same else near if is_misspelt(name, near) else ""
         if meant and isinstance(holder, Mapping) and meant not in holder:
             path = (*part.path, *unknown.path)
             text = f"unknown field {quote(shown_path(path))} of a Pod template; did you mean {quote(meant)}?"
@@ -287,9 +288,9 @@ def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     if fix := _OTHER_FIELDS.get((unknown.type, name)):
         return {}, "", fix
     same = [other for other in fields if other.lower() in (name.lower(), f"{name.lower()}s")]
-    near = same or _nearest(name, fields)
+    near = same[0] if same else nearest_word(name, sorted(fields), _NEAR)
     if near and (same or next(homes(name, root), None) is None):
-        return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
+        return {"meant": near}, f"; did you mean {quote(near)}?", f"write {near}"
     right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown, root)
     if not right:
         right = [(*unknown.path[:-1], field) for field in _MAPS.get(unknown.type, ()) if field[0] == "m" or "/" in name]
@@ -325,12 +326,6 @@ def _home(right: Path, wrong: Path) -> str:
     if right[:-1] == wrong[:-1]:
         right = right[-2:] if len(right) > 1 and isinstance(right[-2], str) else right[-1:]
     return field_path(right).replace("[0]", "[*]")
-
-
-def _nearest(name: str, names: frozenset[str]) -> list[str]:
-    from difflib import get_close_matches  # only when something is wrong
-
-    return get_close_matches(name[:100], sorted(names), n=1, cutoff=_NEAR)
 
 
 def _inside(unknown: Unknown, root: str) -> list[Path]:

@@ -19,7 +19,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     RESOURCE_QUOTA,
     WEBHOOK_CONFIGURATIONS,
 )
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind, json_type, list_at
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind, json_type
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_images, selector_of
 from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Phase, Target, rule
@@ -99,7 +99,7 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
             fault = fault._replace(path=fault.path[:-1])
         text = fault.text.partition(_EXAMPLES)[0]
         message = cut(f"{shown_path(fault.path)}: {text}", MAX_CHARACTERS)
-        if message not in reported and not _is_variable(subject, fault.path, text, context):
+        if message not in reported and not is_variable_at(subject, fault.path, text, context):
             reported.add(message)
             place = subject.source.locate(fault.path) if is_absent else None
             yield Problem(message, fault.path, fix_of(fault), location=place, detail={"rejection": str(fault)})
@@ -152,11 +152,12 @@ _KINDS: Final = (AUTOSCALER, DISRUPTION_BUDGET, LIMIT_RANGE, POD, *WEBHOOK_CONFI
 _REQUIRED: Final = {AUTOSCALER: ("spec", "scaleTargetRef"), **dict.fromkeys(WEBHOOK_CONFIGURATIONS, ("webhooks",))}
 
 
-def _is_variable(subject: ReviewedObject, path: Path, text: str, context: Context) -> bool:
+def is_variable_at(subject: ReviewedObject, path: Path, text: str, context: Context) -> bool:
     """Report whether a template variable or a placeholder stands for the value; for labels also if a variable is in
     the selector. `text`: the error, which shows the value.
     """
-    values = [at(subject.object, *path[: index + 1]) for index in range(1, len(path))][-2:]
+    first = min(1, len(path) - 1)  # not the whole spec, in which a variable may stand for something else
+    values = [at(subject.object, *path[: index + 1]) for index in range(first, len(path))][-2:]
     if "labels" in path[-2:]:
         values.append(at(subject.object, "spec", "selector"))
     return shows_placeholder(text) or any(
@@ -166,6 +167,25 @@ def _is_variable(subject: ReviewedObject, path: Path, text: str, context: Contex
 
 _LONGEST_QUANTITY: Final = 40
 _CONTAINERS: Final = "containers"
+_WORDS: Final = tuple(
+    ((holder, ITEMS, *steps), field)
+    for holder in ("initContainers", _CONTAINERS, "ephemeralContainers")
+    for steps, field in (
+        (("env", ITEMS, "value"), "EnvVar.value"),
+        (("command", ITEMS), "Container.command"),
+        (("args", ITEMS), "Container.args"),
+    )
+)
+"""Fields of containers that must be strings, and their names in Go."""
+_AMOUNTS: Final = (
+    ("overhead",),
+    *(
+        (*holder, "resources", kind)
+        for holder in ((), ("initContainers", ITEMS), (_CONTAINERS, ITEMS))
+        for kind in ("requests", "limits")
+    ),
+)
+"""Fields of a Pod with quantities by name."""
 _FIELDS: Final = (
     ("priorityClassName", str, "string"),
     ("priority", int, "int32"),
@@ -227,44 +247,26 @@ def _fields(subject: ReviewedObject, template: PodTemplate) -> Iterator[_Field]:
     replicas: Path = ("spec", "replicas")
     if template.path == ("spec", "template") and _is_wrong(value := at(subject.object, *replicas), int):
         yield replicas, value, "Spec.replicas of type int32", _UNQUOTED
-    for index, container in enumerate(list_at(template.spec, _CONTAINERS)):
-        for place, port in enumerate(list_at(container, "ports")):
-            if _is_wrong(value := at(port, "containerPort"), int):
-                path = template.at(_CONTAINERS, index, "ports", place, "containerPort")
-                yield path, value, "ContainerPort.containerPort of type int32", _UNQUOTED
-    for holder in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in enumerate(list_at(template.spec, holder)):
-            for words, value, field in _words(container) if isinstance(container, Mapping) else ():
-                yield template.at(holder, index, *words), value, f"{field} of type string", _QUOTED
+    for path, value in found_at(template.spec, (_CONTAINERS, ITEMS, "ports", ITEMS, "containerPort")):
+        if _is_wrong(value, int):
+            yield template.at(*path), value, "ContainerPort.containerPort of type int32", _UNQUOTED
+    for steps, field in _WORDS:
+        for path, value in found_at(template.spec, steps):
+            if _is_wrong(value, str):
+                yield template.at(*path), value, f"{field} of type string", _QUOTED
 
 
 def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
-    holders = [(template.at(*path), value) for path, value in _with_quantities(template.spec)]
-    for index, claim in enumerate(list_at(subject.object, "spec", "volumeClaimTemplates")):
-        holders.append((("spec", "volumeClaimTemplates", index, *_OF_CLAIM), at(claim, *_OF_CLAIM)))
+    holders = [(template.at(*path), value) for steps in _AMOUNTS for path, value in found_at(template.spec, steps)]
+    sizes = found_at(template.spec, ("volumes", ITEMS, "emptyDir", "sizeLimit"))
+    holders += ((template.at(*path[:-1]), {"sizeLimit": limit}) for path, limit in sizes)
+    holders += found_at(subject.object, ("spec", "volumeClaimTemplates", ITEMS, "spec", "resources", "requests"))
     for path, amounts in holders:
         if isinstance(amounts, list):
             yield from _undecodable([(path, amounts, f"{path[-1]} of type v1.ResourceList", TYPED)], subject, context)
         for name, value in amounts.items() if isinstance(amounts, Mapping) else ():
             if isinstance(value, str | int | float) and not isinstance(value, bool):
                 yield from _quantity((*path, name), value, subject, context)
-
-
-_OF_CLAIM: Final = ("spec", "resources", "requests")
-_AMOUNTS: Final = ("requests", "limits")
-
-
-def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
-    yield ("overhead",), spec.get("overhead")
-    if "resources" in spec:
-        yield from ((("resources", kind), at(spec, "resources", kind)) for kind in _AMOUNTS)
-    for holder in ("initContainers", "containers"):
-        for index, container in enumerate(list_at(spec, holder)):
-            if isinstance(container, Mapping) and "resources" in container:
-                yield from (((holder, index, "resources", kind), at(container, "resources", kind)) for kind in _AMOUNTS)
-    for index, volume in enumerate(list_at(spec, "volumes")):
-        if (limit := at(volume, "emptyDir", "sizeLimit")) is not None:
-            yield ("volumes", index, "emptyDir"), {"sizeLimit": limit}
 
 
 def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -309,20 +311,8 @@ def quantity_fix(path: Path, text: str) -> str:
     return f"write {match[1].replace(',', '.')}{match[2].lower()}{match[3].capitalize()}"
 
 
-def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
-    """Yield fields of a container that must be strings and are not: path, value, and the field's name in Go."""
-    for place, variable in enumerate(list_at(container, "env")):
-        if _is_wrong(value := at(variable, "value"), str):
-            yield ("env", place, "value"), value, "EnvVar.value"
-    for field in ("command", "args"):
-        for place, word in enumerate(list_at(container, field)):
-            if _is_wrong(word, str):
-                yield (field, place), word, f"Container.{field}"
-
-
 def _metadata(path: Path, obj: ApiObject) -> Iterator[_Field]:
     for name in ("labels", "annotations"):
-        entries = at(obj, "metadata", name)
-        for key, value in entries.items() if isinstance(entries, Mapping) else ():
+        for place, value in found_at(obj, ("metadata", name, VALUES)):
             if _is_wrong(value, str):
-                yield (*path, "metadata", name, key), value, f"ObjectMeta.metadata.{name} of type string", _QUOTED
+                yield (*path, *place), value, f"ObjectMeta.metadata.{name} of type string", _QUOTED

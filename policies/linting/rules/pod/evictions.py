@@ -104,7 +104,8 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
         message = _fault_of_constraint(constraint, context) if isinstance(constraint, dict) else None
         if message:
             path = template.at("topologySpreadConstraints", number, *_present(constraint, "labelSelector"))
-            yield Problem(message, path, fix, severity=Severity.NOTE if _counts_all(constraint, context) else None)
+            counts_all = constraint.get("labelSelector") is not None and not _ignoring(context)
+            yield Problem(message, path, fix, severity=Severity.NOTE if counts_all else None)
 
 
 def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -138,10 +139,6 @@ def _fault_of_constraint(constraint: ApiObject, context: Context) -> str:
     if release := _ignoring(context):
         return f"labelSelector {{}} counts no Pod up to Kubernetes {release}: the constraint spreads no Pods"
     return "labelSelector {} counts all Pods of the namespace, not only those of the workload"
-
-
-def _counts_all(constraint: ApiObject, context: Context) -> bool:
-    return constraint.get("labelSelector") is not None and not _ignoring(context)
 
 
 def _ignoring(context: Context) -> str:

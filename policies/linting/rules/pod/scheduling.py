@@ -367,7 +367,8 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
             not_broken += 1
     if not_broken and (impact.is_incomplete or impact.why_not):
         impact.check_bounds()
-        yield _not_known(not_broken, impact, template)
+        details = NotPredicted(impact, "run `forewarn predict`", expectations=not_broken)
+        yield Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)  # it never denies
 
 
 def _preempted(
@@ -421,12 +422,6 @@ def _broken(
     )
     severity = Severity.NOTE if _scales_down(subject) else None
     return Problem(details, template.at("priorityClassName"), severity=severity)
-
-
-def _not_known(not_broken: int, impact: Impact, template: PodTemplate) -> Problem:
-    """Return the note about `not_broken` expectations that were not checked. A missing prediction never denies."""
-    details = NotPredicted(impact, "run `forewarn predict`", expectations=not_broken)
-    return Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)
 
 
 _TERMS: Final = ("affinity", "podAffinity", REQUIRED)
