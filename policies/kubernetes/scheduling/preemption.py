@@ -312,6 +312,12 @@ class Preemption:
         """Whether the evaluated part of the nodes may contain none of the best candidates."""
         return self.is_sampled and len(self.candidates) - len(self.best_candidates) >= self.num_candidates
 
+    @property
+    def decision(self) -> Decision:
+        """The decision about a Pod that fits on no node, with the victims on the first of the best nodes."""
+        names, candidate = [best.node_name for best in self.best_candidates], next(iter(self.best_candidates), None)
+        return Decision((), names, candidate, self.is_sampled, may_miss_best=self.may_miss_best)
+
     def reasons(self, nodes: int) -> Counter[str]:
         """Return reason -> number of nodes on which preemption does not help for this reason."""
         statuses = Counter(reason for status in self.statuses.values() for reason in status.reasons)

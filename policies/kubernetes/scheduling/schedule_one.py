@@ -273,12 +273,7 @@ class Prediction:
         if self._without_reasons is not None:
             return self._without_reasons
         nodes = self._filtered.nodes
-        if nodes:
-            return Decision([info.name for info in nodes])
-        preemption = self.preemption
-        best = preemption.best_candidates
-        names, candidate = [c.node_name for c in best], next(iter(best), None)
-        return Decision((), names, candidate, preemption.is_sampled, may_miss_best=preemption.may_miss_best)
+        return Decision([info.name for info in nodes]) if nodes else self.preemption.decision
 
     @property
     def _error_of_scores(self) -> str:

@@ -473,15 +473,13 @@ class _Run(Simulation):
         charge(sum(_COMPARING + len(self._over.pods_on(name)) for name in names[:_MAX_COMPARED]))
         return min(names[:_MAX_COMPARED], key=lambda name: _kinds_of(self._over.pods_on(name)))
 
-    def _before_preemption(self, decision: Rejected, candidate: Candidate, preemptor: Pod) -> None:
+    def _before_preemption(self, rejected: Rejected, candidate: Candidate, preemptor: Pod) -> None:
         """Record a preemption, and load the victims' workloads without events: the Snapshot contains them."""
-        best = list(decision.best_nodes)
-        is_elsewhere = len(best) > 1 or decision.is_sampled
-        snapshot = self.cache.snapshot()
+        snapshot, found = self.cache.snapshot(), rejected.decision._replace(candidate=candidate)
+        is_elsewhere = len(found.best_nodes) > 1 or found.is_sampled
         by_chance = is_elsewhere or victims_tie(candidate, snapshot)
-        answer = Decision([], best, candidate, is_elsewhere, by_chance)
-        found = answer._replace(is_sampled=decision.is_sampled, may_miss_best=decision.may_miss_best)
-        answer = answer._replace(fewest=fewest_victims(preemptor, found, framework_of(snapshot, preemptor)))
+        fewest = fewest_victims(preemptor, found, framework_of(snapshot, preemptor))
+        answer = Decision([], list(found.best_nodes), candidate, is_elsewhere, by_chance, fewest=fewest)
         kept = snapshot if self.explains else self._snapshot
         victims = Prediction(snapshot, preemptor, answer).violating if candidate.num_pdb_violations else ()
         violating = {victim.identity for victim in victims}

@@ -31,6 +31,7 @@ from forewarn.policies.kubernetes.scheduling.not_predicted import unmodelled, wi
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import PodVolumes, VolumeBinding
 from forewarn.policies.kubernetes.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
+from forewarn.policies.kubernetes.scheduling.preemption import Candidate, Decision
 from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Entity, discard
 from forewarn.policies.kubernetes.scheduling.reasons import FitError
 from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.kubernetes.releases.profiles import Profile
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
-    from forewarn.policies.kubernetes.scheduling.preemption import Candidate
 
 Key = tuple[str, str]
 """(namespace, name) of a PodGroup."""
@@ -318,7 +318,7 @@ class Rejected(NamedTuple):
     """The result of a cycle in which the Pod is unschedulable.
 
     `plugins`: the plugins that rejected the Pod; empty for an error. `nominated`: the node to set in the Pod's status;
-    "": clear; None: no change. `candidate`: the victims to evict.
+    "": clear; None: no change. `candidate`: the victims to evict. `decision`: the nodes that may be nominated.
     """
 
     message: str
@@ -326,12 +326,7 @@ class Rejected(NamedTuple):
     nominated: str | None = None
     candidate: Candidate | None = None
     error: bool = False
-    best_nodes: Sequence[str] = ()
-    """The nodes that may be nominated, by name."""
-    is_sampled: bool = False
-    """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
-    may_miss_best: bool = False
-    """Whether this part may contain none of `best_nodes`."""
+    decision: Decision = Decision()
 
 
 _MAX_EQUAL: Final = 16
@@ -498,19 +493,29 @@ class SchedulingAlgorithm:
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
         snapshot, ineligible = cycle.snapshot, cycle.ineligible_reason
-        best = [] if ineligible else [*cycle.decision.best_nodes]
+        decision = Decision() if ineligible else cycle.decision
         plugins, reasons = cycle.rejection()
         message = fit_error(len(snapshot.node_infos), reasons)
-        if not best:
-            self._inputs = self._inputs_of(cycle, ineligible)
-            text = _with_preemption(snapshot, message, ineligible or self._unhelped(cycle))
-            return Rejected(text, plugins, None if ineligible else "")
-        node, decision = self._choose(best), cycle.decision
-        candidate = cycle.candidate_on(node)
-        self._record_equal(snapshot, candidate, best, cycle.candidate_on)
+        if decision.best_nodes:
+            return self._preempting(snapshot, message, plugins, decision, cycle.candidate_on)
+        self._inputs = self._inputs_of(cycle, ineligible)
+        text = _with_preemption(snapshot, message, ineligible or self._unhelped(cycle))
+        return Rejected(text, plugins, None if ineligible else "")
+
+    def _preempting(
+        self,
+        snapshot: Snapshot,
+        message: FitError,
+        plugins: frozenset[str],
+        decision: Decision,
+        candidate_on: Callable[[str], Candidate],
+    ) -> Rejected:
+        """Return the rejection with one of the best nodes and its victims. `candidate_on`: by name of the node."""
+        node = self._choose(decision.best_nodes)
+        candidate = candidate_on(node)
+        self._record_equal(snapshot, candidate, decision.best_nodes, candidate_on)
         self.has_more_equal |= decision.is_sampled
-        message = _with_candidate(snapshot, message, candidate)
-        return Rejected(message, plugins, node, candidate, False, best, decision.is_sampled, decision.may_miss_best)
+        return Rejected(_with_candidate(snapshot, message, candidate), plugins, node, candidate, decision=decision)
 
     def _inputs_of(self, cycle: Cycle | RecurringCycle, ineligible: str) -> Sequence[object] | None:
         """Return what a rejection depends on; None if it moves the start of the next cycle, or if its text depends on
@@ -583,14 +588,7 @@ class SchedulingAlgorithm:
         message = _message_of(prediction)
         if preemption.best_candidates:
             candidates = {candidate.node_name: candidate for candidate in preemption.best_candidates}
-            best = [*candidates]
-            node = self._choose(best)
-            chosen = candidates[node]
-            self._record_equal(snapshot, chosen, best, candidates.__getitem__)
-            self.has_more_equal |= preemption.is_sampled
-            message = _with_candidate(snapshot, message, chosen)
-            evaluated = preemption.is_sampled, preemption.may_miss_best
-            return Rejected(message, plugins, node, chosen, False, best, *evaluated)
+            return self._preempting(snapshot, message, plugins, preemption.decision, candidates.__getitem__)
         if preemption.ineligible_reason == NO_PREEMPTION:
             nominated = None if prediction.framework.profile.at("postFilter") else ""
             return Rejected(_without_preemption(prediction, message), plugins, nominated)
