@@ -78,6 +78,7 @@ _FEW_VICTIMS: Final = 5
 _MAX_EXPLAINED: Final = 100
 """Pending Pods of one object whose reasons are evaluated."""
 _MAX_SHOWN: Final = 2
+BY_CONTROLLERS: Final = "the numbers depend on when controllers create the Pods: `forewarn whatif apply` simulates it"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
 
 
@@ -220,9 +221,7 @@ def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
     yield from result.places.warnings()
     yield from _of_chance(result, effects)
     yield from _of_rejections(result, effects)
-    alone = [placement for placement in result.placements if placement.rollout]
-    if alone and len(result.placements) > 1:
-        yield f"{plural(len(alone), 'rollout is', 'rollouts are')} evaluated without the other objects"
+    yield from _of_several(result, effects)
     notes = Tally(note for placement in result.placements for note in placement_notes(placement))
     yield from notes
     if any(
@@ -233,6 +232,16 @@ def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
     yield from _of_pods(result)
     if result.autoscalers:
         yield from autoscaler_tables.warnings_of(result.autoscalers)
+
+
+def _of_several(result: PredictResult, effects: Effects) -> Iterator[str]:
+    """Yield what the prediction of several objects omits: rollouts together, and the time at which Pods are created."""
+    rollouts = [placement for placement in result.placements if placement.rollout]
+    if rollouts and len(result.placements) > 1:
+        yield f"{plural(len(rollouts), 'rollout is', 'rollouts are')} evaluated without the other objects"
+    in_order = [each.predictions for each in result.placements if each.predictions and not each.rollout]
+    if len(in_order) > 1 and (effects.victims or effects.pending) and any(each[0].pod.owner_kind for each in in_order):
+        yield BY_CONTROLLERS
 
 
 def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:

@@ -267,6 +267,19 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
     ]
 
 
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("is_several", [True, False])
+def test_the_numbers_of_several_workloads_depend_on_their_controllers(
+    is_several: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = [make_pod(name).of_class(5).request(cpu="2") for name in ("a", "b")]
+    warning = "the numbers depend on when controllers create the Pods: `forewarn whatif apply` simulates it"
+    of_pods = told(capsys, "-f", write(tmp_path / "pods.json", *pods), "--cluster", "dump.json")
+    path = write(tmp_path / "both.json", deployment(2, "2"), *(pods if is_several else ()))
+    document = told(capsys, "-f", path, "--cluster", "dump.json")
+    assert [warning in each["warnings"] for each in (of_pods, document)] == [False, is_several]
+
+
 def test_no_time_is_promised_for_pods_that_terminate_already(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
