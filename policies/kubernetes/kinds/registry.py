@@ -214,6 +214,7 @@ RESOURCE_CLAIM: Final = "resource.k8s.io/ResourceClaim"
 CLAIM_TEMPLATE: Final = "resource.k8s.io/ResourceClaimTemplate"
 DEPLOYMENT: Final = "apps/Deployment"
 STATEFUL_SET: Final = "apps/StatefulSet"
+ROLLOUT: Final = "argoproj.io/Rollout"
 DAEMON_SET: Final = "apps/DaemonSet"
 ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 REPLICA_SET: Final = "apps/ReplicaSet"

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Problem, Severity, cut, grouped
+from forewarn.policies.base.findings import Path, Problem, Severity, cut, grouped
 from forewarn.policies.kubernetes.kinds.registry import (
     CRON_JOB,
     DAEMON_SET,
     DEPLOYMENT,
     JOB,
     POD,
+    ROLLOUT,
     SCALED_OBJECT,
     STATEFUL_SET,
     removed_version,
 )
-from forewarn.policies.kubernetes.objects.fields import at, group_kind
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
 from forewarn.policies.linting.rules.support.context import Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.names import Lookups, Names, is_similar
+from forewarn.policies.linting.rules.support.names import Lookups, Names
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable
 from forewarn.policies.linting.rules.support.scalers import Scaler, scaler_of, scalers_of_workloads
 
@@ -27,19 +29,23 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 60
 _NOT_SCALED: Final = (CRON_JOB, DAEMON_SET, JOB, POD)
-_ROLLOUT: Final = "argoproj.io/Rollout"
 
 
 @rule(
-    Target.OTHER, severity=Severity.WARNING, objects={Target.OTHER: "HorizontalPodAutoscalers, ScaledObjects of KEDA"}
+    Target.OTHER,
+    severity=Severity.WARNING,
+    depends_on=("limitranges",),
+    objects={Target.OTHER: "HorizontalPodAutoscalers, ScaledObjects of KEDA"},
 )
 def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A HorizontalPodAutoscaler or ScaledObject names no workload, or that of another one, or its limits contradict.
 
     Why: the kind in `scaleTargetRef` is case-sensitive. If no workload has the kind and the name, nothing is scaled.
-    Two HorizontalPodAutoscalers of one workload do not scale it either, and KEDA rejects a second one.
+    Two HorizontalPodAutoscalers of one workload do not scale it either, and KEDA rejects a second one. A
+    HorizontalPodAutoscaler cannot compute the utilization of a resource that a container does not request.
 
-    Details: the rule reports a target only if the namespace has a workload whose kind or name is similar.
+    Details: the rule reports a target only if the namespace has a workload whose kind or name is similar. A name is
+    similar if a letter or two differ, or if it is the only one that contains the other.
 
     Example:
 
@@ -56,6 +62,9 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
                 containers:
                 - name: web
                   image: web
+        +         resources:
+        +           requests:
+        +             cpu: 100m
           ---
           apiVersion: autoscaling/v2
           kind: HorizontalPodAutoscaler
@@ -66,11 +75,17 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
             maxReplicas: 4
             scaleTargetRef:
               apiVersion: apps/v1
-        -     kind: deployment
-        +     kind: Deployment
+              kind: Deployment
               name: web
+            metrics:
+            - type: Resource
+              resource:
+                name: cpu
+                target:
+                  type: Utilization
+                  averageUtilization: 70
 
-    Fix: write the kind and the name of the workload.
+    Fix: write the kind and the name of the workload, or set the request.
     """
     scaler = scaler_of(subject) if context.phase is Phase.LINT else None
     if scaler is None:
@@ -87,17 +102,19 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     """Report a target that is absent or cannot be scaled."""
     by_name, names = context.once(_by_namespace).get(subject.effective_namespace, _NONE)
     named = by_name.get(scaler.name, ())
-    if any(map(scaler.scales, named)) or is_template_variable(scaler.name, subject, context):
+    scaled = next(filter(scaler.scales, named), None)
+    if scaled is not None:
+        yield from _without_request(subject, scaled, context)
+    if scaled is not None or is_template_variable(scaler.name, subject, context):
         return
     group, _, target = scaler.kind.rpartition("/")
     if scaler.kind in _NOT_SCALED:
         message = f"{target} {cut(scaler.name, _SHOWN)} has no subresource scale: the object has no effect"
         yield Problem(message, ("spec", "scaleTargetRef"), "remove the object, or name a Deployment or StatefulSet")
         return
-    near = next((each for each in named if each.ref.kind.lower() in (target.lower(), "rollout")), None)
-    if not named and len(scaler.name) >= _DISTINCT and is_similar(scaler.name, names.nearest_name(scaler.name)):
-        meant = by_name[names.nearest_name(scaler.name)]
-        near = next((each for each in meant if group_kind(each.object) == scaler.kind), None)
+    near = min(named, key=lambda each: each.ref.kind.lower() != target.lower(), default=None)
+    if near is None and len(scaler.name) >= _DISTINCT and (meant := names.meant(scaler.name)):
+        near = next((each for each in by_name[meant] if group_kind(each.object) == scaler.kind), None)
     if near is not None:
         who = f"{near.ref.kind} {cut(near.ref.name, _SHOWN)}"
         if (near.ref.kind, near.ref.name) == (target, scaler.name):
@@ -112,17 +129,52 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
 
 
 def _second(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
-    """Report a scaler of a workload that an earlier one of the same file scales; other files may be alternatives."""
+    """Report a scaler of a workload that an earlier one of the same directory scales; others may be alternatives."""
     scalers = context.once(scalers_of_workloads).get((subject.effective_namespace, scaler.name), ())
-    file = subject.locate(()).file
+    directory = os.path.dirname(subject.locate(()).file)
     same = (other.subject for other in scalers if other.kind == scaler.kind and scaler.name)
-    first = next((other for other in same if other.locate(()).file == file), subject)
+    first = next((other for other in same if os.path.dirname(other.locate(()).file) == directory), subject)
     if first.ref == subject.ref or any(at(each.object, *_TAKES_OVER) for each in (subject, first)):
         return
     kinds = [group_kind(each.object) for each in (subject, first)]
     effect = "KEDA allows one" if SCALED_OBJECT in kinds else "neither scales (AmbiguousSelector)"
     message = f"{first.ref.kind} {cut(first.ref.name, _SHOWN)} scales the same workload: {effect}"
     yield Problem(message, ("spec", "scaleTargetRef"), "remove one of both")
+
+
+def _without_request(subject: ReviewedObject, workload: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Report the first container that lacks the request of a resource of which the utilization counts.
+
+    Source: pkg/controller/podautoscaler/replica_calculator.go, calculatePodRequestsFromContainers.
+    """
+    template = None if workload.is_patched else context.template(workload)
+    if template is None or at(template.spec, "resources") is not None:
+        return
+    from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults  # few inputs have any
+
+    ranges = context.limit_ranges_of(workload.effective_namespace)
+    pod = with_limit_range_defaults({"spec": template.spec}, ranges, context.semantics)
+    sidecars = (each for each in list_at(pod, "spec", "initContainers") if at(each, "restartPolicy") == "Always")
+    containers = [*list_at(pod, "spec", "containers"), *sidecars]
+    for path, metric in _utilizations(subject):
+        resource, only = text_at(metric, "name"), at(metric, "container")
+        for container in containers if resource else ():
+            is_requested = any(at(container, "resources", kind, resource) for kind in ("requests", "limits"))
+            if not is_requested and only in (None, at(container, "name")):
+                who = f"container {cut(text_at(container, 'name'), _SHOWN)} of the {workload.ref.kind}"
+                message = f"{who} has no request for {cut(resource, _SHOWN)}: its utilization is unknown"
+                yield Problem(message, path, f"set resources.requests.{resource} of the container")
+                return
+
+
+def _utilizations(subject: ReviewedObject) -> Iterator[tuple[Path, ApiObject]]:
+    """Yield the metrics of a HorizontalPodAutoscaler that are percentages of requests, with their paths."""
+    if at(subject.object, "spec", "targetCPUUtilizationPercentage") is not None:
+        yield ("spec", "targetCPUUtilizationPercentage"), {"name": "cpu"}
+    for number, metric in enumerate(list_at(subject.object, "spec", "metrics")):
+        for kind in ("resource", "containerResource"):
+            if at(metric, kind, "target", "type") == "Utilization":
+                yield ("spec", "metrics", number, kind), mapping_at(metric, kind)
 
 
 _TAKES_OVER: Final = ("metadata", "annotations", "scaledobject.keda.sh/transfer-hpa-ownership")
@@ -135,7 +187,7 @@ _NONE: Final = (dict[str, list["ReviewedObject"]](), Names(()))
 
 def _by_namespace(context: Context) -> Mapping[str, tuple[Mapping[str, Sequence[ReviewedObject]], Names]]:
     """Return the workloads that can be scaled by namespace and name, and the names for lookups of similar ones."""
-    kinds = (DEPLOYMENT, STATEFUL_SET, _ROLLOUT)
+    kinds = (DEPLOYMENT, STATEFUL_SET, ROLLOUT)
     scaled = grouped((each.effective_namespace, each) for kind in kinds for each in context.of_kind(kind))
     named = {namespace: grouped((each.ref.name, each) for each in group) for namespace, group in scaled.items()}
     return {namespace: (names, Names(names, context.once(Lookups))) for namespace, names in named.items()}

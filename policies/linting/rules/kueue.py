@@ -11,14 +11,7 @@ from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.names import (
-    Names,
-    is_misspelt,
-    is_similar,
-    kueue_names,
-    suggested,
-    workload_classes,
-)
+from forewarn.policies.linting.rules.support.names import Names, is_misspelt, kueue_names, suggested, workload_classes
 from forewarn.policies.linting.rules.support.rule_text import (
     autoscaler_of,
     class_name,
@@ -118,12 +111,11 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
         names = context.once(kueue_names).get((kind, namespace), Names(()))
         if name in names or is_template_variable(name, subject, context):
             continue
-        near, what = names.nearest_name(name), f"{kind.rpartition('/')[2]} {quote(name)}"
-        is_near, in_cluster = bool(near) and is_similar(name, near), _or_the_cluster(context)
-        if is_near or in_cluster:
-            hint = f". Did you mean {quote(near)}?" if is_near else ""
-            fix = f"write {near}" if is_near else "create it, or write the name of another one"
-            yield Problem(f"no {what} in this input{in_cluster}{hint}", path, fix)
+        near, in_cluster = names.meant(name), _or_the_cluster(context)
+        if near or in_cluster:
+            hint = f". Did you mean {quote(near)}?" if near else ""
+            fix = f"write {near}" if near else "create it, or write the name of another one"
+            yield Problem(f"no {kind.rpartition('/')[2]} {quote(name)} in this input{in_cluster}{hint}", path, fix)
 
 
 def _or_the_cluster(context: Context) -> str:

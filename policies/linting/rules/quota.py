@@ -15,7 +15,7 @@ from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 from forewarn.policies.linting.rules.support import rule_text
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.details import UncoveredClass, UnknownClass
-from forewarn.policies.linting.rules.support.names import is_similar, meant_system_class, nearest, recommended_to
+from forewarn.policies.linting.rules.support.names import meant_system_class, nearest, recommended_to
 from forewarn.policies.linting.rules.support.predictions import Predicted
 from forewarn.policies.linting.rules.support.scalers import scaler_of
 
@@ -180,12 +180,11 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
                 continue
             names = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
             fix = "create the class, or use one that exists"
-            near = names.nearest_name(name) if names and context.phase is Phase.LINT else ""
             meant = meant_system_class(name, context)
             details = UnknownClass(
                 name, f"; this {part} matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
             )
-            is_near = bool(meant) or (bool(near) and is_similar(name, near))
+            is_near = meant or (names and context.phase is Phase.LINT and names.meant(name))
             yield Problem(details, (*path, "values", index), severity=None if is_near else _note(context))
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]

@@ -25,7 +25,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.names import is_misspelt
+from forewarn.policies.linting.rules.support.names import is_misspelt, is_part
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_WORKLOADS,
     Comparisons,
@@ -668,7 +668,7 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
             path = ("spec", "selector", "matchLabels", key)
             yield Problem(f"{message}. Did you mean {quote(meant)}?", path, f"write {key}: {meant}")
         return
-    is_meant = any(each.subject.ref.name == subject.ref.name for each in workloads)
+    is_meant = any(each.labels and each.subject.ref.name == subject.ref.name for each in workloads)
     severity = None if is_meant else Severity.NOTE
     yield Problem(message, ("spec", "selector"), "write labels of the workload's Pods", severity=severity)
 
@@ -684,8 +684,10 @@ def _misspelt_labels(
         rest = {**selector, "matchLabels": {k: v for k, v in labels.items() if k != key}}
         others = workloads if len(labels) == 1 else selected(rest, [namespace], context)
         context.once(Comparisons).charge(_COSTLY * len(others))
-        meant = (workload.labels.get(key) for workload in others)
-        yield from ((key, label) for label in meant if label and isinstance(value, str) and is_misspelt(value, label))
+        is_only = len(labels) > 1 and len(others) == 1
+        for label in (workload.labels.get(key) for workload in others if isinstance(value, str)):
+            if label and (is_misspelt(value, label) or (is_only and is_part(value, label))):
+                yield key, label
 
 
 def _in_another_namespace(subject: ReviewedObject, selector: Any, context: Context) -> Iterator[Problem]:

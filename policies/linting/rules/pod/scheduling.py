@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, grouped, quote
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, grouped, plural, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import CutShort, charging
 from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, found_at
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, ROLLOUT, STATEFUL_SET
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     PREFERRED,
@@ -617,12 +617,63 @@ def host_port_with_surge(subject: ReviewedObject, context: Context) -> Iterator[
     template = context.template(subject)
     strategy = at(subject.object, "spec", "updateStrategy")
     surge = at(strategy, "rollingUpdate", "maxSurge")
-    if template is None or surge in (None, 0, "0", "0%") or at(strategy, "type") == "OnDelete":
+    if template is None or surge in (None, 0, *_NONE) or at(strategy, "type") == "OnDelete":
         return
     if port := next(_host_ports(template.spec), 0):
         message = f"host port {port} and maxSurge {surge}: a new Pod cannot start beside the old one on its node"
         path = ("spec", "updateStrategy", "rollingUpdate", "maxSurge")
         yield Problem(message, path, "set maxSurge: 0 and maxUnavailable: 1")
+
+
+@rule(
+    Target.TEMPLATE,
+    Target.PART,
+    severity=Severity.WARNING,
+    objects={Target.TEMPLATE: "StatefulSets", Target.PART: "Rollouts of Argo Rollouts"},
+)
+def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The update strategy of a StatefulSet or of a Rollout of Argo Rollouts updates no Pod.
+
+    Why: a StatefulSet updates only Pods whose ordinal is `partition` or higher. Argo Rollouts rejects a canary strategy
+    with `maxSurge: 0` and `maxUnavailable: 0`.
+
+    Example:
+
+          StatefulSet data/db
+          spec:
+            serviceName: db
+            replicas: 3
+            updateStrategy:
+              rollingUpdate:
+        -       partition: 3
+        +       partition: 2
+            selector:
+              matchLabels: {app: db}
+            template:
+              metadata:
+                labels: {app: db}
+              spec:
+                containers: [{name: c, image: "db:2"}]
+
+    Fix: lower `partition`, or set `maxUnavailable: 1`.
+    """
+    if context.phase is not Phase.LINT or subject.is_partial or subject.is_patched:
+        return
+    if group_kind(subject.object) == ROLLOUT:
+        canary = at(subject.object, "spec", "strategy", "canary")
+        if all(str(at(canary, field)) in _NONE for field in ("maxSurge", "maxUnavailable")):
+            message = "maxSurge and maxUnavailable are 0: Argo Rollouts rejects the Rollout, and updates no Pod"
+            yield Problem(message, ("spec", "strategy", "canary", "maxUnavailable"), "set maxUnavailable: 1")
+        return
+    path = ("spec", "updateStrategy", "rollingUpdate", "partition")
+    replicas, partition = (integer(at(subject.object, *field)) for field in (("spec", "replicas"), path))
+    is_used = group_kind(subject.object) == STATEFUL_SET and at(subject.object, *path[:2], "type") != "OnDelete"
+    if is_used and replicas and partition is not None and partition >= replicas:
+        message = f"partition {partition} with {plural(replicas, 'replica')}: an update changes no Pod"
+        yield Problem(message, path, f"set partition: 0, or {replicas - 1} to update one Pod first")
+
+
+_NONE: Final = ("0", "0%")
 
 
 def _host_ports(spec: ApiObject) -> Iterator[int]:
@@ -641,10 +692,11 @@ _SHOWN: Final = 60
 
 @rule(*POD_OR_TEMPLATE, severity=Severity.WARNING)
 def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A scheduling constraint of a Pod matches no Pod or node, or not the Pod itself.
+    """A scheduling constraint of a Pod matches no Pod or node, or not the Pod itself, or Karpenter ignores it.
 
     Why: kube-scheduler accepts such constraints. A topology spread constraint counts only Pods that its selector
-    matches, so it must match the Pods that it spreads. A term of an affinity without selector matches no Pod.
+    matches, so it must match the Pods that it spreads. A term of an affinity without selector matches no Pod. Karpenter
+    reads the annotation `karpenter.sh/do-not-evict` only in releases that support no current release of Kubernetes.
 
     Example:
 
@@ -670,11 +722,17 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
                 - name: web
                   image: web
 
-    Fix: write labels of the Pods into the selector, or an integer as the value of `Gt` and `Lt`.
+    Fix: write labels of the Pods into the selector, or an integer as the value of `Gt` and `Lt`. Write the annotation
+    `karpenter.sh/do-not-disrupt`.
     """
     template = context.template(subject)
     if template is None or subject.is_partial or subject.is_patched or context.phase is not Phase.LINT:
         return
+    annotations = mapping_at(template.object, "metadata", "annotations")
+    if annotations.get(_DO_NOT_EVICT) == "true" and _DO_NOT_DISRUPT not in annotations:
+        message = f"Karpenter ignores the annotation {_DO_NOT_EVICT}, and disrupts the Pods"
+        place = (*template.path, "metadata", "annotations", _DO_NOT_EVICT)
+        yield Problem(message, place, f"write {_DO_NOT_DISRUPT}")
     if template.spec.keys().isdisjoint(("topologySpreadConstraints", "affinity")):
         return
     labels = {key: str(value) for key, value in mapping_at(template.object, "metadata", "labels").items()}
@@ -694,6 +752,8 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
             yield Problem(message, template.at(*path), "write an integer in quotes")
 
 
+_DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"
+_DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _INTEGER: Final = later(r"[+-]?[0-9]{1,19}")
 
 

@@ -106,6 +106,16 @@ class Names:
             self._found[name] = _nearest(name, self._candidates(name))
         return self._found[name]
 
+    def meant(self, name: str) -> str:
+        """The known name that a name is a misspelling of, or the only one that contains it or is a part of it; "" if
+        there is none.
+        """
+        near = self.nearest_name(name)
+        if near and is_misspelt(name, near):
+            return near
+        related = [other for other in self._candidates(name) if is_part(name, other)]
+        return related[0] if len(related) == 1 else ""
+
     def _candidates(self, name: str) -> Iterable[str]:
         """The names to compare: all, or of very many only those of about the same length and near in the alphabet."""
         names = self._by_length
@@ -158,10 +168,11 @@ def is_misspelt(name: str, meant: str) -> bool:
     return _edits(name, meant, most) <= most
 
 
-def is_similar(name: str, meant: str) -> bool:
-    """Report whether `name` is a misspelling of `meant`, or one has all parts of the other: worker, queue-worker."""
-    parts, others = {*_SEPARATOR.split(name)}, {*_SEPARATOR.split(meant)}
-    return is_misspelt(name, meant) or (name != meant and (parts <= others or parts >= others))
+def is_part(name: str, other: str) -> bool:
+    """Report whether one name is a part of the other, between separators: worker is a part of queue-worker."""
+    part, whole = sorted((_SEPARATOR.sub("-", name), _SEPARATOR.sub("-", other)), key=len)
+    is_within = _SHORT_PART <= len(part) < len(whole) <= _LONGEST and f"-{part}-" in f"-{whole}-"
+    return is_within and _DIGITS.findall(part) == _DIGITS.findall(whole)
 
 
 def _edits(one: str, other: str, limit: int) -> int:
