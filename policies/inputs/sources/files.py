@@ -148,10 +148,11 @@ def find_files(
     """
     seen: set[str] = set()
     directories: dict[str, str] = {}
+    ignores: dict[str, Ignores] | None = {} if as_git else None
     for path in paths:
         files: Iterable[tuple[File, bool]] = ((File(path), path != STDIN and os.path.islink(path)),)
         if path != STDIN and os.path.isdir(path):
-            files = _Walk(path, suffixes, omitted, as_git=as_git, deployed=deployed).files()
+            files = _Walk(path, suffixes, omitted, ignores, deployed=deployed).files()
         for file, is_link in files:
             real = file.path if file.path == STDIN else real_path(file.path, directories, is_link=is_link)
             if real not in seen:
@@ -191,15 +192,15 @@ class _Walk:
         root: str,
         suffixes: tuple[str, ...],
         omitted: Callable[[str, str], object],
+        ignores: dict[str, Ignores] | None,
         *,
-        as_git: bool,
         deployed: bool,
     ) -> None:
         self._root, self._real = root, os.path.realpath(root)
         self._suffixes, self._omitted, self._deployed = suffixes, omitted, deployed
         self._seen: set[tuple[int, int]] = set()
         """The directories on the way and before, so that links make no loop."""
-        above = Ignores.above(root) if as_git else None
+        above = Ignores.above(root, ignores) if ignores is not None else None
         self._ignores = {} if above is None else {root: above}
 
     def files(self) -> Iterator[tuple[File, bool]]:

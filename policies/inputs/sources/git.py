@@ -220,16 +220,22 @@ class Ignores:
         return cls(WorkTree(os.path.realpath(top)))
 
     @classmethod
-    def above(cls, directory: str) -> Ignores | None:
-        """The rules that a directory inherits; None outside of a git work tree."""
-        directories = list[str]()
+    def above(cls, directory: str, rules_inside: dict[str, Ignores]) -> Ignores | None:
+        """The rules that a directory inherits; None outside of a git work tree.
+
+        `rules_inside`: adds those in directories above, so that many directories of a tree read each .gitignore once.
+        """
+        inside = list[str]()
         for path in islice(upwards(os.path.realpath(directory)), _DEEPEST):
-            directories.append(path)
-            if os.path.lexists(os.path.join(path, ".git")):
+            rules = rules_inside.get(path)
+            if rules is None and os.path.lexists(os.path.join(path, ".git")):
                 rules = cls.from_directory(path)
-                for above in reversed(directories[1:]):
-                    rules = rules.within(above)
+                inside.append(path)
+            if rules is not None:
+                for above in reversed(inside[1:]):
+                    rules = rules_inside[above] = rules.within(above)
                 return rules
+            inside.append(path)
         return None
 
     def within(self, directory: str) -> Ignores:

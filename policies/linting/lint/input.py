@@ -7,7 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Finding, Location, Severity
@@ -440,9 +440,11 @@ def read_templates(files: Input, request: LintRequest) -> None:
         chart, base = os.path.split(name)
         if base.startswith("values") and not base.endswith(".schema.json"):
             values_of[chart].append(file)
-    for directory in {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values():
+    directories = {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values()
+    found = find_files(directories, ("",), files.leave_out, as_git=request.gitignore)
+    for directory, templates in groupby(found, lambda file: file.tree):
         used, defining = set[str](), set[str]()
-        for file in find_files([directory], ("",), files.leave_out, as_git=request.gitignore):
+        for file in templates:
             if file.name in read or os.path.basename(file.path) == _NOTES:
                 continue
             if not is_excluded(file.path, request.config.options.exclude):

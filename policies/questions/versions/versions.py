@@ -106,7 +106,7 @@ def _paths(root: str, *, as_git: bool = False) -> Iterator[str]:
 
     `as_git`: without those that git ignores.
     """
-    rules = {root: Ignores.above(root) if as_git else None}
+    rules = {root: Ignores.above(root, {}) if as_git else None}
     for directory, names, files in os.walk(root):
         ignores = rules.pop(directory)
         if ignores is not None and GITIGNORE in files:

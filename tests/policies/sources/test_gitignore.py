@@ -213,7 +213,7 @@ def test_an_index_that_unpacks_to_very_much_is_refused() -> None:
 
 def test_outside_of_a_work_tree_nothing_is_ignored(tmp_path: Path) -> None:
     tree(tmp_path, "*.yaml")
-    assert Ignores.above(str(tmp_path)) is None
+    assert Ignores.above(str(tmp_path), {}) is None
     assert len(list(find_files([str(tmp_path)], as_git=True))) == len(FILES)
 
 
