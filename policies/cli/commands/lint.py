@@ -195,7 +195,7 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
         which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
         lines.append(f"checked separately because they define the same objects: {which}")
     limits = (
-        (grouping.patches, "object", "not checked: patches (`kustomize build | forewarn lint -` checks the result)"),
+        (grouping.patches, "object", "not applied: patches (`kustomize build | forewarn lint -` checks the result)"),
         (grouping.apart, "kustomization", "not combined (too large): their files are checked by directory"),
         (grouping.unseen, "definition", "not visible in every directory (too many); --one-apply makes all visible"),
     )

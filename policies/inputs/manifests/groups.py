@@ -411,8 +411,8 @@ def matches(file: str, patterns: Iterable[str]) -> bool:
 def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
     """Return the members as top-level kustomizations change them: one copy for each namespace and home.
 
-    Also returns the number of removed patches, and the number of kustomizations that are skipped because they contain
-    too many objects.
+    Also returns the number of patches, of which rules check only the fields, and the number of kustomizations that are
+    skipped because they contain too many objects.
     """
     if not kustomizations:
         return members, 0, 0
@@ -429,13 +429,18 @@ def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization
         named[real[member.file]] |= {member.subject.ref.name, *_fields_in(member.subject.object)}
     copies, apart = _copies(kustomizations, sizes, named, MAX_PAIRS + len(members))
     placed = [
-        _into(member, place, changed)
+        _into(member, place, changed) if file not in patches else _patch(member)
         for member in members
-        if (file := real[member.file]) not in patches
+        for file in (real[member.file],)
         for place, changed in (copies.get(file) or _UNCHANGED).items()
     ]
     inline = sum(k.inline for k in kustomizations.values())
     return placed, sum(sizes[path] for path in patches) + inline, apart
+
+
+def _patch(member: Member) -> Member:
+    """Return an object of a patch: rules check the fields that it has."""
+    return member._replace(subject=member.subject._replace(is_partial=True, is_patched=True))
 
 
 def _copies(

@@ -32,7 +32,7 @@ from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, Inva
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_images, parts_of, pod_template_of
 from forewarn.policies.linting.rules import RULES
-from forewarn.policies.linting.rules.file import parse_error
+from forewarn.policies.linting.rules.file import parse_error, unknown_field
 from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_class_use_unknown
 from forewarn.policies.linting.rules.rejected import TYPED, is_variable_at, quantity_fix, value_rejected
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
@@ -181,7 +181,7 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
         target = _target(subject, context)
         rules = () if target is None else _in_force(target, context.phase, config)
         if subject.is_partial:
-            rules = tuple(rule for rule in rules if rule[0].READS_PARTS)
+            rules = tuple(rule for rule in rules if _checks_parts(rule[0], subject))
     except InvalidObject as fault:
         target, rules, faults = None, (), [fault.with_traceback(None)]
     is_one = not _is_template_of_many(subject)
@@ -213,6 +213,11 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
     named = {finding.path for finding in findings}
     findings += (f for fault in faults for f in _unreadable(subject, fault, config, context) if f.path not in named)
     return findings
+
+
+def _checks_parts(rule: Rule, subject: ReviewedObject) -> bool:
+    """Report whether a rule checks a part of an object; of a patch, only unknown-field does."""
+    return rule.READS_PARTS and (rule is unknown_field or not subject.is_patched)
 
 
 def _check_resources(namespace: str, context: Context, obj: ApiObject) -> None:

@@ -204,7 +204,7 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     drop the field silently. If you misspell `priorityClassName`, Pods then get the default class, or priority 0.
 
     Details: if the release is known, for example from `--kubernetes-version` or a cluster, the rule also reports fields
-    and versions of other supported releases.
+    and versions of other supported releases. It checks strategic merge patches in files that kustomizations name.
 
     Example:
 
@@ -230,7 +230,7 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         message = f"no {kind} in version {quote(str(version))} in Kubernetes 1.{context.minor}: kubectl rejects it"
         yield Problem(message, ("apiVersion",), "remove the object, or write a version that this release serves")
     beside: dict[object, list[tuple[Path, dict[str, Any], str, str]]] = {}
-    for number, unknown in enumerate(unknown_fields(obj, context.minor)):
+    for number, unknown in enumerate(_unknown_in(obj, subject, context)):
         path = unknown.path
         detail, hint, fix = advice(unknown, type_of(obj)) if number < _MOST_ADVISED else ({}, "", "remove it")
         under = str(detail.get("under", "[")).replace("[*]", ".[*]").split(".")
@@ -252,6 +252,12 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
             location=subject.source.locate(path, key=True),
             detail={"field": str(path[-1]), **detail},
         )
+
+
+def _unknown_in(obj: ApiObject, subject: ReviewedObject, context: Context) -> Iterator[Unknown]:
+    """Yield the unknown fields of an object; of a patch, not those that it removes with null."""
+    unknown = unknown_fields(obj, context.minor)
+    return (field for field in unknown if not subject.is_patched or at(obj, *field.path) is not None)
 
 
 def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Context) -> Iterator[Problem]:

@@ -251,7 +251,7 @@ def test_patches_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pa
     done = forewarn("lint", ".")
     assert done.returncode == 0
     noun = "object" if count == 1 else "objects"
-    assert f"{count} {noun} not checked: patches (`kustomize build" in done.stderr
+    assert f"{count} {noun} not applied: patches (`kustomize build" in done.stderr
 
 
 def test_a_tree_that_names_too_much_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

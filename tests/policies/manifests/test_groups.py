@@ -118,7 +118,7 @@ def test_a_kustomization_bounds_its_resources_and_gives_its_namespace(tmp_path: 
     done = _lint(tmp_path, files)
     assert _rules(done) == ["base/web.yaml: error quota-exceeded"]
     assert "Deployment a/web" in done.stdout
-    assert "1 object not checked: patches" in done.stderr
+    assert "1 object not applied: patches" in done.stderr
 
 
 def test_configuration_names_groups(tmp_path: Path) -> None:
