@@ -22,10 +22,6 @@ def _rules_in(path: Iterable[str], package: str) -> Iterator[Rule]:
             yield from (value for value in vars(module).values() if isinstance(value, rule))
 
 
-def _ordered(rules: Iterator[Rule]) -> tuple[Rule, ...]:
-    """Return the rules sorted by target, then by id, the order of the documentation."""
-    subjects = list(Target)
-    return tuple(sorted(rules, key=lambda rule: (subjects.index(rule.TARGETS[0]), rule.ID)))
-
-
-RULES: Final = _ordered(_rules_in(__path__, __name__))
+_ORDER: Final = list(Target)
+RULES: Final = tuple(sorted(_rules_in(__path__, __name__), key=lambda rule: (_ORDER.index(rule.TARGETS[0]), rule.ID)))
+"""All rules, sorted by target, then by id: the order of the documentation."""

@@ -83,11 +83,8 @@ def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callabl
             if context.disclose is Disclose.OWN_NAMESPACE and namespace and context.cluster is not None:
                 pods = islice(context.cluster.within(namespace).pods.values(), _MAX_CHECKED)
                 names.update(pod.priority_class_name for pod in pods)
-        return name in names or (context.disclose is Disclose.OWN_NAMESPACE and _is_allowed(name, subject, context))
+        if name in names or context.disclose is not Disclose.OWN_NAMESPACE:
+            return name in names
+        return any(permits(entry, subject, namespace, context) for entry in entries_of(name, context))
 
     return knows
-
-
-def _is_allowed(name: str, subject: ReviewedObject, context: Context) -> bool:
-    """Whether the conditions of an entry of allowedClasses for the class are known to hold for the requester."""
-    return any(permits(entry, subject, subject.namespace, context) for entry in entries_of(name, context))
