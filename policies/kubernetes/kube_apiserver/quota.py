@@ -6,7 +6,7 @@ Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckReq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from forewarn.policies.base.findings import cut
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.base.metering import charge, charging
+from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.kube_apiserver.validation import object_meta
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     BEST_EFFORT,
@@ -517,74 +517,3 @@ def given_back(quotas: Iterable[ResourceQuota], pod: ApiObject, used: ResourceLi
         replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if counts(quota, pod) else quota
         for quota in quotas
     )
-
-
-_CHECKING: Final = 50
-"""Units of work to compare a Pod with a quota."""
-
-
-class RemainingQuota:
-    """The ResourceQuotas of namespaces while a simulation creates and deletes Pods.
-
-    `quotas_of`: returns the initial quotas of a namespace, by name. A Pod counts until its
-    deletion: upstream `QuotaV1Pod` counts a terminating Pod until its grace period ends.
-    """
-
-    def __init__(self, quotas_of: Callable[[str], Sequence[ResourceQuota]], evaluator: Pods = PODS) -> None:
-        self._quotas_of, self._evaluator = quotas_of, evaluator
-        self.now: dict[str, tuple[ResourceQuota, ...]] = {}
-        """Namespace -> its quotas with the current usage, of namespaces that were read."""
-
-    def limits(self, namespace: str) -> bool:
-        return bool(self._of(namespace))
-
-    def changes(self) -> Iterator[tuple[ResourceQuota, ResourceQuota]]:
-        """Yield the quotas whose usage or limits differ from the initial ones: initially and now."""
-        for namespace, quotas in self.now.items():
-            initial = {quota.name: quota for quota in self._quotas_of(namespace)}
-            for quota in quotas:
-                before = initial.get(quota.name, quota)
-                if (before.used, before.hard) != (quota.used, quota.hard):
-                    yield before, quota
-
-    def rejection(self, namespace: str, pod: ApiObject) -> str:
-        """Add a Pod to the used amounts and return ""; add nothing, and return upstream's message, if a quota rejects
-        the Pod. Raises InvalidObject.
-
-        A quota without a status rejects nothing.
-        """
-        charge(_CHECKING * len(self._of(namespace)))
-        check = check_request(pod, self._of(namespace), evaluator=self._evaluator)
-        rejected = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
-        if rejected is not None:
-            return rejected.message
-        self.now[namespace] = check.quotas
-        return ""
-
-    def rejections_if_recreated(self, namespace: str, pods: Sequence[ApiObject]) -> list[str]:
-        """Return for each Pod upstream's message if a quota rejects it when all these are deleted, then recreated in
-        this order; otherwise "". Raises InvalidObject.
-        """
-        before = self._of(namespace)
-        try:
-            for pod in pods:
-                self.give_back(namespace, pod)
-            return [self.rejection(namespace, pod) for pod in pods]
-        finally:
-            self.now[namespace] = before
-
-    def put(self, quota: ResourceQuota) -> None:
-        """Add a quota, or replace the one with the same name."""
-        others = (other for other in self._of(quota.namespace) if other.name != quota.name)
-        self.now[quota.namespace] = tuple(sorted((*others, quota), key=lambda other: other.name))
-
-    def give_back(self, namespace: str, pod: ApiObject) -> None:
-        """Subtract the usage of a deleted Pod. Raises InvalidObject."""
-        charge(_CHECKING * len(self._of(namespace)))
-        self.now[namespace] = given_back(self._of(namespace), pod, self._evaluator.usage(pod))
-
-    def _of(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        quotas = self.now.get(namespace)
-        if quotas is None:
-            quotas = self.now[namespace] = tuple(self._quotas_of(namespace))
-        return quotas

@@ -14,12 +14,13 @@ from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.cow_table import Overlay
+from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.cluster.admission import counted_by_requests
 from forewarn.policies.kubernetes.controllers.own_pods import Recreator, again
 from forewarn.policies.kubernetes.controllers.resource_quota import recalculated
 from forewarn.policies.kubernetes.controllers.view import Key, PodCounts, PodState, Tally, WorkloadState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET, JOB
-from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, RemainingQuota, RepeatedPods
+from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, FaultKind, RepeatedPods, check_request, given_back
 from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping
 from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
@@ -89,12 +90,14 @@ _LONGEST: Final = 512
 """Maximum characters of a rejection: a quota may limit many resources with long names."""
 
 
-def _limited(message: str) -> str:
-    return message if len(message) <= _LONGEST else message[:_LONGEST]
+_CHECKING: Final = 50
+"""Units of work to compare a Pod with a quota."""
 
 
 class Quotas:
-    """The ResourceQuotas of all namespaces. They count a Pod until one write after its removal."""
+    """The ResourceQuotas of all namespaces. They count a Pod until one write after its removal: upstream `QuotaV1Pod`
+    counts a terminating Pod until its grace period ends.
+    """
 
     def __init__(
         self,
@@ -106,13 +109,14 @@ class Quotas:
     ) -> None:
         """Start with the usage at time 0.
 
-        `quotas_of`: returns the quotas of a namespace. `defaulted`: returns the object of a new Pod with defaults of
-        LimitRanges. `template_for`: returns the probable template of a Pod that exists at time 0, None if unknown; may
-        raise InvalidObject.
+        `quotas_of`: returns the quotas of a namespace, by name. `defaulted`: returns the object of a new Pod with
+        defaults of LimitRanges. `template_for`: returns the probable template of a Pod that exists at time 0, None if
+        unknown; may raise InvalidObject.
         """
         self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
-        self._template_for = template_for
-        self._remaining_quota = RemainingQuota(quotas_of, RepeatedPods())
+        self._quotas_of, self._template_for, self._pods = quotas_of, template_for, RepeatedPods()
+        self.now: dict[str, tuple[ResourceQuota, ...]] = {}
+        """Namespace -> its quotas with the current usage, of namespaces that were read."""
         self._counted_pods: dict[tuple[int, str], tuple[object, ApiObject]] = {}
         """(id of a template or of requests, PriorityClass) -> (that object, which keeps the id unique; the Pod object
         for quotas).
@@ -120,14 +124,14 @@ class Quotas:
         self.given_back = 0
         """Number of Pods subtracted from the usage, and of changed quotas: a retry may succeed afterwards."""
 
-    @property
-    def now(self) -> Mapping[str, Sequence[ResourceQuota]]:
-        """See `RemainingQuota.now`."""
-        return self._remaining_quota.now
-
     def changes(self) -> Iterator[tuple[ResourceQuota, ResourceQuota]]:
-        """See `RemainingQuota.changes`."""
-        return self._remaining_quota.changes()
+        """Yield the quotas whose usage or limits differ from the initial ones: initially and now."""
+        for namespace, quotas in self.now.items():
+            initial = {quota.name: quota for quota in self._quotas_of(namespace)}
+            for quota in quotas:
+                before = initial.get(quota.name, quota)
+                if (before.used, before.hard) != (quota.used, quota.hard):
+                    yield before, quota
 
     def put(self, quota: ResourceQuota, pods: Iterable[PodState]) -> None:
         """Add or change a quota, with the usage by `pods`, the Pods of its namespace."""
@@ -135,18 +139,29 @@ class Quotas:
         for state in pods:
             with suppress(InvalidObject):
                 counted += [] if state.pod.terminal else [self._counted(state)]
-        self._remaining_quota.put(recalculated(quota, counted, 0.0))
+        others = (other for other in self._of(quota.namespace) if other.name != quota.name)
+        quotas = (*others, recalculated(quota, counted, 0.0))
+        self.now[quota.namespace] = tuple(sorted(quotas, key=lambda other: other.name))
         self.given_back += 1
 
     def rejection(self, pod: Pod, template: ApiObject | None) -> str:
         """Return upstream's message if a quota rejects a new Pod. If no quota does, charge the quotas and return ""."""
-        if not self._remaining_quota.limits(pod.namespace):
+        if not self._of(pod.namespace):
             return ""
         try:
-            message = self._remaining_quota.rejection(pod.namespace, self._counted_pod(pod, template))
+            return self._rejection(pod.namespace, self._counted_pod(pod, template))
         except InvalidObject as error:
-            message = str(error)
-        return _limited(message)
+            return str(error)[:_LONGEST]
+
+    def _rejection(self, namespace: str, pod: ApiObject) -> str:
+        """The same for an object. A quota without a status rejects nothing."""
+        quotas = self._of(namespace)
+        charge(_CHECKING * len(quotas))
+        check = check_request(pod, quotas, evaluator=self._pods)
+        message = next((fault.message for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), "")
+        if not message:
+            self.now[namespace] = check.quotas
+        return message if len(message) <= _LONGEST else message[:_LONGEST]
 
     def usage(self, pod: Pod, template: ApiObject | None) -> ResourceList:
         """Return what a new Pod uses. Raises InvalidObject."""
@@ -158,25 +173,39 @@ class Quotas:
         """
         if not states:
             return []
-        quotas, namespace = self._remaining_quota, states[0].pod.namespace
+        namespace = states[0].pod.namespace
+        before = self._of(namespace)
         try:
-            messages = quotas.rejections_if_recreated(namespace, [*map(self._counted, states)])
+            pods = [*map(self._counted, states)]
+            for pod in pods:
+                self._subtract(namespace, pod)
+            return [self._rejection(namespace, pod) for pod in pods]
         except InvalidObject as error:
-            messages = [str(error)] * len(states)
-        return [*map(_limited, messages)]
+            return [str(error)[:_LONGEST]] * len(states)
+        finally:
+            self.now[namespace] = before
 
     def pod_deleted(self, state: PodState) -> None:
         """Subtract a removed Pod from the usage of its namespace."""
-        if not state.pod.terminal and self._remaining_quota.limits(state.pod.namespace):
+        if not state.pod.terminal and self._of(state.pod.namespace):
             self._clock.spawn(self._give_back(state))
 
     def _give_back(self, state: PodState) -> Steps:
         yield self._latencies.write("status", state.pod.namespace)
         try:
-            self._remaining_quota.give_back(state.pod.namespace, self._counted(state))
+            self._subtract(state.pod.namespace, self._counted(state))
         except InvalidObject:
             return
         self.given_back += 1
+
+    def _subtract(self, namespace: str, pod: ApiObject) -> None:
+        charge(_CHECKING * len(self._of(namespace)))
+        self.now[namespace] = given_back(self._of(namespace), pod, self._pods.usage(pod))
+
+    def _of(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        if namespace not in self.now:
+            self.now[namespace] = tuple(self._quotas_of(namespace))
+        return self.now[namespace]
 
     def _counted(self, state: PodState) -> ApiObject:
         template = self._template_for(state.pod) if state.template is None else state.template

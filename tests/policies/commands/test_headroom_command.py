@@ -19,7 +19,7 @@ from forewarn.policies.base.documents import to_dict
 from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.cluster.admission import admitted
 from forewarn.policies.kubernetes.cluster.cache import Cache, head_of
-from forewarn.policies.kubernetes.kube_apiserver.quota import RemainingQuota
+from forewarn.policies.kubernetes.kube_apiserver.quota import check_request
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import Settings
@@ -639,10 +639,14 @@ def test_limit_ranges_add_to_the_quota_of_each_pod() -> None:
 @given(st.integers(0, 5), st.integers(0, 5), st.sampled_from(["pods", "requests.cpu", "count/pods"]))
 def test_the_quota_admits_as_many_pods_as_its_admission_plugin(hard: int, used: int, resource: str) -> None:
     state = cluster(quota_of({resource: str(hard)}, {resource: str(used)}), make_node("n1"))
-    pod, remaining = make_pod("new").request(cpu="500m").obj, RemainingQuota(state.quotas_of)
+    pod, quotas = make_pod("new").request(cpu="500m").obj, tuple(state.quotas_of("default"))
     room = quota_room(state, pod, "default", "")
     assert room is not None
-    assert [not remaining.rejection("default", pod) for _ in range(room.pods + 1)] == [True] * room.pods + [False]
+    for _ in range(room.pods):
+        check = check_request(pod, quotas)
+        assert not check.faults
+        quotas = check.quotas
+    assert check_request(pod, quotas).faults
 
 
 def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
