@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerDocument, AnswerStatus, Cell, Counter, Table, label
-from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.base.findings import cut, one_line, plural
 from forewarn.policies.cli.render import Painter, plain
 from forewarn.policies.cli.render.head import assumptions_of, input_text, line_of
 from forewarn.policies.cli.render.table import markdown_table, text_of, titles
@@ -267,12 +267,16 @@ def _fix_lines(document: AnswerDocument, paint: Painter, limit: int) -> Iterator
         yield from (f"     → {first}", *(f"       {line}" for line in others))
 
 
+_FREQUENT: Final = "no LimitRanges"
+"""An assumption that only -v shows: clusters often have none."""
+
+
 def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:
     """One line, which has the end of a long path, and as many of the assumptions as have room; all with -v."""
     label, source = "INPUT  ", input_text(head)
     if (more := len(source) + len(label) - WIDTH) > 0:
         source = f"…{source[more + 1 :]}"
-    line, clauses = f"{label}{source}", assumptions_of(head)
+    line, clauses = f"{label}{source}", [each for each in assumptions_of(head) if level or each != _FREQUENT]
     if level:
         yield line
         yield from (f"       {text}" for clause in clauses for text in _wrapped(clause, label))
@@ -280,7 +284,8 @@ def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:
     for place, clause in enumerate(clauses):
         rest = f"; {len(clauses) - place - 1} more: -v" if place + 1 < len(clauses) else ""
         if len(line) + len(clause) + 2 + len(rest) > WIDTH:
-            more_text = f"; {len(clauses) - place} {'more' if place else 'assumptions'}: -v"
+            hidden = len(clauses) - place
+            more_text = f"; {f'{hidden} more' if place else plural(hidden, 'assumption')}: -v"
             line += more_text if len(line) + len(more_text) <= WIDTH else ""
             break
         line += f"; {clause}"

@@ -10,7 +10,7 @@ from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import listed, plural, quote
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError
 from forewarn.policies.kubernetes.controllers.view import workload_key
-from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kinds.registry import AUTOSCALER, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
     InvalidInput,
@@ -83,10 +83,10 @@ class Start(NamedTuple):
         namespace: str,
         *,
         strict: bool = True,
-        queues: list[ApiObject] | None = None,
+        others: list[ApiObject] | None = None,
     ) -> list[Arrival]:
         given = manifests_of(manifests)
-        return list(applied(given, namespace, self.places, self.cluster, strict=strict, queues=queues))
+        return list(applied(given, namespace, self.places, self.cluster, strict=strict, others=others))
 
 
 class Change(Protocol):
@@ -312,16 +312,19 @@ class Apply:
     def question(self, start: Start) -> Question:
         """The objects are created."""
         given_manifests(self.manifests)
-        queues, faults = list[ApiObject](), list[InvalidObject]()
-        read = start.read(self.manifests, self.namespace, queues=queues)
+        others, faults = list[ApiObject](), list[InvalidObject]()
+        read = start.read(self.manifests, self.namespace, others=others)
+        queues = [obj for obj in others if group_kind(obj) != AUTOSCALER]
+        scalers = {ref_of(obj, self.namespace)[2:]: obj for obj in others if group_kind(obj) == AUTOSCALER}
         cluster = with_queues(start.cluster, queues, faults)
         if faults:
             raise faults[0]
         if not read:
-            raise InvalidInput("only objects of Kueue: their effect is not simulated. Fix: apply a Job with them")
+            fix = "apply Jobs or workloads with them"
+            raise InvalidInput(f"only objects of Kueue or autoscalers: their effect is not simulated. Fix: {fix}")
         arrivals, jobs = queued_arrivals(cluster, read)
         title = f"{questions.objects_text(read)} applied"
-        question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers)
+        question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers, scalers)
         if not jobs:
             return question
         queueing = Queueing(status_of(AnswerStatus.OK, jobs), summary_of(jobs), assumed(start.cluster))

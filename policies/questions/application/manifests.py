@@ -92,12 +92,12 @@ def applied(
     cluster: ClusterSnapshot | None = None,
     *,
     strict: bool = True,
-    queues: list[ApiObject] | None = None,
+    others: list[ApiObject] | None = None,
 ) -> Iterator[Arrival]:
     """Yield the objects of manifests as arrivals at time 0; workloads of `cluster` keep their other fields.
 
-    `places` records the objects' positions. `strict`: as for `check_decodes`. `queues`: gets the objects of Kueue,
-    which are skipped otherwise.
+    `places` records the objects' positions. `strict`: as for `check_decodes`. `others`: gets the objects of Kueue
+    and HorizontalPodAutoscalers, which are skipped otherwise.
 
     Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
     """
@@ -105,7 +105,7 @@ def applied(
         skipped, count = Counter[str](), 0
         for file in files_of([manifest]):
             kinds = (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS, *CREATORS)
-            reading = reading_of(file, kinds if queues is None else (*kinds, *_QUEUES), namespace)
+            reading = reading_of(file, kinds if others is None else (*kinds, *_OTHERS), namespace)
             skipped += Counter(reading.skipped)
             for subject in reading.subjects:
                 if group_kind(subject.object) in CREATORS:
@@ -114,8 +114,8 @@ def applied(
                 count += 1
                 places.add(subject)
                 check_decodes(subject, strict=strict)
-                if queues is not None and group_kind(subject.object) in _QUEUES:
-                    queues.append(subject.object)
+                if others is not None and group_kind(subject.object) in _OTHERS:
+                    others.append(subject.object)
                     continue
                 check_template(subject.object, cluster)
                 int32(subject.object, "spec", "replicas")
@@ -237,6 +237,7 @@ def with_manifests(
 
 
 _QUEUES: Final = frozenset(spec.group_kind for spec in registry.KUEUE)
+_OTHERS: Final = _QUEUES | {registry.AUTOSCALER}
 
 
 def with_queues(cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults: list[InvalidObject]) -> ClusterSnapshot:

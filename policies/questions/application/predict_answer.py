@@ -193,9 +193,8 @@ def _counters(result: PredictResult, effects: Effects, grown: Effects | None) ->
         yield Counter(label, outcomes[name], optional=True)
     impacts = [each.rollout or each.following for each in result.placements]
     cascades = [each.cascade for each in impacts if each is not None and each.cascade is not None]
-    if not effects.placeholders:  # whose replacements stay Pending as they should
-        yield Counter("replacements Pending", sum(each.pending for each in cascades), optional=True)
-        yield Counter("replacements rejected", sum(each.rejected_by_quota for each in cascades), optional=True)
+    yield Counter("replacements Pending", sum(each.pending for each in cascades), optional=True)
+    yield Counter("replacements rejected", sum(each.rejected_by_quota for each in cascades), optional=True)
     victims = result.predicted.victims
     if victims and not any(pod.terminating for pod in result.stored(victims)):
         yield Counter("waits up to", wait_seconds(victims), more=" s")
@@ -553,4 +552,4 @@ def _more(result: PredictResult) -> Iterator[str]:
     if (reaction := result.autoscalers) and reaction.node_groups is None and not reaction.are_off:
         yield "--node-templates FILE"
     if any(each.victims for each in result.predictions) or any(each.victims for each in result.groups):
-        yield "forewarn whatif apply: what follows"
+        yield "forewarn whatif apply: downtime of victims"

@@ -264,14 +264,14 @@ def _is_loss(answer: Answer) -> bool:
 
 
 def _placeholders(answer: Answer, preempted: int) -> tuple[dict[str, int | None], str]:
-    """Return the total of placeholder Pods, and the text after the number of preempted ones: how many do not run at the
-    end if this is more. If recreated ones are preempted again, there are more than exist, and no total.
+    """Return the total of placeholder Pods, and the text after the number of preempted ones: how many stay Pending.
+    If recreated ones are preempted again, there are more than exist, and no total.
     """
     total = answer.placeholder_pods
     if preempted > total > 0:
         return {}, f" ({total:,} Pods, some recreated and preempted again)"
-    gone = sum(each.lost for each in answer.after.workloads if each.workload in answer.placeholders)
-    return {"placeholders": total or None}, f" ({gone:,} do not run at the end)" if gone > preempted > 0 else ""
+    pending = sum(each.more_pending for each in answer.after.workloads if each.workload in answer.placeholders)
+    return {"placeholders": total or None}, f" ({pending:,} stay Pending)" if pending and preempted else ""
 
 
 def _own_counters(answer: Answer) -> Iterator[Counter]:
@@ -416,7 +416,11 @@ def _removed_placeholders(answer: Answer) -> int:
 def _doubts(answer: Answer) -> Iterator[str]:
     """Yield what makes the counters doubtful."""
     summary = answer.after.summary
-    if summary.is_unfinished:
+    if summary.is_unfinished and not summary.stopped and (names := _cron_jobs(answer)):
+        jobs = f"CronJob{'s' * (len(names) > 1)} {listed(names, 2)} create{'s' * (len(names) == 1)} Jobs"
+        after = f"the numbers are those after {duration(summary.horizon)}"
+        yield f"{jobs} at each scheduled time, so the simulation has no steady state: {after}"
+    elif summary.is_unfinished:
         what, fix = unsettled(summary.stopped, summary.horizon)
         yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
     yield from of_runs(answer)
@@ -427,6 +431,12 @@ def _doubts(answer: Answer) -> Iterator[str]:
         yield BY_TIMING.format("Pods")
     of = (summary.names.name_of(each.origin.workload) for each in summary.in_vain)
     yield from of_in_vain(sum(name not in answer.placeholders for name in of))
+
+
+def _cron_jobs(answer: Answer) -> list[str]:
+    events = answer.after.simulation.timeline.events
+    created = (event.origin.workload for event in events if event.event == "created" and event.origin)
+    return sorted({name for kind, name in created if kind == CRON_JOB})
 
 
 def _of_chance(answer: Answer) -> Iterator[str]:

@@ -348,17 +348,19 @@ def applied(
     arrivals: Sequence[Arrival],
     cluster: ClusterSnapshot,
     autoscalers: Mapping[tuple[str, str], ApiObject],
+    added: Mapping[tuple[str, str], ApiObject] = {},
 ) -> Question:
-    """Return the question of applying objects. `autoscalers`: as in `scaled`.
+    """Return the question of applying objects. `autoscalers`: as in `scaled`. `added`: those that are applied, too.
 
     The title says so if all are workloads, and the apply changes none of them.
     """
-    notes, scalers = list[str](), _by_target(autoscalers)
+    notes, scalers = list[str](), _by_target({**autoscalers, **added})
     for obj in (arrival.object for arrival in arrivals if scalers):
         ref, replicas = ref_of(obj, registry.DEFAULT_NAMESPACE), at(obj, "spec", "replicas")
         target = group_kind(obj), ref.namespace, ref.name
         stored = cluster.workloads.get(target)
-        if isinstance(replicas, int) and (stored is None or _replicas(stored.object) != replicas):
+        is_changed = stored is None or _replicas(stored.object) != replicas
+        if isinstance(replicas, int) and (is_changed or any(key in added for key, _ in scalers.get(target, ()))):
             notes += _scaled_again(replicas, scalers.get(target, ()), lambda kept: f"apply replicas: {kept}")
     left = len(notes) - _MOST_NOTES
     others = [f"changes of {plural(left, 'more HorizontalPodAutoscaler')} are not simulated"] if left > 0 else []

@@ -170,7 +170,7 @@ def test_a_new_pod_has_its_node_and_victims(tmp_path: Path, capsys: pytest.Captu
         "",
         "PDB VIOLATED",
         "default/keep",
-        "MORE   -v workloads | -vv Pods | forewarn whatif apply: what follows",
+        "MORE   -v workloads | -vv Pods | forewarn whatif apply: downtime of victims",
     ]
     document = told(capsys, "-f", path, "--cluster", "dump.json")
     assert counters(document) == {"victims": 1, "preempted": 1, "pdbsViolated": 1}

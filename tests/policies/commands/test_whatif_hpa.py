@@ -182,6 +182,14 @@ def test_the_notes_about_autoscalers_of_applied_workloads_are_bounded(tmp_path: 
     assert result.notes[10:] == ["changes of 3 more HorizontalPodAutoscalers are not simulated"]
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_applied_autoscaler_is_named_although_it_is_not_simulated(stored: bool, tmp_path: Path) -> None:
+    state = [workload("a")] if stored else [workload("b")]
+    scaler = autoscaler("a", 9, minReplicas=5)
+    result = asked(tmp_path, *state, change=forewarn.Apply([workload("a"), scaler]))
+    assert f"HPA team/a would set replicas to 5; {NOT_SIMULATED}: apply replicas: 5" in result.notes
+
+
 @pytest.mark.parametrize(
     ("least", "most", "told", "kept"),
     [

@@ -339,6 +339,14 @@ def test_a_grace_period_of_centuries(run: Run, grace: int) -> None:
     assert ("without a steady state" in out) == (grace > 0)
 
 
+def test_a_cron_job_has_no_steady_state(run: Run) -> None:
+    often = cron_job()
+    often["spec"]["schedule"] = "*/10 * * * *"
+    out = " ".join(run("--until", "1h", new=[often])[1].split())
+    assert "creates Jobs at each scheduled time, so the simulation has no steady state: the numbers are those " in out
+    assert "without a steady state" not in out
+
+
 def test_a_job_that_starts_after_the_end(run: Run) -> None:
     later = cron_job()
     later["spec"]["schedule"] = "0 0 1 1 *"
