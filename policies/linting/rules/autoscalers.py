@@ -102,10 +102,10 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     """Report a target that is absent or cannot be scaled."""
     by_name, names = context.once(_by_namespace).get(subject.effective_namespace, _NONE)
     named = by_name.get(scaler.name, ())
-    scaled = next(filter(scaler.scales, named), None)
-    if scaled is not None:
-        yield from _without_request(subject, scaled, context)
-    if scaled is not None or is_template_variable(scaler.name, subject, context):
+    scaled = [*filter(scaler.scales, named)]
+    if len(scaled) == 1:  # of several, only one is deployed
+        yield from _without_request(subject, scaled[0], context)
+    if scaled or is_template_variable(scaler.name, subject, context):
         return
     group, _, target = scaler.kind.rpartition("/")
     if scaler.kind in _NOT_SCALED:

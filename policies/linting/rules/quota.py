@@ -181,11 +181,12 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
             names = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
             fix = "create the class, or use one that exists"
             meant = meant_system_class(name, context)
+            if not meant and names and context.phase is Phase.LINT:
+                meant = names.meant(name)
             details = UnknownClass(
                 name, f"; this {part} matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
             )
-            is_near = meant or (names and context.phase is Phase.LINT and names.meant(name))
-            yield Problem(details, (*path, "values", index), severity=None if is_near else _note(context))
+            yield Problem(details, (*path, "values", index), severity=None if meant else _note(context))
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
         shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
