@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -42,6 +42,8 @@ _SMALL: Final = 100
 """Nodes of a cluster in which so many fixes are tried; in a larger one, only one."""
 _OBSTACLES: Final = {"blocked", "rejected"}
 """Counters of which one may hide another: their fixes are also tried together."""
+_NOT_SHOWN: Final = ("down_seconds", "victims", "placeholders")
+"""Counters that no fix is about."""
 _LOWEST: Final = -(2**31)
 
 
@@ -59,17 +61,14 @@ class Edit(NamedTuple):
     nodes: Sequence[Node] = ()
 
 
-def tested_fixes(
-    cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects], *, is_loss: bool
-) -> list[Fix]:
+def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects]) -> list[Fix]:
     """Return fixes that lower a counter of an answer, each alone, and together if this lowers more, with their effect.
 
-    `ask`: asks the same question about another cluster, and returns its counters. `is_loss`: of nodes; new ones are
-    then tried only if nothing else helps, in a small cluster: `headroom --survive` is about them.
+    `ask`: asks the same question about another cluster, and returns its counters.
     """
     if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
-    edits = _edits(cluster, answer, is_loss=is_loss)
+    edits = _edits(cluster, answer)
     after_each = mapped([_with(cluster, each.objects, each.nodes) for each in edits], ask)
     tried = [
         (edit, after) for edit, after in zip(edits, after_each, strict=True) if _is_better(effects, after, edit.counter)
@@ -83,22 +82,21 @@ def tested_fixes(
     return fixes
 
 
-def _edits(cluster: Cluster, answer: Answer, *, is_loss: bool) -> list[Edit]:
-    """Return the fixes to try; one in a large cluster."""
-    every = (
+def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
+    """Return the fixes to try, those that help most workloads first; one in a large cluster."""
+    every = chain(
         _of_pdbs(cluster, answer),
         _of_quotas(cluster, answer),
         _of_surges(cluster, answer),
+        _of_nodes(cluster, answer),
         _of_jobs(cluster, answer),
     )
-    is_small = len(cluster.snapshot.objects.nodes) <= _SMALL
-    edits = [each for each in chain(*every) if not each.admits or _have_room(answer.after.simulation, each.admits)]
-    if (is_small and not is_loss) or (not edits and (is_small or not is_loss)):
-        edits += _of_nodes(cluster, answer)
-    if edits and answer.removal is not None:  # each takes a whole search
-        objects = [*chain.from_iterable(each.objects for each in edits)]
-        edits = [Edit("; ".join(each.action for each in edits), objects, "blocked")]
-    return edits[: _MAX_FIXES if is_small else 1]
+    helpful = (each for each in every if not each.admits or _have_room(answer.after.simulation, each.admits))
+    if answer.removal is None:
+        return [*islice(helpful, _MAX_FIXES if len(cluster.snapshot.objects.nodes) <= _SMALL else 1)]
+    edits = [*helpful]  # each takes a whole search
+    objects = [*chain.from_iterable(each.objects for each in edits)]
+    return [Edit("; ".join(each.action for each in edits), objects, "blocked")] if edits else []
 
 
 def _is_better(before: Effects, after: Effects, counter: str) -> bool:
@@ -114,7 +112,7 @@ def _difference(before: Effects, after: Effects, counter: str) -> str:
     """Two counters: one that falls, and the one that rises most, with the number of others that rise; if none rises,
     another one that falls: `blocked 40 → 0, but lost 11 → 12`.
     """
-    names = [counter, *(name for name in Effects._fields if name not in (counter, "down_seconds", "victims"))]
+    names = [counter, *(name for name in Effects._fields if name not in (counter, *_NOT_SHOWN))]
     more = {name: rise for name in names if (rise := getattr(after, name) - getattr(before, name)) > 0}
     lower = [name for name in names if getattr(before, name) > getattr(after, name)][: 1 if more else 2]
     shown = [*lower, *([max(more, key=lambda name: more[name])] if more else [])]

@@ -112,7 +112,7 @@ class _Requests(NamedTuple):
 class _Harm(NamedTuple):
     """The protected Pods that are preempted, and Pending at the end. `missing`: the Pods that new nodes would help, by
     the families of these nodes: Pending ones, and preemptors of protected Pods. `gone`: protected replicas that are not
-    created again, for example of failed Jobs.
+    created again, for example of failed Jobs. `helpless`: workloads of Pending Pods that no new node helps.
     """
 
     preempted: int
@@ -120,13 +120,14 @@ class _Harm(NamedTuple):
     missing: Mapping[tuple[str, ...], _Requests] = {}
     incomplete: bool = False
     gone: int = 0
+    helpless: Sequence[str] = ()
 
     def beyond(self, alone: _Harm) -> _Harm:
         """The harm without that which happens anyway."""
         preempted, pending = max(self.preempted - alone.preempted, 0), max(self.pending - alone.pending, 0)
         missing = self.missing if preempted or pending else {}
         gone = max(self.gone - alone.gone, 0)
-        return _Harm(preempted, pending, missing, self.incomplete or alone.incomplete, gone)
+        return _Harm(preempted, pending, missing, self.incomplete or alone.incomplete, gone, self.helpless)
 
     @property
     def is_none(self) -> bool:
@@ -174,20 +175,24 @@ class _Protected:
         names = dict.fromkeys(each.by for each in evictions)
         states = [api.pods.get((name.partition("/")[0], name.partition("/")[2])) for name in names]
         incomplete = is_incomplete(simulation, pods_left_out(simulation))
-        missing = self._missing(simulation, question, waiting, [state.pod if state else None for state in states])
-        return _Harm(len(evictions), sum(more.values()), missing, incomplete, sum(gone))
+        missing, helpless = self._missing(
+            simulation, question, waiting, [state.pod if state else None for state in states]
+        )
+        return _Harm(len(evictions), sum(more.values()), missing, incomplete, sum(gone), helpless)
 
     def _pending_before(self, workload: tuple[str, str]) -> int:
         return self._before[workload].pending if workload in self._before else 0
 
     def _missing(
         self, simulation: Simulation, question: Question, waiting: Sequence[Pod], preemptors: Sequence[Pod | None]
-    ) -> Mapping[tuple[str, ...], _Requests]:
-        """Return the Pods that new nodes would help, by families of nodes; adds one of each kind to the simulation.
+    ) -> tuple[Mapping[tuple[str, ...], _Requests], Sequence[str]]:
+        """Return the Pods that new nodes would help, by families of nodes, and the workloads of those that none helps;
+        adds one node of each kind to the simulation.
 
         `preemptors`: None for a Pod that no longer exists; nodes of any family may help it.
         """
         examples, missing = self._examples(question.title), dict[tuple[str, ...], _Requests]()
+        helpless = set[str]()
         every, known = tuple(dict.fromkeys(family for family, _ in examples)), dict[object, tuple[str, ...]]()
         for _, node in examples if waiting or preemptors else ():
             simulation.api.put_node(node)
@@ -204,7 +209,9 @@ class _Protected:
                 families = known[alike] or (every if pod.node_name else ())
             if families:
                 missing[families] = missing.get(families, _Requests()).plus(pod)
-        return missing
+            elif pod is not None:
+                helpless.add(simulation.timeline.origins[pod.key].workload[1])
+        return missing, sorted(helpless)
 
     def _is_own(self, origin: Origin) -> bool:
         return self._protects(origin) and origin.workload not in self._others
@@ -616,9 +623,10 @@ def _of_choice(
     notes: Sequence[str],
 ) -> Iterator[str]:
     """Yield the harm that no node prevents, what the search leaves out, and what chance decides."""
-    if never := max(harm.pending for harm in after.values()):
-        which = plural(never, "Pod that is", "Pods that are")
-        yield f"no new node helps {which} Pending in the worst loss, such as with volumes in the lost zone"
+    worst = max(after, key=lambda each: after[each].pending)
+    if never := after[worst].pending:
+        which, names = plural(never, "Pod that is", "Pods that are"), listed(after[worst].helpless, 3)
+        yield f"no new node helps {which} Pending if {worst} is lost, as with volumes there{names and ': '}{names}"
     yield from notes
     yield from _by_chance(search, choice, before, after)
     name = max(after, key=lambda each: after[each].gone)

@@ -216,7 +216,7 @@ def whatif(
             again = whatif(other, change, until=until, autoscaling=autoscaling, progress=progress, tries_fixes=False)
             return again.document.effects
 
-        fixes = tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again, is_loss=is_loss)
+        fixes = tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again)
         document = replace(document, fix=fixes)
     return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
 

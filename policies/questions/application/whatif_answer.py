@@ -57,10 +57,11 @@ from forewarn.policies.questions.whatif.node_groups import pool_of
 from forewarn.policies.questions.whatif.repetition import by_frequency, count_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kubernetes.objects.resources import Resource
     from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
@@ -316,6 +317,7 @@ def _warnings(result: Simulated) -> Iterator[str]:
         yield f"limit of the simulation: {more} not arrive"
     yield from (f"not simulated: {each}" for each in answer.after.not_simulated)
     yield from answer.after.not_modelled
+    yield from _of_extended_resources(answer)
     yield from _of_restarted_jobs(answer)
     yield from result.notes
 
@@ -591,9 +593,32 @@ def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
 
 def _size_of(nodes: Sequence[Node]) -> list[str]:
     sizes = [node.allocatable for node in nodes]
-    devices = sum((Tally(each.scalars) for each in sizes), Tally[str]())
+    devices = _extended_resources(sizes)
     shown = ", ".join(f"{name} {amount:,}" for name, amount in sorted(devices.items()))
     return [cores(sum(each.milli_cpu for each in sizes)), gibibytes(sum(each.memory for each in sizes)), shown]
+
+
+def _extended_resources(amounts: Iterable[Resource]) -> Tally[str]:
+    """Return the sums of extended resources, such as devices."""
+    found = Tally[str]()
+    for each in amounts:
+        found.update({name: amount for name, amount in each.scalars.items() if "/" in name})
+    return found
+
+
+def _of_extended_resources(answer: Answer) -> Iterator[str]:
+    """Yield how much of the extended resources of removed nodes Pods on the other nodes request."""
+    removed = {*(answer.removal.nodes if answer.removal is not None else ())}
+    nodes, states = answer.after.simulation.world.nodes, answer.after.simulation.api.pods.values()
+    others = {node.name: node.allocatable for node in nodes if node.name not in removed}
+    left, gone = (
+        _extended_resources(others.values()),
+        _extended_resources(node.allocatable for node in nodes if node.name in removed),
+    )
+    pods = (state.pod for state in states if state.pod.node_name in others and not state.pod.terminal)
+    used = _extended_resources(pod.occupies.resource for pod in pods)
+    for name in sorted(gone):
+        yield f"afterwards, Pods request {used[name]:,} of {left[name]:,} {name}"
 
 
 def _of_restarted_jobs(answer: Answer) -> Iterator[str]:

@@ -248,7 +248,8 @@ def test_pods_that_no_node_helps_need_none(tmp_path: Path) -> None:
     assert [(each["zone"], each["nodes"]) for each in document["add"]] == [("a", 1), ("b", 1)]
     losses = {each["loss"]: (each["pending"], each["pendingThen"]) for each in document["losses"]}
     assert losses == {"zone a": (2, 1), "zone b": (1, 0)}
-    assert document["notes"][0].startswith("no new node helps 1 Pod that is Pending in the worst loss")
+    reason = "no new node helps 1 Pod that is Pending if zone a is lost, as with volumes there: default/bound"
+    assert document["notes"][0] == reason
 
 
 def test_the_pods_of_two_pools_need_nodes_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,15 +162,18 @@ def test_the_nodes_that_go_stay_or_were_not_tried_are_all_nodes(
     quota = Made("v1", "ResourceQuota", "few", "default").spec(hard={"pods": "1"})
     pdb = make_budget("web", 0, app="web").spec(minAvailable="100%")
     rich = make_node("rich").has(**{"cpu": "4", "nvidia.com/gpu": "2"})
-    path = _roomy(tmp_path / "c.json", pdb, quota.status(hard={"pods": "1"}, used={"pods": "5"}), rich)
+    user = make_pod("user").request(**{"nvidia.com/gpu": "3"}).on("used").labels(app="web")
+    gpus = rich, make_node("used").has(**{"cpu": "4", "nvidia.com/gpu": "4"}), user
+    path = _roomy(tmp_path / "c.json", pdb, quota.status(hard={"pods": "1"}, used={"pods": "5"}), *gpus)
     found = json.loads(run("whatif", "remove", "5", "--cluster", path, "-o", "json").stdout)["removal"]
-    assert (found["nodes"], [each["node"] for each in found["kept"]]) == (["rich"], ["n0"])
+    assert (found["nodes"], [each["node"] for each in found["kept"]]) == (["rich"], ["used"])
     assert {each["why"] for each in found["untried"]} == {
         "not tried: a PDB forbids evictions now, and a quota is exceeded"
     }
     shown = run("whatif", "remove", "5", "--cluster", path).stdout
     assert re.search(r"^rich .* nvidia.com/gpu 2$", shown, re.MULTILINE)
-    assert "              4  total" in shown
+    assert "WARN  afterwards, Pods request 3 of 4 nvidia.com/gpu" in shown
+    assert "              5  total" in shown
 
 
 def test_a_search_that_ends_early_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
