@@ -21,6 +21,7 @@ from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.node import ZONE, Node
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.names import suggested
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import IGNORED_LABELS
 from forewarn.policies.prediction.simulation.scenario import not_simulated
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Levels, is_incomplete, pods_left_out, random_of
@@ -80,13 +81,20 @@ class SurvivalRequest:
 
 
 class _Kind(NamedTuple):
-    """A kind of node to add: of a node group, or like those of a pool in a zone. `max_added`: None for any number."""
+    """A kind of node to add: of a node group, or like those of a pool in a zone. `family`: of those that differ in
+    little but the zone. `max_added`: None for any number. `name`: of the group or pool.
+    """
 
     family: str
     zone: str
     template: Node
     price: Price | None = None
     max_added: int | None = None
+    group: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.group or self.family
 
 
 class _Requests(NamedTuple):
@@ -340,7 +348,7 @@ class _Search:
     def text_of(self, choice: Sequence[int]) -> str:
         """A choice as text, such as `2 general a, 1 general b`."""
         many = [(kind, count) for kind, count in zip(self.kinds, choice, strict=True) if count]
-        return ", ".join(" ".join(filter(None, (f"{count}", kind.family, kind.zone))) for kind, count in many) or "none"
+        return ", ".join(" ".join(filter(None, (f"{count}", kind.name, kind.zone))) for kind, count in many) or "none"
 
     def cents(self, choice: Sequence[int]) -> int:
         """The price of a choice; 0 if a kind has none."""
@@ -542,13 +550,10 @@ def _protection(cluster: ClusterSnapshot, protect: Sequence[str]) -> Callable[[O
 def _kinds(cluster: ClusterSnapshot, groups: Sequence[NodeGroup], like: str) -> list[_Kind]:
     """Return the kinds of nodes to add: the node groups, or else the pools in each zone. Raises InvalidInput."""
     nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
-    kinds = {
-        (group.name, zone_of(group.node)): _Kind(
-            group.name, zone_of(group.node), group.real_node("new"), group.price, group.max_added
-        )
-        for group in groups
-        if not group.blocked
-    }
+    kinds, families = dict[tuple[str, str], _Kind](), dict[object, str]()
+    for group in (group for group in groups if not group.blocked):
+        family, key = families.setdefault(_likeness(group), group.name), (group.name, zone_of(group.node))
+        kinds[key] = _Kind(family, key[1], group.real_node("new"), group.price, group.max_added, group.name)
     pools: dict[tuple[str, str], _Kind] = {}
     for node in nodes:
         key = pool_of(node) or "no pool", zone_of(node)
@@ -559,11 +564,18 @@ def _kinds(cluster: ClusterSnapshot, groups: Sequence[NodeGroup], like: str) -> 
     if model is not None:
         zones = sorted({zone_of(node) for node in nodes})
         return [_Kind(like, zone, _in_zone(model, zone)) for zone in zones]
-    chosen = [kind for kind in kinds.values() if like in ("", kind.family)]
+    chosen = [kind for kind in kinds.values() if like in ("", kind.name)]
     if not chosen:
-        names = {*(kind.family for kind in kinds.values()), *(node.name for node in nodes)}
+        names = {*(kind.name for kind in kinds.values()), *(node.name for node in nodes)}
         raise InvalidInput(f"no node, pool or node group is named {quote(like)}{suggested(like, names)}")
     return sorted(chosen, key=lambda kind: (kind.family, kind.zone))
+
+
+def _likeness(group: NodeGroup) -> object:
+    """What node groups have in common among which new nodes are spread evenly."""
+    ignored = frozenset[str]().union(*IGNORED_LABELS.values())
+    labels = frozenset((key, value) for key, value in group.node.labels.items() if key not in ignored)
+    return group.price, group.node.taints, labels, frozenset(group.allocatable.items())
 
 
 def _in_zone(node: Node, zone: str) -> Node:
@@ -627,17 +639,17 @@ def _of_choice(
     if never := after[worst].pending:
         which, names = plural(never, "Pod that is", "Pods that are"), listed(after[worst].helpless, 3)
         yield f"no new node helps {which} Pending if {worst} is lost, as with volumes there{names and ': '}{names}"
-    yield from notes
-    yield from _by_chance(search, choice, before, after)
     name = max(after, key=lambda each: after[each].gone)
     if gone := after[name].gone:
         replicas = plural(gone, "protected replica is", "protected replicas are")
         yield f"{replicas} not created again if {name} is lost: failed Jobs, quotas, StatefulSets with a Pending Pod"
+    yield from notes
+    yield from _by_chance(search, choice, before, after)
 
 
 def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind]) -> Iterator[str]:
     """Yield the prices that are missing, exceeded quotas, and what is not simulated."""
-    unpriced = sorted({kind.family for kind in kinds if kind.price is None})
+    unpriced = sorted({kind.name for kind in kinds if kind.price is None})
     if any(kind.price for kind in kinds) and unpriced:
         yield f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"
     if exceeded := [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(cluster.snapshot).items()]:
@@ -688,7 +700,7 @@ def _choice(search: _Search, pods: int, failing: Sequence[str]) -> tuple[Sequenc
     if is_all:
         return None, []
     choice = search.bisected(failing, size)
-    tried = sorted({kind.family for kind, count in zip(search.kinds, choice or (), strict=False) if count})
+    tried = sorted({kind.name for kind, count in zip(search.kinds, choice or (), strict=False) if count})
     which = f"all choices of up to {size} nodes were tried, then only" if size else "not all choices were tried, only"
     return choice, [
         f"{which} nodes like {listed(tried or search.families)}; others may need fewer or be cheaper. Fix: --like NAME"
@@ -705,7 +717,7 @@ def _families(kinds: Sequence[_Kind], cluster: ClusterSnapshot) -> list[str]:
 
 def _added(kinds: Sequence[_Kind], choice: Sequence[int]) -> list[AddedNodes]:
     many = ((kind, count) for kind, count in zip(kinds, choice, strict=True) if count)
-    return [AddedNodes(kind.family, kind.zone, count, kind.price and kind.price.times(count)) for kind, count in many]
+    return [AddedNodes(kind.name, kind.zone, count, kind.price and kind.price.times(count)) for kind, count in many]
 
 
 def _sum_of(kinds: Sequence[_Kind], cents: int) -> Price | None:

@@ -33,6 +33,11 @@ class LossHarm(NamedTuple):
     preempted_then: int
     pending_then: int
 
+    @property
+    def gain(self) -> int:
+        """How many fewer Pods are harmed with the nodes."""
+        return self.preempted + self.pending - self.preempted_then - self.pending_then
+
 
 class Trial(NamedTuple):
     """A simulated choice of nodes, with the harm of its worst loss."""
@@ -132,13 +137,15 @@ class Survival(Result):
             yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH"), rows)
         harmful = [each for each in self.losses if any(each[1:])]
         heads = ("LOSS", "PREEMPTED NOW", "PENDING NOW", "PREEMPTED WITH THEM", "PENDING WITH THEM")
-        yield Table(heads, harmful, zeros=True)
+        yield Table(heads, harmful, title="PROTECTED PODS", zeros=True)
         if len(self.trials) > 1:
             yield Table(("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING"), self.trials, detail=1, zeros=True)
 
     def _fixes(self) -> Iterator[Fix]:
         if self.add:
-            worst = self.losses[0]
+            worst = max(
+                self.losses, key=lambda each: each.pending + each.preempted - each.pending_then - each.preempted_then
+            )
             changes = (
                 ("Pending", worst.pending, worst.pending_then),
                 ("preempted", worst.preempted, worst.preempted_then),

@@ -234,6 +234,24 @@ def test_the_bisection_tries_the_maximum_of_a_group(tmp_path: Path, monkeypatch:
     assert json.loads(run(*asked, "-o", "json").stdout)["clause"] == "3 more nodes needed"
 
 
+def test_node_groups_that_differ_in_their_zone_share_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 nodes must be left after a loss: 2 in each zone, not 4 in two of them."""
+    monkeypatch.setattr(survival, "MAX_WORK", 0)
+    made: list[Made] = [make_node(f"n{number}").has(cpu="16").zone(zone) for number, zone in enumerate("abc")]
+    of_class = {"priorityClassName": "high", "priority": 1000}
+    made += [make_priority_class(1000, "high"), *replica_set("web", 4, [0, 1, 2] * 4, of_class)]
+    (tmp_path / "c.json").write_text(cluster_text(made))
+    status = {"capacity": {"cpu": "4", "memory": "64Gi", "pods": 110}}
+    groups = [
+        {"name": f"g-{zone}", "maxSize": 9, "template": {"metadata": {"labels": {ZONE: zone}}, "status": status}}
+        for zone in "abc"
+    ]
+    (tmp_path / "g.yaml").write_text(json.dumps(groups))
+    asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "--node-templates", tmp_path / "g.yaml")
+    document = json.loads(run(*asked, "-o", "json").stdout)
+    assert {each["like"]: each["nodes"] for each in document["add"]} == {"g-a": 2, "g-b": 2, "g-c": 2}
+
+
 def test_pods_that_no_node_helps_need_none(tmp_path: Path) -> None:
     """A Pod that runs only in zone a stays Pending without it; the other Pods need a node in each zone."""
     made: list[Made] = [make_node(f"n{number}").has(cpu="4").zone(zone) for number, zone in enumerate("ab")]

@@ -162,7 +162,7 @@ def test_the_nodes_that_go_stay_or_were_not_tried_are_all_nodes(
     quota = Made("v1", "ResourceQuota", "few", "default").spec(hard={"pods": "1"})
     pdb = make_budget("web", 0, app="web").spec(minAvailable="100%")
     rich = make_node("rich").has(**{"cpu": "4", "nvidia.com/gpu": "2"})
-    user = make_pod("user").request(**{"nvidia.com/gpu": "3"}).on("used").labels(app="web")
+    user = make_pod("user").request(**{"nvidia.com/gpu": "3"}).on("used")
     gpus = rich, make_node("used").has(**{"cpu": "4", "nvidia.com/gpu": "4"}), user
     path = _roomy(tmp_path / "c.json", pdb, quota.status(hard={"pods": "1"}, used={"pods": "5"}), *gpus)
     found = json.loads(run("whatif", "remove", "5", "--cluster", path, "-o", "json").stdout)["removal"]
