@@ -700,11 +700,9 @@ def _choice(search: _Search, pods: int, failing: Sequence[str]) -> tuple[Sequenc
     if is_all:
         return None, []
     choice = search.bisected(failing, size)
-    tried = sorted({kind.name for kind, count in zip(search.kinds, choice or (), strict=False) if count})
+    tried = sorted({kind.family for kind, count in zip(search.kinds, choice or (), strict=False) if count})
     which = f"all choices of up to {size} nodes were tried, then only" if size else "not all choices were tried, only"
-    return choice, [
-        f"{which} nodes like {listed(tried or search.families)}; others may need fewer or be cheaper. Fix: --like NAME"
-    ]
+    return choice, [f"{which} nodes like {listed(tried or search.families)}; others may need fewer. Fix: --like NAME"]
 
 
 def _families(kinds: Sequence[_Kind], cluster: ClusterSnapshot) -> list[str]:

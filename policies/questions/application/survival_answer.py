@@ -136,8 +136,8 @@ class Survival(Result):
             ]
             yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH"), rows)
         harmful = [each for each in self.losses if any(each[1:])]
-        heads = ("LOSS", "PREEMPTED NOW", "PENDING NOW", "PREEMPTED WITH THEM", "PENDING WITH THEM")
-        yield Table(heads, harmful, title="PROTECTED PODS", zeros=True)
+        heads = ("LOSS, PROTECTED PODS", "PREEMPTED NOW", "PENDING NOW", "PREEMPTED WITH THEM", "PENDING WITH THEM")
+        yield Table(heads, harmful, zeros=True)
         if len(self.trials) > 1:
             yield Table(("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING"), self.trials, detail=1, zeros=True)
 
