@@ -799,12 +799,8 @@ def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
 
 
 def _down(outage: Interruption | None) -> str:
-    """Return how many replicas are down for how long, and the longest time in which at least one is, if it differs."""
-    if outage is None:
-        return ""
-    times = f"{outage.times} times, {duration(outage.seconds)} in all" if outage.times > 1 else ""
-    longest = f", at least one for {duration(outage.longest)}" if outage.longest != outage.seconds else ""
-    return f"{outage.down} of {outage.replicas} down {times or f'for {duration(outage.seconds)}'}{longest}"
+    """Return how many replicas are down for how long in all; -v has the number of times and the longest one."""
+    return f"{outage.down} of {outage.replicas} down for {duration(outage.seconds)}" if outage else ""
 
 
 def _class_table(
