@@ -255,9 +255,14 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
 
 
 def _unknown_in(obj: ApiObject, subject: ReviewedObject, context: Context) -> Iterator[Unknown]:
-    """Yield the unknown fields of an object; of a patch, not those that it removes with null."""
+    """Yield the unknown fields of an object; of a patch, not those that it removes with null, nor those of a
+    StatefulSet, because another patch may change the kind.
+    """
     unknown = unknown_fields(obj, context.minor)
-    return (field for field in unknown if not subject.is_patched or at(obj, *field.path) is not None)
+    if not subject.is_patched:
+        return unknown
+    others = {("spec", name) for name in fields_of("StatefulSetSpec").known}
+    return (field for field in unknown if at(obj, *field.path) is not None and field.path not in others)
 
 
 def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Context) -> Iterator[Problem]:
