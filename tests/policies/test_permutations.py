@@ -116,6 +116,8 @@ def set_class(obj: Change) -> int | None:
     value: int | None = spec.get("priority")
     if value:
         spec["priorityClassName"] = make_priority_class(value).name
+    elif obj["kind"] != "Pod":
+        spec.pop("priority", None)  # kube-apiserver rejects it if another class is the default
     return value
 
 
