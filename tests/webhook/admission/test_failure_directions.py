@@ -549,7 +549,7 @@ def _(_: Running) -> None:
     assert '"incomplete":true' in str(operation)
 
 
-@row("expectation-not-evaluated", "forewarn.policies.linting.rules.pod.scheduling._not_known")
+@row("expectation-not-evaluated", "forewarn.policies.linting.rules.pod.scheduling.violates_expectation")
 def _(_: Running) -> None:
     asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     assert denied_by(decided(Hook.VALIDATE, asked, state=state, config=config)) == {"violates-expectation"}
