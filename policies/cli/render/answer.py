@@ -267,16 +267,12 @@ def _fix_lines(document: AnswerDocument, paint: Painter, limit: int) -> Iterator
         yield from (f"     → {first}", *(f"       {line}" for line in others))
 
 
-_FREQUENT: Final = "no LimitRanges"
-"""An assumption that only -v shows: clusters often have none."""
-
-
 def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:
     """One line, which has the end of a long path, and as many of the assumptions as have room; all with -v."""
     label, source = "INPUT  ", input_text(head)
     if (more := len(source) + len(label) - WIDTH) > 0:
         source = f"…{source[more + 1 :]}"
-    line, clauses = f"{label}{source}", [each for each in assumptions_of(head) if level or each != _FREQUENT]
+    line, clauses = f"{label}{source}", assumptions_of(head)
     if level:
         yield line
         yield from (f"       {text}" for clause in clauses for text in _wrapped(clause, label))
