@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = {label(name): name for name in Effects._fields if name != "down_seconds"}
-COUNTER = re.compile(r"(" + "|".join(sorted(NAMES, key=len, reverse=True)) + r") (-?[\d,]+)(?: → ([\d,]+))?")
+COUNTER = re.compile(
+    r"(?<!replacements )(" + "|".join(sorted(NAMES, key=len, reverse=True)) + r") (-?[\d,]+)(?: → ([\d,]+))?"
+)
 CLASSES = {"gold": 1000, "silver": 100, "": 0}
 
 
