@@ -86,13 +86,15 @@ class DefaultedWorkload(NamedTuple):
 
 
 class ZoneLoss(NamedTuple):
-    """What the loss of a zone preempts, and leaves Pending, now and with the suggested classes."""
+    """The counters after the loss of a zone, now and with the suggested classes."""
 
     zone: str
     preempted: int
     preempted_then: int
     pending: int
     pending_then: int
+    lost: int
+    lost_then: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,7 +128,15 @@ class Suggestion(Result):
             [each.class_, each.value, "new" if each.new else "exists", len(each.workloads), each.pods, each.rule]
             for each in given
         ]
-        heads = ("ZONE LOST", "PREEMPTED NOW", "WITH THE CLASSES", "PENDING NOW", "PENDING WITH THEM")
+        heads = (
+            "ZONE LOST",
+            "PREEMPTED NOW",
+            "WITH THE CLASSES",
+            "PENDING NOW",
+            "PENDING WITH THEM",
+            "LOST NOW",
+            "LOST WITH THEM",
+        )
         names: Rows = [[each.class_, name] for each in given for name in each.workloads]
         return AnswerDocument(
             status=AnswerStatus.WARN if given else AnswerStatus.OK,
@@ -158,11 +168,12 @@ class Suggestion(Result):
             yield f"with the classes, more Pods are preempted or Pending if a zone is lost: {listed(worse, 3)}"
 
     def _fixes(self) -> Iterator[Fix]:
-        for zone, preempted, preempted_then, pending, pending_then in self.zones[:1]:
+        for zone, preempted, preempted_then, pending, pending_then, lost, lost_then in self.zones[:1]:
             if preempted - preempted_then > max(pending_then - pending, 0):
                 waits = f"{', but' if pending_then > pending else ','} Pending {pending:,} → {pending_then:,}"
+                more_lost = f", but lost {lost:,} → {lost_then:,}" if lost_then > lost else ""
                 restart = f"; {plural(self.restarted, 'Pod restarts', 'Pods restart')}" if self.restarted else ""
-                change = f"zone {zone} lost: preempted {preempted:,} → {preempted_then:,}{waits}{restart}"
+                change = f"zone {zone} lost: preempted {preempted:,} → {preempted_then:,}{waits}{more_lost}{restart}"
                 command = f"forewarn classes suggest{self.options} -o yaml | kubectl apply --server-side -f -"
                 yield Fix(command, change)
 
@@ -226,7 +237,10 @@ def _losses(
     now, then = both
     before, after = ({row.name: row.counters for row in each.cases} for each in (now, then))
     zones = [
-        ZoneLoss(name, before[name].preempted, after[name].preempted, before[name].pending, after[name].pending)
+        ZoneLoss(
+            name,
+            *(getattr(each[name], field) for field in ("preempted", "pending", "lost") for each in (before, after)),
+        )
         for name in before
     ]
     return zones, [*simulated_losses(losses, every, "zone"), *then.notes]

@@ -142,10 +142,9 @@ class Survival(Result):
             yield Table(("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING"), self.trials, detail=1, zeros=True)
 
     def _fixes(self) -> Iterator[Fix]:
-        if self.add:
-            worst = max(
-                self.losses, key=lambda each: each.pending + each.preempted - each.pending_then - each.preempted_then
-            )
+        helped = [each for each in self.losses if each[1:3] != each[3:5]]
+        if self.add and helped:
+            worst = max(helped, key=lambda each: each.gain)
             changes = (
                 ("Pending", worst.pending, worst.pending_then),
                 ("preempted", worst.preempted, worst.preempted_then),

@@ -132,9 +132,12 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
         if (is_same or in_part) and not rejects_new_pods:
             return AnswerStatus.WARN
         return AnswerStatus.HARM if rejects_new_pods else _of_harm(answer, effects)
-    doubtful = answer.after.not_simulated or answer.after.summary.is_unfinished or any(answer.after.blocks)
-    reserve = effects.placeholders or _removed_placeholders(answer)
-    return AnswerStatus.WARN if reserve or effects.pdbs_short or doubtful else AnswerStatus.OK
+    signs = (
+        *(answer.after.not_simulated, answer.after.summary.is_unfinished, any(answer.after.blocks)),
+        *(effects.placeholders, effects.pdbs_short, _removed_placeholders(answer)),
+        result.class_change is not None and result.class_change.gained,
+    )
+    return AnswerStatus.WARN if any(signs) else AnswerStatus.OK
 
 
 def _of_harm(answer: Answer, effects: Effects) -> AnswerStatus:

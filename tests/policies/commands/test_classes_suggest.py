@@ -148,7 +148,7 @@ def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path
 
 
 def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
-    zones = [ZoneLoss("b", 3, 1, 2, 3), ZoneLoss("a", 3, 4, 2, 2), ZoneLoss("c", 3, 2, 2, 5)]
+    zones = [ZoneLoss("b", 3, 1, 2, 3, 4, 5), ZoneLoss("a", 3, 4, 2, 2, 0, 0), ZoneLoss("c", 3, 2, 2, 5, 0, 0)]
     head: Any = None
     worse = "with the classes, more Pods are preempted or Pending if a zone is lost: b, a, c"
     document = Suggestion(head, [], zones, 0, [], 7, [], ["note"], " --cluster c.json").document
@@ -156,7 +156,7 @@ def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
     assert document.fix == [
         Fix(
             "forewarn classes suggest --cluster c.json -o yaml | kubectl apply --server-side -f -",
-            "zone b lost: preempted 3 → 1, but Pending 2 → 3; 7 Pods restart",
+            "zone b lost: preempted 3 → 1, but Pending 2 → 3, but lost 4 → 5; 7 Pods restart",
         )
     ]
     assert not Suggestion(head, [], zones[2:], 0, [], 7, [], []).document.fix, "more are Pending than fewer preempted"
