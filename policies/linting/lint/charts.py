@@ -1,5 +1,4 @@
-"""Findings in deprecated charts: one severity lower. Findings in archives, and removed versions and rejected values in
-files for tests: notes.
+"""Findings in deprecated charts and archives, and removed versions and rejected values in files for tests: notes.
 Classes that several charts create.
 """
 
@@ -28,7 +27,7 @@ _OF_TESTS: Final = ("evictions-blocked", "removed-api-version", "scheduler-confi
 _WRONG_ON_PURPOSE: Final = ("parse-error", "unknown-field", "value-rejected")
 _NAMELESS: Final = "name or generateName is required"
 """A program completes such a manifest."""
-_FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?|golden|tests?/(?:data|generated|snapshots?))/")
+_FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?|golden|src/test|tests?/(?:data|generated|snapshots?))/")
 """Directories whose files may have rejected values on purpose, or as the output of a test."""
 _TESTS: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
 _ARCHIVES: Final = later(
@@ -40,9 +39,7 @@ _SHOWN: Final = 63
 
 
 def lowered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings in order, those in deprecated charts and archives and of some rules in tests with lower
-    severity.
-    """
+    """Return the findings in order, those in deprecated charts and archives and of some rules in tests as notes."""
     says_deprecated = cache(_says_deprecated)  # each chart is read once
     return sorted((_lowered(finding, says_deprecated) for finding in findings), key=lambda finding: finding.order)
 
@@ -56,14 +53,9 @@ def _lowered(finding: Finding, says_deprecated: Callable[[str], bool]) -> Findin
     is_meant = finding.rule in _WRONG_ON_PURPOSE and _FIXTURES.search(finding.file)
     is_inside = top is not None or not os.path.isabs(path)  # a directory above the checkout says nothing about it
     is_archived = is_inside and _ARCHIVES.search(path)
-    if is_old or is_meant or is_archived:
+    if is_old or is_meant or is_archived or any(map(says_deprecated, upwards(os.path.dirname(finding.file)))):
         return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
-    if not any(map(says_deprecated, upwards(os.path.dirname(finding.file)))):
-        return finding
-    text = finding.text._replace(problem=f"{finding.text.problem} (the chart is deprecated)")
-    if finding.severity is Severity.ERROR:
-        return finding._replace(severity=Severity.WARNING, action=Action.WARN, text=text)
-    return finding._replace(severity=Severity.NOTE, action=Action.AUDIT, text=text)
+    return finding
 
 
 def repeated_classes(files: Input) -> Iterator[FileDiagnostic]:
