@@ -33,7 +33,7 @@ _TESTS: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
 _ARCHIVES: Final = later(
     r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|te?mp|unused)|invalid[\w-]*)/"
 )
-"""Directories of what nobody deploys, or of what is wrong on purpose."""
+"""Directories of manifests that are never deployed, or are invalid on purpose."""
 _TEMPLATES: Final = f"{os.sep}templates{os.sep}"
 _SHOWN: Final = 63
 

@@ -103,7 +103,9 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     by_name, names = context.once(_by_namespace).get(subject.effective_namespace, _NONE)
     named = by_name.get(scaler.name, ())
     scaled = [*filter(scaler.scales, named)]
-    if len(scaled) == 1:  # of several, only one is deployed
+    scalers = context.once(scalers_of_workloads).get((subject.effective_namespace, scaler.name), ())
+    is_first = bool(scalers) and scalers[0].subject is subject  # many scalers of a large workload would take long
+    if len(scaled) == 1 and is_first:  # of several workloads, only one is deployed
         yield from _without_request(subject, scaled[0], context)
     if scaled or is_template_variable(scaler.name, subject, context):
         return

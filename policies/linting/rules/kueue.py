@@ -61,7 +61,7 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     names = context.once(workload_classes) if name and context.phase is Phase.LINT else None
     if not names or name in names or is_template_variable(name, subject, context):
         return
-    if any(name == defined.priority_class.name for _, defined in context.defined):
+    if name in context.once(_priority_classes):
         message = f"{quote(name)} is a PriorityClass, not a WorkloadPriorityClass: Kueue creates no Workload"
         fix = f"create a WorkloadPriorityClass, or set priorityClassName: {name}"
         yield Problem(message, _LABEL, fix, severity=Severity.WARNING)
@@ -77,6 +77,11 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
         detail={"class": name},
         severity=None if _or_the_cluster(context) or (meant and is_misspelt(name, meant)) else Severity.WARNING,
     )
+
+
+def _priority_classes(context: Context) -> Collection[str]:
+    """Return the names of the PriorityClasses that the input defines."""
+    return frozenset(defined.priority_class.name for _, defined in context.defined)
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING, depends_on=("queues",))

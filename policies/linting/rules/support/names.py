@@ -70,6 +70,7 @@ class Names:
     def __init__(self, names: Iterable[str], lookups: Lookups | None = None) -> None:
         self._known, self._lookups = names, lookups or Lookups()
         self._found: dict[str, str] = {}
+        self._meant: dict[str, str] = {}
 
     @cached_property
     def sorted(self) -> list[str]:
@@ -111,10 +112,11 @@ class Names:
         there is none.
         """
         near = self.nearest_name(name)
-        if near and is_misspelt(name, near):
-            return near
-        related = [other for other in self._candidates(name) if is_part(name, other)]
-        return related[0] if len(related) == 1 else ""
+        if name in self._found and name not in self._meant:
+            related = [other for other in self._candidates(name) if is_part(name, other)]
+            only = related[0] if len(related) == 1 else ""
+            self._meant[name] = near if near and is_misspelt(name, near) else only
+        return self._meant.get(name, "")
 
     def _candidates(self, name: str) -> Iterable[str]:
         """The names to compare: all, or of very many only those of about the same length and near in the alphabet."""
