@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.disclosure import OPEN
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.why.evidence import Container, Event, Evidence
 
 _PROBE: Final = re.compile(r"Container (\S{1,253}) failed ((?:liveness|startup) probe)")
-_SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
+_SHUTDOWN: Final = "Pod was terminated in re"  # in response to imminent node shutdown
 _CRITICAL: Final = ("Pod was preempted by Kubelet", "Preempted in order to admit critical pod")
 _LOW: Final = re.compile(r"The node was low on resource: ([\w.-]{1,60})\. ?"
                          r"(?:Threshold quantity: (\S{1,30}), available: (\S{1,30})\.)?")  # fmt: skip
@@ -89,7 +90,6 @@ _ROLLOUT: Final = 600.0
 """Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
 _SAME_PRESSURE: Final = 600.0
 """Seconds within which an Event about pressure on the node belongs to an eviction."""
-_SHOWN_SHUTDOWN: Final = _SHUTDOWN[:24]
 _PULLED: Final = "Pulled"
 _STARTING: Final = ("Pulling", _PULLED, "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
 """Reasons of the kubelet's Events before a container is created. Source: pkg/kubelet/events, event.go."""
@@ -163,42 +163,63 @@ def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iter
 
 def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     condition = pod.disruption
+    is_shutdown = pod.reason == "Terminated" and pod.message.startswith(_SHUTDOWN)
     if condition is not None:
         message = condition.message or pod.message  # the kubelet writes the cause to both
-        yield from _disruption(evidence, pod, condition.reason, message, condition.when)
-    elif pod.reason:
-        yield from _by_status(evidence, pod)
+        yield from _by_reason(evidence, pod, condition.reason, message, condition.when)
+    elif pod.reason and pod.message.startswith(_REJECTED):
+        # A Pod is also rejected after a restart of the kubelet. Only its Event has a time.
+        times = [event.when for event in evidence.events.of_pod(pod.name, pod.uid) if event.reason == pod.reason]
+        yield _rejected(pod.node, pod.reason, pod.message.removeprefix(_REJECTED), max(times, default=0.0))
+    elif is_shutdown or pod.reason in ("Evicted", "Preempting", "NodeLost", DEADLINE):
+        yield from _by_reason(evidence, pod, pod.reason, pod.message, _finished(pod))
     elif pod.deleted is not None:
         yield from _deletion(evidence, pod.name, pod.deleted)
 
 
-def _disruption(evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float) -> Iterator[Trouble]:
-    """Yield the cause by the condition DisruptionTarget; preemption by kube-scheduler is in `troubles`."""
+_ENDS: Final = {
+    **dict.fromkeys(
+        ("DeletionByDeviceTaintManager", TAINT[1]),
+        Trouble("device-taint-evicted", "deleted{on}: a device that it uses has a NoExecute taint"),
+    ),
+    "DeletionByPodGC": Trouble("node-gone", "deleted: its node {node} no longer exists"),
+    DEADLINE: Trouble("deadline-exceeded", "failed: it ran longer than activeDeadlineSeconds"),
+}
+"""Reason of an end -> the cause."""
+
+
+def _by_reason(evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float) -> Iterator[Trouble]:
+    """Yield the cause by its reason in the condition DisruptionTarget, in the status or in an Event; preemption by
+    kube-scheduler is in `diagnose`.
+    """
     on = _on(pod.node)
-    if reason == "TerminationByKubelet":
-        yield from _by_kubelet(evidence, pod, message, when)
+    if reason in ("TerminationByKubelet", "Evicted", "Preempting", "Terminated"):
+        is_critical = reason == "Preempting" or message.startswith(_CRITICAL)
+        yield from _by_kubelet(evidence, pod.node, message, when, is_critical=is_critical)
     elif reason == "EvictionByEvictionAPI":
         yield from _evicted(evidence, pod.node, when)
-    elif reason == "DeletionByTaintManager":
+    elif reason in ("DeletionByTaintManager", TAINT[0]):
         yield from _tainted(evidence, pod.node, when)
-    elif reason == "DeletionByDeviceTaintManager":
-        yield Trouble("device-taint-evicted", f"deleted{on}: a device that it uses has a NoExecute taint", "", when)
-    elif reason == "DeletionByPodGC":
-        yield Trouble("node-gone", f"deleted: its node {pod.node} no longer exists", "", when)
-    elif reason != "PreemptionByScheduler":
+    elif reason == "NodeLost":
+        yield Trouble("node-not-ready", f"lost: {pod.node} does not respond", "", pod.deleted or 0.0)
+        yield from node_health(evidence, pod.node)
+    elif reason in _ENDS:
+        end = _ENDS[reason]
+        yield end._replace(message=end.message.format(on=on, node=pod.node), when=when)
+    elif reason not in ("PreemptionByScheduler", PREEMPTED):
         yield Trouble("disrupted", _with(_with(f"disrupted{on}", reason), message), "", when)
 
 
-def _by_kubelet(evidence: Evidence, pod: PodRecord, message: str, when: float) -> Iterator[Trouble]:
+def _by_kubelet(evidence: Evidence, node: str, message: str, when: float, *, is_critical: bool) -> Iterator[Trouble]:
     if message.startswith(_SHUTDOWN):
-        message = f"terminated by the kubelet: {pod.node} shuts down (graceful node shutdown)"
-        yield Trouble("node-shutdown", message, "", when)
-        yield from node_health(evidence, pod.node)
-    elif message.startswith(_CRITICAL):
-        text = f"preempted by the kubelet{_on(pod.node)} to admit a critical Pod"
+        text = f"terminated by the kubelet: {node} shuts down (graceful node shutdown)"
+        yield Trouble("node-shutdown", text, "", when)
+        yield from node_health(evidence, node)
+    elif is_critical:
+        text = f"preempted by the kubelet{_on(node)} to admit a critical Pod"
         yield Trouble("preempted-by-kubelet", text, "request what static Pods need with kube-reserved", when)
     else:
-        yield from _evicted_by_kubelet(evidence, pod.node, message, when)
+        yield from _evicted_by_kubelet(evidence, node, message, when)
 
 
 def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float) -> Iterator[Trouble]:
@@ -275,41 +296,6 @@ def _evicted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
     yield Trouble("evicted-by-api", f"evicted{_on(name)} by the eviction API; {by}", fix, when)
 
 
-def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
-    """The cause by status.reason, which the kubelet and the node lifecycle controller set."""
-    when = _finished(pod)
-    if pod.message.startswith(_REJECTED):
-        yield _rejection(evidence, pod)
-    elif pod.reason == "Terminated" and pod.message.startswith(_SHOWN_SHUTDOWN):
-        yield from _by_kubelet(evidence, pod, _SHUTDOWN, when)
-    elif pod.reason == "NodeLost":
-        yield Trouble("node-not-ready", f"lost: {pod.node} does not respond", "", pod.deleted or 0.0)
-        yield from node_health(evidence, pod.node)
-    elif pod.reason in _OF_BOTH:
-        yield from _by_reason(evidence, pod, pod.reason, pod.message, when)
-    elif pod.deleted is not None:
-        yield from _deletion(evidence, pod.name, pod.deleted)
-
-
-_OF_BOTH: Final = ("Evicted", "Preempting", DEADLINE)
-"""Reasons of the kubelet in the status and in an Event."""
-
-
-def _by_reason(evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float) -> Iterator[Trouble]:
-    if reason == "Evicted":
-        yield from _evicted_by_kubelet(evidence, pod.node, message, when)
-    elif reason == "Preempting":
-        yield from _by_kubelet(evidence, pod, _CRITICAL[0], when)
-    elif reason == DEADLINE:
-        yield Trouble("deadline-exceeded", "failed: it ran longer than activeDeadlineSeconds", "", when)
-
-
-def _rejection(evidence: Evidence, pod: PodRecord) -> Trouble:
-    """The cause of a Pod that the kubelet does not admit, also again after a restart. Only its Event has a time."""
-    times = [event.when for event in evidence.events.of_pod(pod.name, pod.uid) if event.reason == pod.reason]
-    return _rejected(pod.node, pod.reason, pod.message.removeprefix(_REJECTED), max(times, default=0.0))
-
-
 def _rejected(node: str, reason: str, message: str, when: float) -> Trouble:
     text = cut(f"{reason}: {message}", LONG).rstrip(". :")
     return Trouble("rejected-by-kubelet", f"not admitted by the kubelet{_on(node)} ({text})", "", when)
@@ -370,18 +356,9 @@ def causes_by_events(evidence: Evidence, name: str) -> list[Trouble]:
     return [*found, *_job(evidence, pod)]
 
 
-def of_former_pod(evidence: Evidence, name: str, cause: Event) -> Trouble | None:
-    """Return the cause of the termination of an earlier Pod with this name, by the Event that names the cause."""
-    node = evidence.events.node_of(name, cause.uid) if cause.uid else ""
-    return next(_by_event(evidence, PodRecord(evidence.namespace, name, cause.uid, node, phase="Failed"), cause), None)
-
-
 def _by_event(evidence: Evidence, pod: PodRecord, cause: Event) -> Iterator[Trouble]:
     if cause.is_rejection:
         yield _rejected(pod.node, cause.reason, cause.message, cause.when)
-    elif cause.reason in TAINT:
-        kind = "DeletionByTaintManager" if cause.reason == TAINT[0] else "DeletionByDeviceTaintManager"
-        yield from _disruption(evidence, pod, kind, "", cause.when)
     else:
         yield from _by_reason(evidence, pod, cause.reason, cause.message, cause.when)
 
@@ -865,11 +842,15 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
 def _before_it(cluster: ClusterSnapshot, evidence: Evidence, name: str, uid: str, created: float) -> Iterator[Trouble]:
     """Yield the reason why the earlier Pod with the same name terminated. `uid`, `created`: of the later Pod."""
     former = evidence.events.former(name, uid, created)
-    if former is not None and former.reason == PREEMPTED:
+    if former is None:
+        return
+    if former.reason == PREEMPTED:
         text = f"the previous Pod of this name was preempted{_on(former.node)}{by_preemptor(cluster, former)}"
         yield Trouble("former-preempted", text, "", former.when)
-    elif former is not None and (cause := of_former_pod(evidence, name, former)) is not None:
-        yield Trouble("former-ended", f"the previous Pod of this name: {cause.message}", cause.help, cause.when)
+    node = evidence.events.node_of(name, former.uid) if former.uid else ""
+    record = PodRecord(evidence.namespace, name, former.uid, node, phase="Failed")
+    for end in islice(_by_event(evidence, record, former), 1):
+        yield Trouble("former-ended", f"the previous Pod of this name: {end.message}", end.help, end.when)
 
 
 def _gates(cluster: ClusterSnapshot, pod: Pod, record: PodRecord) -> Iterator[Trouble]:
