@@ -50,7 +50,7 @@ from forewarn.policies.questions.application.classes import ClassPlan
 from forewarn.policies.questions.application.diff import Diff
 from forewarn.policies.questions.application.findings import Report
 from forewarn.policies.questions.application.headroom_answer import Capacity, HeadroomResult
-from forewarn.policies.questions.application.node_answer import NodePressure
+from forewarn.policies.questions.application.node import NodePressure
 from forewarn.policies.questions.application.overview import Overview
 from forewarn.policies.questions.application.predict import PredictResult
 from forewarn.policies.questions.application.survival_answer import Survival

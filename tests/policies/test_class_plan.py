@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.base.documents.answer import AnswerStatus
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus
 from forewarn.policies.inputs.sources.cluster import adopt_pods
+from forewarn.policies.kubernetes.cluster.cache import head_of
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
-from forewarn.policies.questions.application.class_plan_answer import document_of
+from forewarn.policies.questions.application.classes import ClassPlan
 from forewarn.policies.questions.whatif.class_change import Change, apply_change, effect_of, ranked, restarts
 from forewarn.policies.questions.whatif.class_plan import _Run, _with_classes, plan, steps_of, wanted
 from forewarn.policies.questions.whatif.comparison import ask
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 UNTIL = 100_000.0
 NAMES = ("gold", "iron", "tin")
+
+
+def answer(found: Plan) -> AnswerDocument:
+    return ClassPlan(head_of(DumpCache().snapshot()), found).document
 
 
 def deployment(name: str, replicas: int, cpu: str, class_name: str = "", surge: int = 0) -> Made:
@@ -209,7 +214,7 @@ def test_pods_that_pending_pods_preempt_before_the_first_step_are_counted_apart(
     found = planned(cache_of([], [node, deployment("low", 1, "3"), *low, pending]), [PriorityClass("gold", 1000)])
     assert (found.pending_before, found.preempted_before, found.preempted) == (1, 1, 0)
     assert found.steps[0].new_pods == 0  # the replacement of the victim
-    document = document_of(found)
+    document = answer(found)
     assert any("before step 1, Pending Pods preempt 1 Pod:" in warning for warning in document.warnings)
     assert (document.status, document.clause) == (AnswerStatus.WARN, "no Pod preempted, newly Pending or lost")
 
@@ -219,7 +224,7 @@ def test_the_counters_have_all_effects_of_the_steps() -> None:
     web = [*running("web", ["n1"], "2", 0), make_pod("web-2").labels(app="web").request(cpu="2")]
     made = [node, deployment("low", 1, "2"), *low, deployment("web", 2, "2"), *web]
     found = planned(cache_of([PriorityClass("gold", 1000)], made), [], [deployment("web", 2, "2", "gold")])
-    document = document_of(found)
+    document = answer(found)
     assert document.clause == "1 min 5 s, 2 Pods preempted, 1 stays Pending"
     assert (document.effects.preempted, document.effects.lost, document.effects.down) == (2, 1, 1)
     assert found.lost == {"default/low": 1}
@@ -260,7 +265,7 @@ def test_a_deleted_class_that_is_used_is_reported() -> None:
     found = planned(cache_of([PriorityClass("gold", 10)], made), [], [], "gold")
     assert [each.workload for each in found.rejected] == ["default/web"]
     assert not found.complete
-    assert any("Fix: pass them with another class (-f)" in warning for warning in document_of(found).warnings)
+    assert any("Fix: pass them with another class (-f)" in warning for warning in answer(found).warnings)
 
 
 @pytest.mark.parametrize("value", [10, 20], ids=["same", "other"])
@@ -291,7 +296,7 @@ def test_the_priorities_omit_workloads_that_move_to_a_class_of_the_same_value() 
     new = [PriorityClass("core", 50), PriorityClass("high", 20)]
     found = planned(cache_of([PriorityClass("top", 50), PriorityClass("mid", 10)], made), new, moved, "top", "mid")
     assert [len(result.step.objects) for result in found.steps] == [0, 1, 1, 0]
-    (priorities,) = (table for table in document_of(found).tables if table.columns[0] == "NEW PODS OF")
+    (priorities,) = (table for table in answer(found).tables if table.columns[0] == "NEW PODS OF")
     assert [*priorities.rows] == [("default/web", 10, 20, 1)]
 
 

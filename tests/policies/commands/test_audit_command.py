@@ -32,8 +32,7 @@ from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.rules.support.context import Context, Phase
 from forewarn.policies.linting.rules.support.predictions import Restarts
-from forewarn.policies.questions.application.audit import audit, audited
-from forewarn.policies.questions.application.audit_answer import Audited, document_of
+from forewarn.policies.questions.application.audit import Audit, audit, audited
 from forewarn.policies.questions.application.report_changes import of_findings
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
@@ -178,7 +177,7 @@ def test_a_page_has_a_row_for_each_finding(capsys: pytest.CaptureFixture[str]) -
 
 def page_of(findings: Sequence[Finding]) -> str:
     snapshot = Cache().snapshot()
-    return page(document_of(Audited(findings, snapshot, 1, 0)), head_of(snapshot)).document()
+    return page(Audit([*findings], 0, head_of(snapshot), 1, snapshot).document, head_of(snapshot)).document()
 
 
 def finding(number: int, rule: str, severity: Severity, name: str = "x", message: str = "") -> Finding:

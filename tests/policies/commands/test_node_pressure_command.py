@@ -26,7 +26,7 @@ from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.options import ScopeSelector
 from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
-from forewarn.policies.questions.application.node_answer import size
+from forewarn.policies.questions.application.node import size
 from forewarn.policies.questions.why.evidence import DECISIVE
 from tests.builders import MadePod, make_node, make_pod
 from tests.kubelet_oracle.compare import disagreements
