@@ -566,7 +566,10 @@ class WorkloadAccuracy:
 
     def _differs(self, rollout: _Rollout, placed: int, pending: int, lost: Sequence[Lost]) -> None:
         expected = rollout.expected
-        change, cause = self._change_by_others(rollout), BY_OTHERS
+        since = rollout.since - LAG
+        of_cluster = [c.what for c in self._changes if c.workload is None and c.at >= since]
+        of_others = [*self._others(rollout).values()] or of_cluster
+        change, cause = (of_others[-1] if of_others else ""), BY_OTHERS
         if not change and expected.timing and len(lost) <= expected.lost:
             change, cause = "timing, which the prediction names", "timing"
         if not change and expected.chance:
@@ -613,14 +616,6 @@ class WorkloadAccuracy:
             if preemption.node == preempted.node and abs(preemption.at - preempted.at) <= _NEAR
         }
         return bool(near) and near <= others.keys()
-
-    def _change_by_others(self, rollout: _Rollout) -> str:
-        """Return a change that neither the rollout nor the prediction includes, or ""."""
-        others = self._others(rollout)
-        if others:
-            return next(reversed(others.values()))
-        since = rollout.since - LAG
-        return next((c.what for c in reversed(self._changes) if c.workload is None and c.at >= since), "")
 
     def _drop(self, rollout: _Rollout, reason: str) -> None:
         del self._open[rollout.expected.key]

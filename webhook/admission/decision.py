@@ -10,16 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import (
-    Action,
-    Finding,
-    Text,
-    cut,
-    grouped,
-    joined,
-    one_line,
-    plural,
-)
+from forewarn.policies.base.findings import Action, Finding, Text, cut, grouped, joined, one_line, plural
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.support.details import ONLY_IN_FINDINGS
 from forewarn.webhook.admission import impact_annotation

@@ -70,11 +70,6 @@ class Silent(ListAgain):
     """A watch without events for longer than the interval of bookmarks: the connection is dead."""
 
 
-def error_of(status: int, problem: str, retry_after: float = 0.0, continue_token: str = "") -> ApiError:
-    """Return the error for an HTTP status."""
-    return (Expired if status == EXPIRED else ApiError)(status, problem, retry_after, continue_token)
-
-
 def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
@@ -502,7 +497,8 @@ class ApiServer:
         message = answer.get("message") or error_body[:200].decode(errors="replace").strip() or "no reason given"
         seconds = min(float(retry_after), MAX_RETRY_AFTER) if retry_after.isdecimal() else 0.0
         token = mapping(answer.get("metadata")).get("continue") or ""
-        raise error_of(response.status, one_line(str(message))[:_MAX_PROBLEM], seconds, str(token))
+        error = Expired if response.status == EXPIRED else ApiError
+        raise error(response.status, one_line(str(message))[:_MAX_PROBLEM], seconds, str(token))
 
     def _current(self) -> Connection:
         with self._lock:
@@ -566,34 +562,23 @@ def headers_of(user: Any) -> list[tuple[str, str]]:
     uid = os.environ.get(AS_UID) or fields.get("as-uid") or ""
     groups = groups_of(os.environ.get(AS_GROUPS, "")) or fields.get("as-groups") or []
     extra = fields.get("as-user-extra") or {}
-    if not (name or uid or groups or extra):
+    if not any((name, uid, groups, extra)):
         return []
-    if not (_are_texts([name, uid]) and _are_texts(groups) and _is_extra(extra)):
+    if not (isinstance(extra, dict) and all(map(_are_texts, ([name, uid], groups, [*extra], *extra.values())))):
         raise ApiError(0, "the kubeconfig's as, as-uid, as-groups or as-user-extra has a wrong type")
     if not name:
-        raise ApiError(
-            0, "groups, uid or extra to impersonate without a user. Fix: add --as, or `as` in the kubeconfig"
-        )
-    return [(key, value.encode().decode("latin-1")) for key, value in _headers(name, uid, groups, extra)]
-
-
-def _headers(name: str, uid: str, groups: list[str], extra: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
-    yield "Impersonate-User", name
-    if uid:
-        yield "Impersonate-Uid", uid
-    for group in groups:
-        yield "Impersonate-Group", group
+        fix = "Fix: add --as, or `as` in the kubeconfig"
+        raise ApiError(0, f"groups, uid or extra to impersonate without a user. {fix}")
+    headers = [("Impersonate-User", name)]
+    headers += [("Impersonate-Uid", uid)] if uid else []
+    headers += [("Impersonate-Group", group) for group in groups]
     for key, several in extra.items():
-        for value in several:
-            yield f"Impersonate-Extra-{quote(key, safe=_TOKEN)}", value
+        headers += [(f"Impersonate-Extra-{quote(key, safe=_TOKEN)}", value) for value in several]
+    return [(key, value.encode().decode("latin-1")) for key, value in headers]
 
 
 def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def _is_extra(extra: Any) -> bool:
-    return isinstance(extra, dict) and _are_texts(list(extra)) and all(map(_are_texts, extra.values()))
 
 
 _POOL: Final = 32
@@ -745,25 +730,19 @@ def _user_of(path: str, context: str) -> Any:
     return next((entry.value.get("user") for entry in value.get("users") or () if entry["name"] == name), None)
 
 
-def current_context() -> str:
-    """Return the name of the kubeconfig's current context; "" without a kubeconfig or current context."""
-    with suppress(Exception):  # missing or malformed
-        current = _merged(_kubeconfig())["current-context"]
-        return next((name for name in contexts() if name == current), "")
-    return ""
-
-
-def impersonated_user(context: str) -> str:
-    """Return the user that requests of a context impersonate; "" if none, or if the kubeconfig is missing or
-    malformed.
+def context_and_user(context: str) -> tuple[str, str]:
+    """Return the name of a context ("" for the current one), and the user that its requests impersonate; "" if there
+    is none, or if the kubeconfig is missing or malformed.
     """
     user = None
     with suppress(Exception):  # missing or malformed
-        user = _user_of(_kubeconfig(), context)
+        path = _kubeconfig()
+        name = context or _merged(path)["current-context"]
+        user, context = _user_of(path, name), name
     with suppress(ApiError):
         names = (value for key, value in headers_of(user) if key == "Impersonate-User")
-        return next(names, "").encode("latin-1").decode(errors="replace")
-    return ""
+        return context, next(names, "").encode("latin-1").decode(errors="replace")
+    return context, ""
 
 
 def _kubeconfig() -> str:

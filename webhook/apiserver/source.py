@@ -62,7 +62,7 @@ class Live:
 
         Names the impersonated user, because the user may see only a part of the cluster.
         """
-        name, user = context or client.current_context(), client.impersonated_user(context)
+        name, user = client.context_and_user(context)
         return f"{f'context {name}' if name else 'the cluster of this Pod'}{f' as {user}' if user else ''}"
 
     def contexts(self, context: str = "") -> list[str]:  # noqa: ARG002  (the signature of a source's attributes)

@@ -4,13 +4,14 @@ configurations.
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import socket
 from collections.abc import Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, connect
@@ -22,9 +23,6 @@ from forewarn.webhook.http.server import address_of, bind, handling, serve_healt
 from forewarn.webhook.logs import LEVELS, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import log_level, port
-
-if TYPE_CHECKING:
-    import argparse
 
 DONE, FAILED = 0, 3
 _HOST: Final = "127.0.0.1"

@@ -24,7 +24,7 @@ from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Workers
 from forewarn.webhook.admission.replies import Gate
-from forewarn.webhook.admission.review import BadTokens, Callers, Grants, ReadAgain, Tokens, read_tokens
+from forewarn.webhook.admission.review import BadTokens, Callers, Grants, ReadAgain, read_tokens
 from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
 from forewarn.webhook.health import Health, start_loop
 from forewarn.webhook.http import descriptors, tls
@@ -51,7 +51,9 @@ SECONDS: Final = 5.0
 
 
 class Reloaded(Generic[T]):
-    """Content that `load` reads from files. Any thread may read `current`; one thread calls `check`."""
+    """Content that `load` reads from files; without files, it never changes. Any thread may read `current`; one thread
+    calls `check`.
+    """
 
     def __init__(
         self,
@@ -65,7 +67,8 @@ class Reloaded(Generic[T]):
         self._refuses, self._is_pending = refuses, False
         self._seen = self._digest()
         self.current = load()
-        metrics.file_rejected.labels(what).set(0)
+        if paths:
+            metrics.file_rejected.labels(what).set(0)
 
     def check(self) -> bool:
         """Load the files if they have changed; return true if new content is in use. Logs rejected content.
@@ -191,21 +194,15 @@ USAGE, FAILED = 2, 3
 _SWITCH_SECONDS = 0.001
 """The switch interval for the evaluating thread while the event loop waits; Python's default is 5 ms."""
 _ASKED_FOR_LATE = (
-    *(
-        "policies.kubernetes.kube_apiserver.defaults",
-        "policies.kubernetes.controllers.changes",
-        "policies.kubernetes.objects.extent",
-    ),
-    *(
-        "policies.kubernetes.controllers.new_pods",
-        "policies.kubernetes.kube_apiserver.quota",
-        "policies.linting.rules.support.quota_use",
-    ),
-    *(
-        "policies.kubernetes.scheduling.bulk",
-        "policies.prediction.forecast.forecast",
-        "policies.prediction.forecast.rehearsal",
-    ),
+    "policies.kubernetes.kube_apiserver.defaults",
+    "policies.kubernetes.controllers.changes",
+    "policies.kubernetes.objects.extent",
+    "policies.kubernetes.controllers.new_pods",
+    "policies.kubernetes.kube_apiserver.quota",
+    "policies.linting.rules.support.quota_use",
+    "policies.kubernetes.scheduling.bulk",
+    "policies.prediction.forecast.forecast",
+    "policies.prediction.forecast.rehearsal",
 )
 """Modules that the linter imports on demand, and numpy.ma; imported early, so that the first request is fast."""
 
@@ -245,7 +242,7 @@ def _run(settings: Settings) -> int:
     config, look_at_config = _config(settings, metrics)
     shares = _shares(settings, config().options.pod_template_paths)
     certificates, look_at_certificate = _certificates(settings, metrics)
-    tokens, look_at_tokens = _tokens(settings, metrics)
+    tokens = _tokens(settings, metrics)
     metrics.in_flight.set_function(lambda: gate.inside)
     for mode in Disclose:
         metrics.disclosure.labels(mode.value).set_function(lambda mode=mode: config().disclose is mode)
@@ -275,13 +272,13 @@ def _run(settings: Settings) -> int:
             give_way=workers.evaluating.give_way,
             reviews=_reviews(state),
             expect=accuracy.expect if state.api else None,
-            callers=Callers(tokens, own.grants, own.read_again, proven=settings.client_ca is not None),
+            callers=Callers(lambda: tokens.current, own.grants, own.read_again, proven=settings.client_ca is not None),
         )
         state.listen(partial(_forget_deleted, endpoint.admitted_pods))
         ports = settings.health_port, settings.port
         plain, secure = (stack.enter_context(_bound(settings.host, port)) for port in ports)
         look_at_scheduler = _scheduler(settings, state, metrics)
-        looks = [look_at_config, look_at_certificate, look_at_tokens, accuracy.settle, look_at_scheduler]
+        looks = [look_at_config, look_at_certificate, tokens.check, accuracy.settle, look_at_scheduler]
         stack.callback(check_regularly(looks).set)
         stack.callback(serve_health(plain, health, metrics, shares.health))
         if state.api:
@@ -375,8 +372,12 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
     def load() -> _Read:
         return _Read(configuration(config, admission), config is None or is_empty(config))
 
+    def refuses(current: _Read, new: _Read) -> str:
+        is_emptied = new.is_empty and not current.is_empty  # truncated by mistake?
+        return "the configuration is empty and was not before. Fix: write {} to use the defaults" * is_emptied
+
     try:
-        reloaded = Reloaded("configuration", paths, load, metrics, refuses=_emptied)
+        reloaded = Reloaded("configuration", paths, load, metrics, refuses=refuses)
     except ConfigError as fault:
         raise CannotStart(fault, USAGE) from None
     return lambda: reloaded.current.config, reloaded.check
@@ -389,17 +390,17 @@ class _Read(NamedTuple):
     is_empty: bool
 
 
-def _emptied(current: _Read, new: _Read) -> str:
-    """Return why to reject an empty file that was not empty before (truncated by mistake?); "" to accept the file."""
-    empty = new.is_empty and not current.is_empty
-    return "the configuration is empty and was not before. Fix: write {} to use the defaults" if empty else ""
-
-
 def _certificates(settings: Settings, metrics: Metrics) -> tuple[tls.SwappingContext, Callable[[], object]]:
     """Return the TLS contexts, and a function that reloads the certificate and the client CAs. Raises CannotStart."""
+    authorities, minimum = settings.client_ca, settings.tls_min_version
+
+    def read_demands() -> tls.Demands:
+        return tls.Demands(minimum, tls.read_authorities(authorities) if authorities else b"")
+
     try:
-        demands, current_demands = _demands(settings, metrics)
-        certificate, current_certificate = _certificate(settings, metrics, lambda new: contexts.worse(new))
+        of_clients = Reloaded("client-ca", [authorities] if authorities else (), read_demands, metrics)
+        own = _certificate(settings, metrics, lambda new: contexts.worse(new))
+        certificate, demands = own.current, of_clients.current
         contexts = tls.SwappingContext(certificate, demands)
     except tls.TlsError as fault:
         raise CannotStart(fault, status_of(fault.__cause__)) from None
@@ -407,7 +408,7 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[tls.SwappingCon
 
     def reconcile() -> None:
         nonlocal certificate, demands
-        new, needed = current_certificate(), current_demands()
+        new, needed = own.checked(), of_clients.checked()
         if (new, needed) != (certificate, demands):
             contexts.swap(None if new == certificate else new, needed)  # None keeps the certificate of the Secret
             certificate, demands = new, needed
@@ -415,43 +416,28 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[tls.SwappingCon
     return contexts, reconcile
 
 
-def _certificate(
-    settings: Settings, metrics: Metrics, refuses: Callable[[Certificate], str]
-) -> tuple[Certificate, Callable[[], Certificate]]:
-    """Return the certificate to serve, and a function that reloads it if its files have changed."""
+def _certificate(settings: Settings, metrics: Metrics, refuses: Callable[[Certificate], str]) -> Reloaded[Certificate]:
+    """Return the certificate to serve: that of its files, or a generated one."""
     chain, key = settings.tls_cert, settings.tls_key
     if chain is None or key is None:
         generated = self_signed(datetime.now(UTC))
         _write_ca(settings, generated.ca)
-        return generated, lambda: generated
+        return Reloaded("certificate", (), lambda: generated, metrics)
     load = partial(tls.read_certificate, chain, key)
     reloaded = Reloaded("certificate", [chain, key], load, metrics, refuses=lambda _held, new: refuses(new))
     if why := tls.untimely(reloaded.current, datetime.now(UTC)):
         message = f"{why}; forewarn serves it until the files change"
         log_event("serving certificate not valid", {"file": str(chain), "reason": message}, logging.WARNING)
-    return reloaded.current, reloaded.checked
+    return reloaded
 
 
-def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], object]]:
-    """Return two functions: one returns the required tokens, the other reloads the token file. Raises CannotStart."""
+def _tokens(settings: Settings, metrics: Metrics) -> Reloaded[tuple[str, ...]]:
+    """Return the tokens of which clients must send one. Raises CannotStart."""
     path = settings.client_token_file
-    if path is None:
-        return tuple, lambda: None
     try:
-        reloaded = Reloaded("client-tokens", [path], lambda: read_tokens(path), metrics)
+        return Reloaded("client-tokens", [path] if path else (), lambda: read_tokens(path) if path else (), metrics)
     except BadTokens as fault:
         raise CannotStart(f"--client-token-file {fault}", status_of(fault.__cause__)) from None
-    return lambda: reloaded.current, reloaded.check
-
-
-def _demands(settings: Settings, metrics: Metrics) -> tuple[tls.Demands, Callable[[], tls.Demands]]:
-    """Return the requirements for client certificates, and a function that reloads them if the file has changed."""
-    path, minimum = settings.client_ca, settings.tls_min_version
-    demands = tls.Demands(minimum)
-    if path is None:
-        return demands, lambda: demands
-    reloaded = Reloaded("client-ca", [path], lambda: tls.Demands(minimum, tls.read_authorities(path)), metrics)
-    return reloaded.current, reloaded.checked
 
 
 def _write_ca(settings: Settings, ca: bytes) -> None:

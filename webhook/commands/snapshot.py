@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import os
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from forewarn.policies.base.findings import plural
 from forewarn.policies.cli.commands.cluster_command import add_context_options, use_kubeconfig
@@ -28,10 +29,6 @@ from forewarn.policies.kubernetes.kinds.registry import listed_as_empty
 from forewarn.policies.kubernetes.objects.redaction import redacted
 from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiServer, connect
 from forewarn.webhook.apiserver.source import live, read_all, version_of
-
-if TYPE_CHECKING:
-    import argparse
-
 
 WRITTEN, USAGE, FAILED = 0, 2, 3
 _WAIT: Final = 600.0

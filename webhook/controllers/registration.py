@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import product
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, text_at
 from forewarn.webhook.admission.review import EVERYTHING, Grant
@@ -24,9 +25,6 @@ from forewarn.webhook.controllers.leader import lease_path
 from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import NAMES, Caller, Certificate, NoCertificate, certificates_in, rejections, validity_of
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from datetime import datetime
 from time import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from forewarn.policies import VERSION
 from forewarn.policies.base.findings import Action, Severity, listed, one_line, plural
@@ -32,10 +33,6 @@ from forewarn.webhook.admission.access_reviews import PATH, access_review
 from forewarn.webhook.doctor.installation import SUFFIX, Installed, Registered, selected
 from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, Seen, packaged, part
 from forewarn.webhook.workload_accuracy import COMPARED, WRONG, as_predicted
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 RESPONSES: Final = Area("responses")
 _MAX_SKEW: Final = 30.0

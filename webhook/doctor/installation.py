@@ -227,16 +227,15 @@ def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) ->
                 some = f", which selects {count} of {total} {what}" if total else ""
                 yield _differing(kind, f"{text}{some}: others are not checked", repair)
     shipped_ones, conditions = _conditions(wanted), _conditions(fields)
-    for index, condition in enumerate(conditions):
-        if condition not in shipped_ones:
-            text = f'{name} has an additional matchCondition "{condition}": {conditions[condition]}'
-            yield _differing(kind, text, webhook.patch("remove", f"matchConditions/{index}"))
-    for condition in sorted({*shipped_ones} - {*conditions}):
-        yield _differing(kind, f'{name} has no matchCondition "{condition}"', AGAIN)
-    for condition in sorted({*shipped_ones} & {*conditions}):
-        if shipped_ones[condition] != conditions[condition]:
-            text = f'{name}: the matchCondition "{condition}" differs: {conditions[condition]}'
-            yield _differing(kind, text, AGAIN)
+    for condition in sorted({*shipped_ones, *conditions}):
+        named = f'matchCondition "{condition}"'
+        if condition not in conditions:
+            yield _differing(kind, f"{name} has no {named}", AGAIN)
+        elif condition not in shipped_ones:
+            removal = webhook.patch("remove", f"matchConditions/{[*conditions].index(condition)}")
+            yield _differing(kind, f"{name} has an additional {named}: {conditions[condition]}", removal)
+        elif shipped_ones[condition] != conditions[condition]:
+            yield _differing(kind, f"{name}: the {named} differs: {conditions[condition]}", AGAIN)
     seconds = fields.get("timeoutSeconds")
     if seconds != wanted["timeoutSeconds"]:
         text = f"{name}: timeoutSeconds is {seconds} instead of {wanted['timeoutSeconds']}; it limits predictions"

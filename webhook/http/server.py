@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
 
-from forewarn.webhook.admission.replies import Reply, rejection
+from forewarn.webhook.admission.replies import Gate, Reply, rejection
 from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Application, Limits, Message, Receive, Send, send_reply
 from forewarn.webhook.http.connections import Connection, Connections
 from forewarn.webhook.http.protocol import Protocol
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from types import FrameType
 
-    from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.health import Health
     from forewarn.webhook.metrics import Metrics
 

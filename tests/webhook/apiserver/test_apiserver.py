@@ -33,7 +33,7 @@ from forewarn.webhook.apiserver.client import (
     Silent,
     Timeouts,
     connect,
-    current_context,
+    context_and_user,
 )
 from forewarn.webhook.http.tls import Demands, server_context
 from forewarn.webhook.x509 import self_signed
@@ -507,7 +507,7 @@ def test_a_named_context_needs_no_current_one(current: str | None, api: Scripted
     if current is None:
         del document["current-context"]
     (tmp_path / "config").write_text(yaml.safe_dump(document))
-    assert current_context() == ""
+    assert context_and_user("") == ("", "")
     assert connect("here")._base == api.url
     with pytest.raises(ApiError, match=r'context "nowhere" not found in .*; known: here, there'):
         connect("nowhere")

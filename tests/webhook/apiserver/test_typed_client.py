@@ -8,14 +8,7 @@ import pytest
 
 from forewarn.webhook.apiserver.client import Answer, ApiServer
 from forewarn.webhook.apiserver.client import ApiError as ServerError
-from forewarn.webhook.apiserver.typed_client import (
-    TIMEOUTS,
-    Conflict,
-    Forbidden,
-    NotFound,
-    ObjectApi,
-    ObjectApiError,
-)
+from forewarn.webhook.apiserver.typed_client import TIMEOUTS, Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
 from tests.webhook.scripted_api import Stream, client, kubeconfig, scripted_api
 
 if TYPE_CHECKING:
