@@ -36,33 +36,30 @@ class Command(NamedTuple):
 
     def load(self) -> Callable[[Sequence[str]], int]:
         """Import the command's module and return its function. Raises ImportError."""
-        function: Callable[[Sequence[str]], int] = getattr(import_module(f"forewarn.{self.module}"), self.function)
+        module = self.module if "." in self.module else f"policies.cli.commands.{self.module}"
+        function: Callable[[Sequence[str]], int] = getattr(import_module(f"forewarn.{module}"), self.function)
         return function
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "lint": Command("Lint", "policies.cli.commands.lint", "check manifests, and report problems with file and line"),
-    "explain": Command("Lint", "policies.cli.commands.explain", "explain a rule and how to fix its findings"),
-    "policies": Command(
-        "Webhook", "policies.cli.commands.policies", "write rules of the configuration as CEL policies"
-    ),
-    "lsp": Command("Lint", "policies.cli.commands.lsp", "run the linter as a language server for editors"),
-    "predict": Command("Predict", "policies.cli.commands.predict", "predict node and victims for Pods and workloads"),
-    "diff": Command("Predict", "policies.cli.commands.diff", "show what a change of manifests does to every cluster"),
-    "whatif": Command(
-        "Predict", "policies.cli.commands.whatif", "simulate a loss, a drain, an upgrade, or another change"
-    ),
-    "whatif pressure": Command("", "policies.cli.commands.pressure", "rank the Pods that a kubelet evicts first"),
-    "whatif merge": Command("", "policies.cli.commands.merge", "combine the parts of a sweep or of a test"),
-    "classes": Command("Cluster", "policies.cli.commands.classes", "show which PriorityClasses may preempt which"),
-    "classes plan": Command("Cluster", "policies.cli.commands.classes_plan", "order a change of PriorityClasses"),
-    "classes suggest": Command("Cluster", "policies.cli.commands.classes_suggest", "suggest classes for workloads"),
-    "headroom": Command("Predict", "policies.cli.commands.headroom", "count the replicas that still fit"),
-    "test": Command("Predict", "policies.cli.commands.test", "check expectations about a cluster"),
-    "overview": Command("Cluster", "policies.cli.commands.overview", "show what is at risk (also without a command)"),
-    "why": Command("Cluster", "policies.cli.commands.why", "explain why a Pod is Pending or was preempted"),
-    "risk": Command("Cluster", "policies.cli.commands.risk", "list the risks of each workload (preemption, losses)"),
-    "audit": Command("Cluster", "policies.cli.commands.audit", "check the objects of a cluster, and simulate restarts"),
+    "lint": Command("Lint", "lint", "check manifests, and report problems with file and line"),
+    "explain": Command("Lint", "explain", "explain a rule and how to fix its findings"),
+    "policies": Command("Webhook", "policies", "write rules of the configuration as CEL policies"),
+    "lsp": Command("Lint", "lsp", "run the linter as a language server for editors"),
+    "predict": Command("Predict", "predict", "predict node and victims for Pods and workloads"),
+    "diff": Command("Predict", "diff", "show what a change of manifests does to every cluster"),
+    "whatif": Command("Predict", "whatif", "simulate a loss, a drain, an upgrade, or another change"),
+    "whatif pressure": Command("", "pressure", "rank the Pods that a kubelet evicts first"),
+    "whatif merge": Command("", "merge", "combine the parts of a sweep or of a test"),
+    "classes": Command("Cluster", "classes", "show which PriorityClasses may preempt which"),
+    "classes plan": Command("Cluster", "classes_plan", "order a change of PriorityClasses"),
+    "classes suggest": Command("Cluster", "classes_suggest", "suggest classes for workloads"),
+    "headroom": Command("Predict", "headroom", "count the replicas that still fit"),
+    "test": Command("Predict", "test", "check expectations about a cluster"),
+    "overview": Command("Cluster", "overview", "show what is at risk (also without a command)"),
+    "why": Command("Cluster", "why", "explain why a Pod is Pending or was preempted"),
+    "risk": Command("Cluster", "risk", "list the risks of each workload (preemption, losses)"),
+    "audit": Command("Cluster", "audit", "check the objects of a cluster, and simulate restarts"),
     "ui": Command("Cluster", "policies.cli.ui.command", "show a cluster in the browser, predict and simulate"),
     "snapshot": Command("Cluster", "webhook.commands.snapshot", "write the objects of a running cluster to a file"),
     "webhook serve": Command("Webhook", "webhook.commands.serve", "run the admission webhook"),
@@ -70,9 +67,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "webhook review": Command("Webhook", "webhook.commands.review", "answer an AdmissionReview from a file"),
     "webhook doctor": Command("Webhook", "webhook.commands.doctor", "check the webhook of a cluster"),
     "webhook accuracy": Command("Webhook", "webhook.commands.accuracy", "compare predictions with actual decisions"),
-    "info releases": Command("Other", "policies.cli.commands.info_releases", "show supported Kubernetes releases"),
-    "info node-groups": Command("Other", "policies.cli.commands.info_node_groups", "show the node groups of a cluster"),
-    "info scheduler": Command("Other", "policies.cli.commands.info_scheduler", "show the profiles of a scheduler"),
+    "info releases": Command("Other", "info_releases", "show supported Kubernetes releases"),
+    "info node-groups": Command("Other", "info_node_groups", "show the node groups of a cluster"),
+    "info scheduler": Command("Other", "info_scheduler", "show the profiles of a scheduler"),
     "completion": Command("Other", "policies.cli.main", "print a completion script for bash, zsh or fish", "complete"),
     "demo": Command("Other", "webhook.commands.demo", "show the webhook and the linter on a sample cluster"),
 }

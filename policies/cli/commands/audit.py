@@ -8,7 +8,7 @@ from forewarn.policies.base.disclosure import Disclose
 from forewarn.policies.base.findings import Finding, Severity
 from forewarn.policies.cli import terminal
 from forewarn.policies.cli.commands import cluster_command, known_findings
-from forewarn.policies.cli.commands.autoscaling import add_arrival_options, add_autoscaling_options, autoscaling_of
+from forewarn.policies.cli.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from forewarn.policies.cli.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.cli.commands.parser import (
     Output,
@@ -177,7 +177,6 @@ def argument_parser() -> argparse.ArgumentParser:
     add_release_options(add)
     add_rule_options(add)
     add_autoscaling_options(add, has_config=True)
-    add_arrival_options(add)
     cluster_command.add_output_option(add, FORMATS, repeatable=True)
     known_findings.add_status_options(add)
     cluster_command.add_since_option(add)

@@ -27,8 +27,10 @@ _MAX: Final = 2**31
 _MAX_DELAY: Final = 86_400
 
 
-def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = False) -> None:
-    """Add the options for autoscalers, and `--config` unless the parser has it. `add`: a parser's `add_argument`."""
+def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = False, nodes_arrive: bool = True) -> None:
+    """Add the options for autoscalers, and `--config` unless the parser has it. `add`: a parser's `add_argument`.
+    `nodes_arrive`: the command simulates the time at which new nodes are ready.
+    """
     if not has_config:
         add_config_option(add)
     help_text = (
@@ -39,24 +41,15 @@ def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = Fa
     add("--expendable-pods-priority-cutoff", rare=True, type=priority, metavar="N", help=help_text)
     help_text = "file with node groups that cluster-autoscaler can scale up: a list of {name, maxSize, template}"
     add("--node-templates", type=existing, metavar="FILE", help=help_text)
-
-
-def add_arrival_options(add: Callable[..., object]) -> None:
-    """Add the options for nodes that arrive in simulations. `add`: a parser's `add_argument`."""
-    what = "a list of instance types {name, capacity, offerings}, to predict the nodes that Karpenter adds"
-    add_instance_types_option(add, f"file with {what}")
-    help_text = f"time from a scale-up to ready nodes (default: {duration(NODE_DELAY)})"
-    delay = duration_between(0, _MAX_DELAY)
-    add("--node-delay", rare=True, type=delay, default=NODE_DELAY, metavar="DURATION", help=help_text)
-    add_no_autoscaler_option(add, "simulate without new nodes, and ignore the node groups of the cluster")
-
-
-def add_instance_types_option(add: Callable[..., object], help_text: str) -> None:
-    add("--instance-types", type=existing, metavar="FILE", help=help_text)
-
-
-def add_no_autoscaler_option(add: Callable[..., object], help_text: str) -> None:
-    add("--no-autoscaler", action="store_true", help=help_text)
+    no_autoscaler = "ignore the node groups of the cluster"
+    if nodes_arrive:
+        no_autoscaler = f"simulate without new nodes, and {no_autoscaler}"
+        what = "a list of instance types {name, capacity, offerings}, to predict the nodes that Karpenter adds"
+        add("--instance-types", type=existing, metavar="FILE", help=f"file with {what}")
+        help_text = f"time from a scale-up to ready nodes (default: {duration(NODE_DELAY)})"
+        delay = duration_between(0, _MAX_DELAY)
+        add("--node-delay", rare=True, type=delay, default=NODE_DELAY, metavar="DURATION", help=help_text)
+    add("--no-autoscaler", action="store_true", help=no_autoscaler)
 
 
 def reject_node_templates(add: Callable[..., object], why: str) -> None:

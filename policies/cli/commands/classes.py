@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from collections.abc import Sequence
 
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str]) -> int:

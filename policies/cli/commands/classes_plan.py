@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from collections.abc import Sequence
 
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.autoscaling import reject_node_templates
@@ -10,10 +11,6 @@ from forewarn.policies.cli.commands.parser import Parser, add_config_option, add
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import STEPS, loaded_for
 from forewarn.policies.cli.terminal import counting
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str]) -> int:

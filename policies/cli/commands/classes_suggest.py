@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from forewarn.policies.cli.commands import autoscaling, cluster_command
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import counting
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 FORMATS: Final = (*cluster_command.PAGES, "yaml")
 
@@ -54,7 +52,6 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     cluster_command.add_cluster_option(add)
     autoscaling.add_autoscaling_options(add)
-    autoscaling.add_arrival_options(add)
     add_release_options(add)
     cluster_command.add_answer_options(add, FORMATS, repeatable=False)
     return parser

@@ -320,28 +320,16 @@ def add_output_option(
 ) -> None:
     """Add `-o FORMAT[=FILE]` by a parser's `add_argument`. `repeatable`: the command writes several formats."""
     help_text = f"{', '.join(formats)} (default: {formats[0]}{'; repeatable with files' if repeatable else ''})"
-    add(
-        "-o",
-        "--output",
-        action=_Output,
-        formats=formats,
-        repeatable=repeatable,
-        metavar="FORMAT[=FILE]",
-        help=help_text,
-    )
+    settings = {"action": _Output, "formats": formats, "repeatable": repeatable, "metavar": "FORMAT[=FILE]"}
+    add("-o", "--output", help=help_text, **settings)
 
 
 def add_answer_options(add: Callable[..., object], formats: Sequence[str] = PAGES, *, repeatable: bool = True) -> None:
     """Add the options that print an answer, `-o`, `-v` and `--color`, by a parser's `add_argument`."""
     add_output_option(add, formats, repeatable=repeatable)
-    add_verbose_option(add)
-    add_color_option(add)
-
-
-def add_verbose_option(add: Callable[..., object]) -> None:
-    """Add `-v` by a parser's `add_argument`."""
     help_text = "list every workload; -vv also Pods, and pairs of preemptor and victim"
     add("-v", "--verbose", action="count", default=0, help=help_text)
+    add_color_option(add)
 
 
 def add_since_option(add: Callable[..., object]) -> None:

@@ -148,7 +148,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--protect", nargs="+", action="extend", metavar="CLASS", help=help_text)
     help_text = "node, pool or node group that new nodes are like, with --survive (default: any)"
     add("--like", default="", metavar="NAME", help=help_text)
-    autoscaling.add_autoscaling_options(add)
-    autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
+    autoscaling.add_autoscaling_options(add, nodes_arrive=False)
     cluster_command.add_answer_options(add)
     return parser

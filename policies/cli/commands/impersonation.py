@@ -5,13 +5,11 @@ They are environment variables for the live source, as `--kubeconfig` is KUBECON
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Final
 
 AS: Final = "FOREWARN_AS"
 AS_GROUPS: Final = "FOREWARN_AS_GROUPS"

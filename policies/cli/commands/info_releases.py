@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from forewarn.policies.base.documents import info, json_of
 from forewarn.policies.cli.commands.cluster_command import add_output_option
@@ -11,10 +12,6 @@ from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.kubernetes.releases.gates import MODELLED, NOT_MODELLED, default, state
 from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH, NEWEST, PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS
 from forewarn.policies.kubernetes.releases.release import CHANGES, PATCH_CHANGES, UNFIXED, named_minors
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
 
 
 def main(arguments: Sequence[str]) -> int:

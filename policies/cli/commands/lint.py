@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from forewarn.policies.base.findings import Finding, Severity, cut, grouped, listed, one_line, plural, printable
 from forewarn.policies.base.light import NamedTuple, no_collection
 from forewarn.policies.cli.commands import cluster_command, known_findings
-from forewarn.policies.cli.commands.parser import Output, Parser, add_rule_options, existing
+from forewarn.policies.cli.commands.parser import Output, Parser, add_rule_options, existing, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.cli.terminal import as_markdown, clean, complain, painter, print_notice, wants_color
 from forewarn.policies.inputs.sources.files import STDIN, TEMPLATES, SourceError, append_file, output_file, status_of
@@ -61,7 +61,9 @@ def write_report(output: Output, result: Lint, *, limit: int = 0, notes: bool = 
     `notes`: include notes in text and annotations; other formats always include notes.
     """
     form, color = output.form, output.color
-    report = (result if notes else _without_notes(result, form)).report
+    if not notes and form in ("text", "github"):
+        result = result._replace(findings=[f for f in result.findings if f.severity is not Severity.NOTE])
+    report = result.report
     if not output.file:
         _print(form, report, sys.stdout, wants_color(color, sys.stdout), limit)
         return
@@ -71,12 +73,6 @@ def write_report(output: Output, result: Lint, *, limit: int = 0, notes: bool = 
             _print(form, report, stream, color == "always", limit)
         finally:
             stream.detach()
-
-
-def _without_notes(result: Lint, form: str) -> Lint:
-    if form not in ("text", "github"):
-        return result
-    return result._replace(findings=[f for f in result.findings if f.severity is not Severity.NOTE])
 
 
 PARSE_ERROR: Final = "parse-error"
@@ -185,15 +181,17 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
     hidden = 0 if notes else sum(finding.severity is Severity.NOTE for finding in findings)
     if hidden:
         lines.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")
-    lines += _unreported(given, findings)
+    reported = {finding.file for finding in findings if finding.rule == PARSE_ERROR}
+    if unread := {found.location.file for found in given.diagnostics if found.rule == PARSE_ERROR} - reported:
+        lines.append(f"{plural(len(unread), 'file')} with findings of {PARSE_ERROR} that are not reported")
     if given.engines:
         from forewarn.policies.linting.lint.templates import unrendered
 
         lines.append(unrendered(given.engines))
-    lines += _left_out(given) if verbose else ()
-    if grouping.alternatives and verbose:
+    if verbose:
+        lines += _left_out(given)
         which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
-        lines.append(f"checked separately because they define the same objects: {which}")
+        lines += [f"checked separately because they define the same objects: {which}"] if which else []
     limits = (
         (grouping.patches, "object", "not applied: patches (`kustomize build | forewarn lint -` checks the result)"),
         (grouping.apart, "kustomization", "not combined (too large): their files are checked by directory"),
@@ -208,22 +206,9 @@ def _left_out(files: Input) -> Iterator[str]:
         yield f"left out ({what}): {listed([one_line(printable(path)) for path in paths], MAX_LEFT_OUT)}"
 
 
-def _unreported(files: Input, findings: Sequence[Finding]) -> Iterator[str]:
-    reported = {finding.file for finding in findings if finding.rule == PARSE_ERROR}
-    if unread := {found.location.file for found in files.diagnostics if found.rule == PARSE_ERROR} - reported:
-        yield f"{plural(len(unread), 'file')} with findings of {PARSE_ERROR} that are not reported"
-
-
 MAX_PER_RULE: Final = 100
 MAX_LEFT_OUT: Final = 100
 """Maximum names of files and directories in a line; `--list-files` prints all."""
-
-
-def _natural(text: str) -> int:
-    """Parse a number that is not negative. Raises ValueError."""
-    if (number := int(text)) < 0:
-        raise ValueError
-    return number
 
 
 MAX_PASSES: Final = 3
@@ -264,7 +249,7 @@ def lint_parser() -> argparse.ArgumentParser:
     help_text = f"{formats} (repeatable; default: text; in GitHub Actions also github)"
     add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=help_text)
     help_text = f"maximum number of findings of one rule in text output; 0 for all (default: {MAX_PER_RULE})"
-    add("--max-per-rule", type=_natural, default=MAX_PER_RULE, metavar="N", help=help_text)
+    add("--max-per-rule", type=integer_between(0, 2**31 - 1), default=MAX_PER_RULE, metavar="N", help=help_text)
     fix = add_mutually_exclusive_group().add_argument
     help_text = "apply safe fixes, and report the other findings"
     fix("--fix", action="store_const", const=MAX_PASSES, default=0, help=help_text)

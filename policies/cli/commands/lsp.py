@@ -411,9 +411,10 @@ def meaning(checked: Checked, line: int, column: int) -> str:
     messages = [
         f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in findings
     ]
-    name = _name_at(checked, line, column)
-    if name:
-        same = [(c, file) for c, file in checked.classes if c.name == name]
+    text = checked.lines[line - 1][:_LONGEST_LINE] if line <= len(checked.lines) else ""
+    if re.search(r"[cC]lass|name", text):
+        names = {m[0] for m in _NAME.finditer(text) if m.start() < column <= m.end() + 1}
+        same = [(c, file) for c, file in checked.classes if c.name in names]
         messages = [*(_class_line(c, file) for c, file in same[:_MAX_LISTED]), *messages]
         if len(same) > _MAX_LISTED:
             messages.insert(_MAX_LISTED, f"and {len(same) - _MAX_LISTED} more definitions")
@@ -457,16 +458,6 @@ def definitions(checked: Checked, name: str) -> list[Location]:
 
 def _covers(finding: Finding, column: int) -> bool:
     return finding.location.column <= column <= max(finding.location.end_column, finding.location.column + 1)
-
-
-def _name_at(checked: Checked, line: int, column: int) -> str:
-    """Return the name at a position, if the line can contain a PriorityClass name; otherwise ""."""
-    lines = checked.lines
-    text = lines[line - 1][:_LONGEST_LINE] if 0 < line <= len(lines) else ""
-    if not re.search(r"[cC]lass|name", text):
-        return ""
-    names = (m for m in _NAME.finditer(text) if m.start() < column <= m.end() + 1)
-    return next((m[0] for m in names if len(m[0]) <= _LONGEST_NAME), "")
 
 
 def _classes(files: Input) -> Iterator[tuple[PriorityClass, str]]:

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from forewarn.policies.base.findings import LONGEST_PATH, brief
 from forewarn.policies.cli.commands import sweep as sweeps
 from forewarn.policies.cli.commands import test as tests
-from forewarn.policies.cli.commands.cluster_command import (
-    PAGES,
-    TABLES,
-    add_color_option,
-    add_output_option,
-    answered,
-)
+from forewarn.policies.cli.commands.cluster_command import PAGES, TABLES, add_color_option, add_output_option, answered
 from forewarn.policies.cli.commands.many_clusters import print_outcomes
 from forewarn.policies.cli.commands.parser import Output, Parser
 from forewarn.policies.cli.commands.shards import FIX_OF_PART, Part, in_order, read_part

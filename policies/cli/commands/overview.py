@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from forewarn.policies.cli.commands import autoscaling, cluster_command
 from forewarn.policies.cli.commands.known_findings import compared, read_since
@@ -12,10 +13,6 @@ from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import counting
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 _MAX_NODES = 100_000
 
@@ -63,7 +60,6 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     cluster_command.add_cluster_option(add)
     autoscaling.add_autoscaling_options(add)
-    autoscaling.add_arrival_options(add)
     add_release_options(add)
     help_text = "number of nodes whose loss is simulated, those with most Pods (default: 10; all in a small cluster)"
     add("--most", type=integer_between(0, _MAX_NODES), metavar="N", help=help_text)

@@ -168,17 +168,15 @@ _NOT_IN_FOREWARN: Final = {
 """Options of kubectl and of linters -> what to do instead, if it uses no option that the command lacks."""
 _OPTION: Final = later(r"(?:pass )(-\S+)")
 _COMMON: Final = (
-    *(
-        "--help",
-        "--help-all",
-        "--filename",
-        "--cluster",
-        "--clusters",
-        "--context",
-        "--namespace",
-        "--output",
-        "--verbose",
-    ),
+    "--help",
+    "--help-all",
+    "--filename",
+    "--cluster",
+    "--clusters",
+    "--context",
+    "--namespace",
+    "--output",
+    "--verbose",
     "--fail-on",
 )
 """Options that a help shows first."""
@@ -278,7 +276,7 @@ class Parser(argparse.ArgumentParser):
 
     def _advice(self, message: str) -> str:
         if unset := _NO_VALUE.match(message):
-            return self._form_of(unset[2])
+            return f". Fix: write {_as_written(self._option_string_actions[unset[2]])}"
         if flag := _VALUE_OF_FLAG.match(message):
             return f". Fix: write {flag[1]}"
         if choice := _NO_CHOICE.match(message):
@@ -327,18 +325,6 @@ class Parser(argparse.ArgumentParser):
         if option and (word.endswith(SUFFIXES) or os.path.exists(word)):
             return f"; did you mean {option} {brief(word, 80)}?"
         return self._usage() + "".join(f", such as forewarn {example}" for example in self._examples[:1])
-
-    def _form_of(self, option: str) -> str:
-        """A message suffix with the form of a value; argparse reads the value of `--away -5m` as an option."""
-        action = self._option_string_actions[option]
-        try:
-            if callable(action.type):
-                action.type("")
-        except argparse.ArgumentTypeError as fault:
-            return f"; it {fault}. Fix: write {_as_written(action)}"
-        except ValueError:
-            pass
-        return f". Fix: write {_as_written(action)}"
 
 
 def _rank_in_help(action: argparse.Action) -> int:

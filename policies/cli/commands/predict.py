@@ -86,7 +86,6 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--replicas", type=integer_between(0, _MAX_REPLICAS), metavar="N", help=help_text)
     cluster_command.add_namespace_option(add)
     add_fail_on(add)
-    autoscaling.add_autoscaling_options(add)
-    autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
+    autoscaling.add_autoscaling_options(add, nodes_arrive=False)
     cluster_command.add_answer_options(add)
     return parser

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import argparse
+from collections.abc import Sequence
+from typing import Final
 
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.parser import Parser, converted, existing
 from forewarn.policies.cli.commands.release import settle
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
 IMAGES: Final = ("shared", "own", "split")

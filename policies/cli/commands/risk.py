@@ -11,7 +11,7 @@ from forewarn.policies.cli.commands.release import add_release_options, release_
 from forewarn.policies.cli.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.cli.terminal import counting
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, at
-from forewarn.policies.questions.application.simulated import DEFAULT_UNTIL
+from forewarn.policies.questions.whatif import DEFAULT_UNTIL
 
 if TYPE_CHECKING:
     import argparse
@@ -81,7 +81,6 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     cluster_command.add_cluster_option(add)
     autoscaling.add_autoscaling_options(add)
-    autoscaling.add_arrival_options(add)
     add_release_options(add)
     add("-n", "--namespace", help="only workloads of this namespace")
     help_text = 'only workloads of this PriorityClass ("": workloads without a class)'

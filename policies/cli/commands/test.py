@@ -21,7 +21,7 @@ from forewarn.policies.cli.commands.shards import add_shard_option, digest_of, m
 from forewarn.policies.cli.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.cli.terminal import as_json, complain, counting
 from forewarn.policies.inputs.sources.files import SourceError, find_files, read_file
-from forewarn.policies.questions.application.simulated import DEFAULT_UNTIL
+from forewarn.policies.questions.whatif import DEFAULT_UNTIL
 
 if TYPE_CHECKING:
     import argparse

@@ -25,7 +25,7 @@ from forewarn.policies.cli.commands.shards import add_shard_option, shard_given
 from forewarn.policies.cli.commands.sweep import add_fail_on, evaluate_sweep
 from forewarn.policies.cli.terminal import counting, print_faults
 from forewarn.policies.inputs.sources.files import kept
-from forewarn.policies.questions.application.simulated import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
+from forewarn.policies.questions.whatif import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
 
 if TYPE_CHECKING:
     import argparse
@@ -121,7 +121,6 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add("--timeline", action="store_true", help="also show all events in order")
     add_fail_on(add)
     autoscaling.add_autoscaling_options(add)
-    autoscaling.add_arrival_options(add)
     cluster_command.add_answer_options(add, FORMATS)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from forewarn.policies.base.findings import cut
 from forewarn.policies.cli.commands import autoscaling, cluster_command
 from forewarn.policies.cli.commands.parser import Parser, document_in, duration_between, existing
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.cli.terminal import counting
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 _A_DAY: Final = 86_400.0
 _MAX_PERIOD: Final = 366 * 86_400
@@ -88,8 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     states = "pending, preempted, terminating, running, not-ready, ended, gone"
     help_text = f"exit with 1 for this state ({states}) or cause (repeatable)"
     add("--fail-on", action="append", default=[], metavar="WHAT", help=help_text)
-    autoscaling.add_autoscaling_options(add)
-    autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
+    autoscaling.add_autoscaling_options(add, nodes_arrive=False)
     cluster_command.add_color_option(add)
     add_release_options(add)
     return parser

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from forewarn.policies.base.findings import Finding, Severity, no_command, one_line
 from forewarn.policies.cli.render.report import ENTRIES, in_parts
 from forewarn.policies.linting.evaluation.suppressions import path_of
 from forewarn.policies.questions.application.findings import Report, fingerprints, one_line_finding, worst_first
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 _GITLAB: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
 _RDJSON: Final = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}

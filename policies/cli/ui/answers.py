@@ -26,10 +26,7 @@ from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.inputs.sources.files import STDIN, File, SourceError
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.kubernetes.objects.fields import (
-    InvalidInput,
-    InvalidObject,
-)
+from forewarn.policies.kubernetes.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
 from forewarn.policies.questions.application.audit import audit
 from forewarn.policies.questions.application.changes import CHANGES
@@ -181,54 +178,43 @@ class State(NamedTuple):
         if text := fields.get("manifests"):
             words = (question["change"].lower(), "-f", "-", "-n", fields.get("namespace", "default"))
             command = on_standard_input(CommandLine("whatif", words), self.named, text)
-        cluster = Cluster(self.cache, self.config, self.sources)
         change = CHANGES[question["change"]](**_with_files(fields))
         progress = _progress_of(print_notice)
-        result = whatif(cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
+        result = whatif(self._cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
         page = pages.whatif_page(replace(result, head=self._head(result.head)))
         return _answer(page, result.to_dict(), command)
 
     def losses(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the results of the separate losses of all zones or nodes."""
-        progress = _counting("preparing the simulations", "losses", print_notice)
-        cluster = Cluster(self.cache, self.config)
-        sweep = whatif_each(cluster, question["change"], autoscaling=self.autoscaling, progress=progress)
-        return self._answer(sweep)
+        return self._answer(whatif_each(self._cluster, question["change"], **self._simulated("losses", print_notice)))
 
     def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the risks of workloads."""
         fields = {"most": 100, **question["fields"]}
         most, workloads = fields.pop("most"), Workloads(**fields)
-        progress = _counting("preparing the simulations", "losses", print_notice)
-        risks = risk(Cluster(self.cache), workloads, limit=most, autoscaling=self.autoscaling, progress=progress)
+        risks = risk(self._cluster, workloads, limit=most, **self._simulated("losses", print_notice))
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
         return self._answer(risks)
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
-        progress = _counting("checking the objects", "restarts", print_notice)
-        return self._answer(audit(Cluster(self.cache, self.config), autoscaling=self.autoscaling, progress=progress))
+        return self._answer(audit(self._cluster, **self._simulated("restarts", print_notice)))
 
     def overview(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return what is at risk in the cluster."""
-        progress, events = _counting("preparing the simulations", "losses", print_notice), PreemptionEvents()
+        events = PreemptionEvents()
         self._read(events.collect)
-        cluster = Cluster(self.cache, self.config, self.sources)
-        return self._answer(overview(cluster, events, autoscaling=self.autoscaling, progress=progress))
+        return self._answer(overview(self._cluster, events, **self._simulated("losses", print_notice)))
 
     def survive(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the nodes to add so that no loss harms protected Pods."""
         request = SurvivalRequest(question["change"], autoscaling=self.autoscaling, **question["fields"])
-        cluster = Cluster(self.cache, self.config, self.sources)
-        progress = _counting("preparing the simulations", "choices of nodes", print_notice)
-        return self._answer(survive(cluster, request, progress=progress))
+        return self._answer(survive(self._cluster, request, progress=_counting("choices of nodes", print_notice)))
 
     def suggest(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return PriorityClasses for the workloads without one."""
-        progress = _counting("preparing the simulations", "losses", print_notice)
-        cluster = Cluster(self.cache, self.config, self.sources)
-        return self._answer(suggest_classes(cluster, autoscaling=self.autoscaling, progress=progress))
+        return self._answer(suggest_classes(self._cluster, **self._simulated("losses", print_notice)))
 
     def headroom(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return how many more replicas of a workload fit, and its placeholder Pods."""
@@ -263,7 +249,7 @@ class State(NamedTuple):
 
     def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return why a Pod is Pending or ended."""
-        cluster, request, command = Cluster(self.cache, self.config, self.sources), WhyRequest(**question["fields"]), ""
+        cluster, request, command = self._cluster, WhyRequest(**question["fields"]), ""
         try:
             result = why(cluster, request)
         except InvalidInput:
@@ -282,6 +268,14 @@ class State(NamedTuple):
         pods = NodePods(fields["node"])
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
         return _answer(answer_page(result.document, result.head), result.to_dict())
+
+    @property
+    def _cluster(self) -> Cluster:
+        return Cluster(self.cache, self.config, self.sources)
+
+    def _simulated(self, what: str, print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the arguments of a question that simulates several cases. `what`: the cases, for its progress."""
+        return {"autoscaling": self.autoscaling, "progress": _counting(what, print_notice)}
 
     def _answer(self, result: Any) -> dict[str, Any]:
         """The page and the document of a result with a `document` in the form of all answers."""
@@ -344,11 +338,9 @@ def _progress_of(print_notice: PrintNotice) -> Progress:
     return lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps")
 
 
-def _counting(first: str, what: str, print_notice: PrintNotice) -> Progress:
-    """Print `first`, and return a function that prints each number once; a question calls it more often, so that it
-    can be cancelled.
-    """
-    print_notice(first)
+def _counting(what: str, print_notice: PrintNotice) -> Progress:
+    """Return a function that prints each number once; a question calls it more often, so that it can be cancelled."""
+    print_notice("preparing the simulations")
     last = -1
 
     def show(count: float, total: int) -> None:

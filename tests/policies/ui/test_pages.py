@@ -183,7 +183,7 @@ def test_the_head_of_an_answer_says_that_no_node_group_is_known(sizes: list[Any]
 
 @pytest.mark.parametrize(
     ("command", "begins", "what"),
-    [("audit", "checking the objects", "restarts"), ("risk", "preparing the simulations", "losses")],
+    [("audit", "preparing the simulations", "restarts"), ("risk", "preparing the simulations", "losses")],
 )
 def test_a_long_question_shows_its_progress(command: str, begins: str, what: str, tmp_path: Path) -> None:
     said: list[str] = []
