@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.fields import ApiObject
-    from forewarn.policies.kubernetes.options import AllowedClasses, RequiredClasses
+    from forewarn.policies.kubernetes.options import AllowedClasses
     from forewarn.policies.kubernetes.selectors import Requirement
 
 API: Final = "admissionregistration.k8s.io/v1"
@@ -257,7 +257,11 @@ def _validations(config: Config, matched: _Matched) -> Iterator[tuple[str, str, 
             problem = f"the configuration requires another PriorityClass. Fix: use {permitted}"
         else:
             problem = "no PriorityClass, but the configuration requires one. Fix: use a PriorityClass"
-        yield "class-required", _has_required(entry), quoted(problem)
+        applies = [one_of(entry.namespaces, "request.namespace")] if entry.namespaces else []
+        applies += [one_of(entry.kinds, "request.kind.kind")] if entry.kinds else []
+        named = one_of(entry.classes, "variables.className") if entry.classes else 'variables.className != ""'
+        # As the rule, but an update of a stored object may keep its class.
+        yield "class-required", _any([f"!{_all(applies)}", "variables.hadClass", _OWNED, named]), quoted(problem)
     names = ", ".join(map(quoted, sorted(priority_class.SYSTEM_NAMES)))
     outside = quoted('" outside kube-system: its Pods rank above all your workloads. Fix: use a class of your own')
     message = f"""{quoted('class "')} + variables.className + {outside}"""
@@ -316,14 +320,10 @@ def _conditions(
         yield _any([user_is_exempt, _all(of_user)]) if user_is_exempt else _all(of_user)
 
 
-def _has_required(entry: RequiredClasses) -> str:
-    """As the rule class-required, but an update of a stored object may keep its class."""
-    applies = [one_of(entry.namespaces, "request.namespace")] if entry.namespaces else []
-    applies += [one_of(entry.kinds, "request.kind.kind")] if entry.kinds else []
-    named = one_of(entry.classes, "variables.className") if entry.classes else 'variables.className != ""'
-    owners = "object.metadata.ownerReferences"
-    owned = f"(has({owners}) && {owners}.exists(o, has(o.controller) && o.controller))"
-    return _any([f"!{_all(applies)}", "variables.hadClass", owned, named])
+_OWNED: Final = (
+    "(has(object.metadata.ownerReferences) && "
+    "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller))"
+)
 
 
 def _present(*path: str) -> str:

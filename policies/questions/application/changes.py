@@ -39,7 +39,7 @@ from forewarn.policies.questions.application.manifests import (
     with_queues,
 )
 from forewarn.policies.questions.application.removal import removal
-from forewarn.policies.questions.whatif import class_change, questions
+from forewarn.policies.questions.whatif import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED, class_change, questions
 from forewarn.policies.questions.whatif.autoscalers import (
     Autoscalers,
     Autoscaling,
@@ -153,7 +153,7 @@ class Remove:
         if self.count > len(nodes):
             which = f" with {self.pool}" if self.pool else ""
             raise InvalidInput(f"{self.count:,} nodes to remove, but the cluster has {len(nodes):,}{which}")
-        world = simulated.world_with(start.cache, [], simulated.DEFAULT_UNTIL)
+        world = simulated.world_with(start.cache, [], DEFAULT_UNTIL)
         found = removal(start.cluster, world, nodes, self.count, start.options)
         arrivals = questions.drained(start.cluster, found.nodes).arrivals if found.nodes else ()
         title = f"removal of {self.count:,} of {plural(len(nodes), 'node')}"
@@ -174,7 +174,7 @@ class Upgrade:
     pool: str = ""
     max_unavailable: int = 1
     max_surge: int = 0
-    away: float = simulated.DEFAULT_AWAY
+    away: float = DEFAULT_AWAY
     drain_timeout: float = 0.0
     assume_pdbs: str = ""
 
@@ -183,13 +183,16 @@ class Upgrade:
         check_numbers(0, max_surge=self.max_surge, away=self.away, drain_timeout=self.drain_timeout)
         check_numbers(0 if self.max_surge else 1, max_unavailable=self.max_unavailable)
         most, surge = self.max_surge or self.max_unavailable, bool(self.max_surge)
-        assumed = _assume_pdbs(start.cache, self.assume_pdbs) if self.assume_pdbs else ""
+        relaxed_pdbs = _assume_pdbs(start.cache, self.assume_pdbs) if self.assume_pdbs else 0
         question = questions.upgraded(start.cluster, self.pool, most, self.away, surge=surge, force=self.drain_timeout)
-        return question._replace(title=f"{question.title}{assumed}")
+        if not self.assume_pdbs:
+            return question
+        assumed = f"{plural(relaxed_pdbs, 'PDB')} with {self.assume_pdbs.replace('=', ' ')}"
+        return question._replace(title=f"{question.title}, {assumed}")
 
 
-def _assume_pdbs(cache: DumpCache, spec: str) -> str:
-    """Give the PDBs that allow no disruptions this limit; return what is assumed. Raises InvalidInput."""
+def _assume_pdbs(cache: DumpCache, spec: str) -> int:
+    """Give the PDBs that allow no disruptions this limit; return their number. Raises InvalidInput."""
     name, _, value = spec.partition("=")
     if name not in ("maxUnavailable", "minAvailable") or not re.fullmatch(r"\d{1,6}%?", value):
         raise InvalidInput(f"assume_pdbs {quote(spec)}. Fix: write maxUnavailable=1 or minAvailable=50%")
@@ -198,7 +201,7 @@ def _assume_pdbs(cache: DumpCache, spec: str) -> str:
     spent = [key for key in sorted(cache.pdbs) if key in stored and not stored[key].disruptions_allowed]
     for key in spent:
         cache.add(relaxed(cache.pdbs[key], name, limit))
-    return f", {plural(len(spent), 'PDB')} with {name} {value}"
+    return len(spent)
 
 
 @dataclass(frozen=True)
@@ -235,7 +238,7 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
     def tried(count: int) -> tuple[Question, Autoscalers, int]:
         """Return the question, the autoscaler's reaction, and the number of nodes that it would still add."""
         question = questions.added(start.cluster, scope, name, count, start.groups)
-        simulation = Simulation(simulated.world_with(start.cache, question.arrivals, simulated.DEFAULT_UNTIL))
+        simulation = Simulation(simulated.world_with(start.cache, question.arrivals, DEFAULT_UNTIL))
         simulation.run()
         reaction = autoscalers(PendingPods.from_simulation(simulation, names_in(simulation)), settings)
         scale_ups = reaction.node_groups.scale_ups if reaction.node_groups else ()
@@ -244,9 +247,9 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
     too_few, count = -1, 0
     question, reaction, more = tried(count)
     for _ in range(_MAX_ROUNDS - 1):
-        if not more or count == simulated.MAX_ADDED:
+        if not more or count == MAX_ADDED:
             break
-        too_few, count = count, min(count + more, simulated.MAX_ADDED)
+        too_few, count = count, min(count + more, MAX_ADDED)
         question, reaction, more = tried(count)
     while not more and count - too_few > 1:
         middle = (too_few + count) // 2

@@ -33,7 +33,7 @@ from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.lint.input import LintRequest, is_excluded, is_in
 from forewarn.policies.prediction.simulation.scenario import Arrival
 from forewarn.policies.questions.application import NO_ANSWER
-from forewarn.policies.questions.application.cluster import NO_AUTOSCALERS, autoscalers_of
+from forewarn.policies.questions.application.cluster import NO_AUTOSCALERS, Cluster, autoscalers_of
 from forewarn.policies.questions.application.diff_answer import FIX_OF_DIRECTORIES, answer_of
 from forewarn.policies.questions.application.manifests import arrivals_of
 from forewarn.policies.questions.application.places import PodsRejected, Rejected, is_rejection, why_rejected
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from forewarn.policies.base.documents.answer import AnswerDocument, Why
     from forewarn.policies.inputs.manifests.differences import ChangedObject, Difference
     from forewarn.policies.questions.application.changes import Start
-    from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.whatif.class_change import Ranked
 
 _ORDER: Final = (
@@ -330,7 +329,9 @@ def _on_cluster(
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until, tries_fixes=False))
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
         live = {key_of(obj): obj for obj in autoscalers_of(cluster.cache, cluster.sources) or ()}
-        answer = answer if live else _without_scalers(answer, concerned)
+        of_replicas = any(field.name == "replicas" for item in concerned for field in item.changed.fields)
+        if of_replicas and not live:
+            answer = replace(answer, head=replace(answer.head, assumes=(*answer.head.assumes, NO_AUTOSCALERS)))
         pruned = [] if request.prune else [*_pruned(concerned, cluster)]
         effect = OnCluster(
             name,
@@ -417,14 +418,6 @@ def _with_reasons(cluster: OnCluster, faults: Sequence[Exception]) -> OnCluster:
     return cluster._replace(rejected=rejected, rejected_pods=of_pods, unpredicted=unpredicted, why=why, answer=answer)
 
 
-def _is_compared(field: str) -> bool:
-    return field.partition(".")[0] in ("priorityClassName", "replicas", "requests")
-
-
-def _is_edited(field: str, edited: Iterable[str]) -> bool:
-    return any(f"{name}.".startswith(f"{field}.") or f"{field}.".startswith(f"{name}.") for name in edited)
-
-
 def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
     """Return an answer without workloads that have new Pods which are Pending only because volumes that a provisioner
     creates are not simulated, and without reactions to these; and these workloads.
@@ -451,13 +444,6 @@ def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
 OF_NEW_VOLUMES: Final = (IMMEDIATE_VOLUMES, COPIED_VOLUMES)
 
 
-def _without_scalers(answer: WhatIf, concerned: Iterable[Difference]) -> WhatIf:
-    """Return an answer whose head names the assumption that nothing scales, if the change is about replicas."""
-    if not any(field.name == "replicas" for item in concerned for field in item.changed.fields):
-        return answer
-    return replace(answer, head=replace(answer.head, assumes=(*answer.head.assumes, NO_AUTOSCALERS)))
-
-
 def _resets(
     concerned: Iterable[Difference],
     snapshot: ClusterSnapshot,
@@ -481,14 +467,15 @@ def _resets(
             replicas = _autoscaled(name, after.object, *scaler, replicas) or replicas
         yield from [replicas] if replicas else []
         edited = ["replicas"] * (replicas is not None) + [field.name for field in changed.fields]
-        yield from _drift(name, now, after.object, edited)
+        for field in changed_fields(now, after.object) if now else ():
+            if field.after and _is_drift(field.name, edited):
+                yield Reset(name, *field, "drift")
 
 
-def _drift(name: str, now: ApiObject, after: ApiObject, edited: Sequence[str]) -> Iterator[Reset]:
-    """Yield the fields that differ in the cluster, except those that the change edits."""
-    for field in changed_fields(now, after) if now else ():
-        if field.after and _is_compared(field.name) and not _is_edited(field.name, edited):
-            yield Reset(name, *field, "drift")
+def _is_drift(field: str, edited: Iterable[str]) -> bool:
+    """Report whether a field that differs in the cluster is one to show, and not one that the change edits."""
+    is_edited = any(f"{name}.".startswith(f"{field}.") or f"{field}.".startswith(f"{name}.") for name in edited)
+    return not is_edited and field.partition(".")[0] in ("priorityClassName", "replicas", "requests")
 
 
 def _scaled_down(name: str, before: ApiObject, after: ApiObject, now: ApiObject) -> Reset | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.inputs.manifests.documents import Fault
@@ -13,24 +14,13 @@ from forewarn.policies.inputs.sources.files import PathLike, SourceError, find_f
 from forewarn.policies.kubernetes.cluster.cache import head_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind
 from forewarn.policies.linting.config.load import place_of_entry
-from forewarn.policies.prediction.simulation.scenario import Arrival, EntryFault, World
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, EntryFault, World
 from forewarn.policies.questions import expectations
 from forewarn.policies.questions.application.cluster import Cluster, Progress, counted_results
 from forewarn.policies.questions.application.manifests import applied, with_manifests
 from forewarn.policies.questions.application.places import Places
-from forewarn.policies.questions.application.simulated import (
-    AT_ONCE,
-    DEFAULT_UNTIL,
-    admit_at_once,
-    checked,
-    rejected,
-    world_with,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from forewarn.policies.prediction.simulation.scenario import DumpCache
+from forewarn.policies.questions.application.simulated import AT_ONCE, admit_at_once, checked, rejected, world_with
+from forewarn.policies.questions.whatif import DEFAULT_UNTIL
 
 MAX_CASES: Final = 100
 

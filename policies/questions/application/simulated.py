@@ -8,26 +8,53 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import ObjectRef, Path, duration, listed, plural
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
+from forewarn.policies.inputs.manifests.documents import Fault
+from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath, read_file
+from forewarn.policies.kubernetes.cluster.admission import with_default_resources
+from forewarn.policies.kubernetes.controllers.applied import applied_views
+from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
+from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+from forewarn.policies.kubernetes.controllers.replica_set import spec_replicas
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects import fields
-from forewarn.policies.kubernetes.objects.namespace import namespace_not_found
-from forewarn.policies.kubernetes.objects.workload import (
-    Workload,
-    applied_to,
-    last_applied,
-    pod_template_of,
+from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod, admit_pod_group, check_default
+from forewarn.policies.kubernetes.kube_apiserver.validation import pod as pod_validation
+from forewarn.policies.kubernetes.kube_apiserver.validation import priority_class as validation
+from forewarn.policies.kubernetes.kube_apiserver.validation.fields import check
+from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import name_faults, policy_fault
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
+from forewarn.policies.kubernetes.kube_apiserver.validation.workload import (
+    check_workload_update,
+    validate_workload_update,
 )
+from forewarn.policies.kubernetes.objects import fields
+from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain
+from forewarn.policies.kubernetes.objects.namespace import namespace_not_found
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.kubernetes.objects.workload import Workload, applied_to, last_applied, pod_template_of
+from forewarn.policies.linting.config.load import place_of_entry
+from forewarn.policies.linting.rules.support.names import suggested
+from forewarn.policies.prediction.simulation.scenario import (
+    FORM,
+    MAX_BYTES,
+    OPERATIONS,
+    Arrival,
+    DumpCache,
+    EntryFault,
+    World,
+    read_events,
+    world_of,
+)
+from forewarn.policies.questions.application.cluster import require_lists
 from forewarn.policies.questions.application.places import PodsRejected
 from forewarn.policies.questions.whatif import MAX_UNTIL
+from forewarn.policies.questions.whatif.questions import elsewhere, is_there, node_named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, World
 
 _IN_TURN: Final = (
     registry.DISRUPTION_BUDGET,
@@ -41,12 +68,6 @@ AT_ONCE: Final = (registry.PRIORITY_CLASS, *(kind for kind in registry.APPLIED i
 _CREATED: Final = (registry.POD, "apps/ReplicaSet", "batch/Job")
 """Kinds whose objects controllers create during a simulation, with names that begin with the owner's name."""
 _MAX_NOTES: Final = 20
-DEFAULT_UNTIL: Final = 3600.0
-"""Default duration of a simulation in seconds."""
-DEFAULT_AWAY: Final = 120.0
-"""Seconds until an upgraded node returns."""
-MAX_ADDED: Final = 1_000
-"""Maximum nodes that are added."""
 
 
 def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
@@ -54,8 +75,6 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
 
     Adds created objects of the kinds AT_ONCE to `cache`, unless kube-apiserver rejects the class.
     """
-    from forewarn.policies.prediction.simulation.scenario import world_of
-
     if not 0 < until <= MAX_UNTIL:
         raise fields.InvalidInput(f"until must be above 0 and at most {MAX_UNTIL:.0f} seconds")
     admit_at_once(cache, arrivals)
@@ -70,8 +89,6 @@ def with_classes(
 
     Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority.
     """
-    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
-
     classes, faults = dict(cluster.priority_classes), []
     for obj in objects:
         try:
@@ -96,9 +113,6 @@ def new_classes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
 
 def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str, PriorityClass]) -> None:
     """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
-    from forewarn.policies.kubernetes.kube_apiserver.priority import check_default
-    from forewarn.policies.kubernetes.kube_apiserver.validation import priority_class as validation
-
     old, ref = None if is_recreated(obj) else classes.get(new.name), fields.ref_of(obj)
     if new.global_default and (why := check_default(new.name, new.name in classes, classes.values())):
         raise fields.InvalidObject(
@@ -120,8 +134,6 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[f
     Skips objects that kube-apiserver rejects, and returns PriorityClasses of these with the errors; `rejected` returns
     the others. Raises InvalidObject.
     """
-    from forewarn.policies.kubernetes.controllers.applied import applied_views
-
     problem = []
     objects = [each.object for each in arrivals if each.op == "create" and fields.group_kind(each.object) in AT_ONCE]
     semantics = cache.snapshot().semantics
@@ -144,8 +156,6 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[f
 
 def is_valid(obj: fields.ApiObject, semantics: Semantics) -> bool:
     """Report whether kube-apiserver accepts the values of a new object."""
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import check
-
     try:
         check(obj, semantics)
     except fields.InvalidObject:
@@ -246,11 +256,6 @@ def not_admitted(
     It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. `is_applied`: kubectl
     applies the object, and so reads its last apply. Raises SourceError without a list of PriorityClasses.
     """
-    from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import check
-    from forewarn.policies.linting.rules.support.names import suggested
-    from forewarn.policies.questions.application.cluster import require_lists
-
     ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == registry.POD_GROUP
     given, obj = obj, obj if is_applied else _scaled_up(cluster, obj)
     try:
@@ -293,9 +298,6 @@ def _check_update(
     """Return a workload after an apply. Raise InvalidObject if kubectl cannot read the last apply of a workload, or if
     immutable fields change.
     """
-    from forewarn.policies.kubernetes.kube_apiserver.validation.workload import check_workload_update
-    from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain
-
     kind, ref = fields.group_kind(obj), fields.ref_of(obj, "default")
     stored = cluster.workload(kind, ref.namespace, ref.name)
     if stored is not None and is_applied:
@@ -312,8 +314,6 @@ def _check_update(
 
 def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObject:
     """Return the stored workload instead of an event that adds replicas to it; other objects unchanged."""
-    from forewarn.policies.kubernetes.controllers.replica_set import spec_replicas
-
     replicas = None if "spec" in obj else obj.get("replicas")
     stored = cluster.workload(fields.group_kind(obj), *_key(obj))
     return stored.object if stored and isinstance(replicas, int) and replicas > spec_replicas(stored.object) else obj
@@ -321,9 +321,6 @@ def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObj
 
 def _has_pods(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
     """Report whether a workload is stored with the same template and has all its Pods: an apply then creates none."""
-    from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
-    from forewarn.policies.kubernetes.controllers.own_pods import pods_of
-
     stored = cluster.workload(fields.group_kind(obj), *_key(obj))
     if stored is None or stored.object is obj:  # with `_scaled_up`, the workload grows
         return False
@@ -347,9 +344,6 @@ def _fault_of_defaults(
     cluster: ClusterSnapshot, spec: fields.ApiObject, where: Path, ref: ObjectRef
 ) -> fields.InvalidObject | None:
     """Return the error if defaults of LimitRanges make a Pod invalid. `where`: the path of its template, or ()."""
-    from forewarn.policies.kubernetes.cluster.admission import with_default_resources
-    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
-
     pod = {"metadata": {"namespace": ref.namespace}, "spec": spec}
     whole, ranges = with_default_resources(pod, cluster), cluster.limit_ranges_of(ref.namespace)
     error = fault_of_resources(pod, whole, ranges) if ranges or whole is not pod else None
@@ -358,30 +352,23 @@ def _fault_of_defaults(
 
 def _is_valid(spec: fields.ApiObject) -> bool:
     """Report whether kube-apiserver accepts the priority fields of a Pod template (`ValidatePodSpec`)."""
-    from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import name_faults, policy_fault
-
     name = fields.text(spec, "priorityClassName")
     return not (policy_fault(spec.get("preemptionPolicy")) or (name and name_faults(name)))
 
 
 def is_deleted_first(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
     """Report whether Helm, Argo CD or Flux deletes a workload: immutable fields change. Raises InvalidObject."""
-    from forewarn.policies.kubernetes.kube_apiserver.validation.workload import validate_workload_update
-
     old = cluster.workload(fields.group_kind(obj), *_key(obj)) if is_recreated(obj) else None
     return old is not None and any(validate_workload_update(applied_to(old.object, obj), old.object, cluster.semantics))
 
 
 def _admit_group(group: fields.ApiObject, cluster: ClusterSnapshot) -> None:
     """Raise Forbidden if the Priority plugin rejects a new PodGroup."""
-    from forewarn.policies.kubernetes.kube_apiserver.priority import admit_pod_group
-    from forewarn.policies.kubernetes.kube_apiserver.validation import pod as validation
-
-    if group.get("apiVersion") not in validation.group_versions() or validation.group_decode_error(group):
+    if group.get("apiVersion") not in pod_validation.group_versions() or pod_validation.group_decode_error(group):
         return
-    is_on, with_policy = validation.admission_gates(group, cluster.semantics)
+    is_on, with_policy = pod_validation.admission_gates(group, cluster.semantics)
     if is_on:
-        spec = validation.defaulted_group(group, cluster.semantics)
+        spec = pod_validation.defaulted_group(group, cluster.semantics)
         admit_pod_group(spec, cluster.priority_classes, with_policy=with_policy)
 
 
@@ -401,8 +388,6 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
 
 def events_without_effect(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> Iterator[str]:
     """Yield a sentence about events on objects that exist only if a controller creates them during the simulation."""
-    from forewarn.policies.prediction.simulation.scenario import OPERATIONS
-
     missing = [
         f"{OPERATIONS[arrival.op].noun or arrival.op} of {_named(arrival)}"
         for arrival in _unresolved(cluster, arrivals)
@@ -423,8 +408,6 @@ def _named(arrival: Arrival) -> str:
 
 def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
     """Yield events on objects that are not in the cluster and that no earlier event creates."""
-    from forewarn.policies.questions.whatif.questions import is_there
-
     made = set[tuple[str, str, str]]()
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
         kind, ref = fields.group_kind(arrival.object), fields.ref_of(arrival.object, "default")
@@ -437,9 +420,6 @@ def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterat
 
 def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: Sequence[Arrival]) -> None:
     """Raise EntryFault for the first event on an object that does not exist and that nothing can create before."""
-    from forewarn.policies.prediction.simulation.scenario import EntryFault
-    from forewarn.policies.questions.whatif.questions import elsewhere, node_named
-
     every = [*created, *events]
     owners = {(key[1], f"{key[2]}-") for key in cluster.workloads}
     refs = (fields.ref_of(arrival.object, "default") for arrival in every if arrival.op == "create")
@@ -467,11 +447,6 @@ def events_of(
 
     Raises SourceError for an unreadable file, and InvalidInput for other contents and objects that do not exist.
     """
-    from forewarn.policies.inputs.manifests.documents import Fault
-    from forewarn.policies.inputs.manifests.values import values
-    from forewarn.policies.linting.config.load import place_of_entry
-    from forewarn.policies.prediction.simulation.scenario import FORM, MAX_BYTES, EntryFault, read_events
-
     file = source if isinstance(source, File) else File(fspath(source))
     name, data = file.name, read_file(file, MAX_BYTES)
     if len(data) > MAX_BYTES:

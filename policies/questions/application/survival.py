@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.node import ZONE, Node
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.names import suggested
-from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import IGNORED_LABELS
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import IGNORED_LABELS, NodeGroup, Price
 from forewarn.policies.prediction.simulation.scenario import not_simulated
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Levels, is_incomplete, pods_left_out, random_of
@@ -30,6 +30,7 @@ from forewarn.policies.questions.application.cluster import Cluster, Progress, a
 from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.application.removal import RUNS
 from forewarn.policies.questions.application.survival_answer import AddedNodes, LossHarm, Survival, Trial
+from forewarn.policies.questions.whatif import DEFAULT_UNTIL, MAX_ADDED
 from forewarn.policies.questions.whatif.comparison import (
     Losses,
     count_by_workload,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, Price
     from forewarn.policies.prediction.simulation.clock import Origin
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
@@ -241,9 +241,9 @@ class _Search:
         limit: float,
     ) -> None:
         self.kinds, self._cluster, self._request, self._progress = kinds, cluster, request, progress
-        self._world = simulated.world_with(cluster.cache, [], simulated.DEFAULT_UNTIL)
+        self._world = simulated.world_with(cluster.cache, [], DEFAULT_UNTIL)
         self._protects = _protection(cluster.snapshot, request.protect)
-        self._limit = max(simulated.MAX_ADDED, len(cluster.snapshot.objects.nodes))
+        self._limit = max(MAX_ADDED, len(cluster.snapshot.objects.nodes))
         self._taken = {node.name for node in cluster.snapshot.objects.nodes.values()}
         self.families = _families(kinds, cluster.snapshot)
         self._done: dict[tuple[Sequence[int], str], _Harm] = {}

@@ -26,10 +26,8 @@ from forewarn.policies.linting.rules.support.names import suggested
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.missing_pods import missing_pods
 from forewarn.policies.prediction.forecast.other_components import unknown_replacement
-from forewarn.policies.prediction.simulation.scenario import DumpCache, not_simulated, unknown_owners
-from forewarn.policies.prediction.simulation.summary import (
-    Outcome,
-)
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, World, not_simulated, unknown_owners
+from forewarn.policies.prediction.simulation.summary import Outcome
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.changes import (
     Apply,
@@ -53,15 +51,10 @@ from forewarn.policies.questions.application.fixes import tested_fixes
 from forewarn.policies.questions.application.kueue import quota_without_pods
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
-from forewarn.policies.questions.whatif import EVERY, MAX_UNTIL, class_change, questions
+from forewarn.policies.questions.whatif import DEFAULT_UNTIL, EVERY, MAX_UNTIL, class_change, questions
 from forewarn.policies.questions.whatif.answer import Answer, Blocks, Ending, NotRecreated, Preemption, WorkloadCount
 from forewarn.policies.questions.whatif.arrivals import Branch, Worst, with_new_nodes
-from forewarn.policies.questions.whatif.comparison import (
-    ask,
-    at_rest,
-    placeholder_workloads,
-    placeholders_of,
-)
+from forewarn.policies.questions.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of
 from forewarn.policies.questions.whatif.effects import effects_of
 from forewarn.policies.questions.whatif.occupancy import Occupancy
 from forewarn.policies.questions.whatif.repetition import (
@@ -83,7 +76,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.base.documents.answer import AnswerDocument, Effects
     from forewarn.policies.prediction.simulation.clock import Event
-    from forewarn.policies.prediction.simulation.scenario import Arrival, World
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
@@ -308,7 +300,7 @@ def _horizon(question: questions.Question) -> float:
     """Return the simulated seconds that a question needs at most: a DaemonSet replaces its Pods node by node."""
     slow = question.restarts or any(group_kind(arrival.object) == registry.DAEMON_SET for arrival in question.arrivals)
     most = question.upgrade.horizon if question.upgrade else _A_DAY if slow else 0.0
-    return max(simulated.DEFAULT_UNTIL, min(most, MAX_UNTIL))
+    return max(DEFAULT_UNTIL, min(most, MAX_UNTIL))
 
 
 def _restarts_alone(question: questions.Question) -> list[Arrival]:
@@ -437,7 +429,7 @@ def whatif_each(
     cluster: Cluster,
     kind: Kind,
     *,
-    until: float = simulated.DEFAULT_UNTIL,
+    until: float = DEFAULT_UNTIL,
     autoscaling: Autoscaling | None = None,
     part: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
     progress: Progress | None = None,
@@ -462,7 +454,7 @@ def sweep_of(
     losses: Sequence[questions.Question],
     *,
     autoscaling: Autoscaling,
-    until: float = simulated.DEFAULT_UNTIL,
+    until: float = DEFAULT_UNTIL,
     progress: Progress | None = None,
     at_start: Callable[[Simulation], object] = lambda _: None,
 ) -> Sweep:
@@ -550,7 +542,7 @@ def risk(
     workloads: Workloads = _ALL,
     *,
     limit: int = 100,
-    until: float = simulated.DEFAULT_UNTIL,
+    until: float = DEFAULT_UNTIL,
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Risks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from filecmp import cmp
 from functools import cache, cached_property
@@ -163,7 +163,14 @@ def read_version(
 
 def _unread(files: Input, root: str, differing: set[str], snapshots: Iterable[str]) -> Iterator[str]:
     """Yield what of the differing files is not compared."""
-    yield from (note for fault in files.unreadable if (note := _of_fault(fault, root, differing)))
+    for fault in files.unreadable:
+        if not isinstance(fault, SourceError) or not os.path.isabs(fault.file):
+            yield str(fault)
+            continue
+        directory, name = os.path.split(fault.file)  # the file itself may be a link
+        path = os.path.relpath(os.path.join(os.path.realpath(directory), name), root)
+        if path in differing:
+            yield f"{path}: {fault.problem}"
     for diagnostic in files.diagnostics:
         where = _inside(root, diagnostic.location.file)
         if diagnostic.rule == "parse-error" and (where in differing or where.endswith(RENDERED)):
@@ -204,15 +211,6 @@ def _within(root: str, config: Config) -> Config:
     given = [pattern.removesuffix("/") for pattern in options.exclude]
     names = [f"*/{pattern}" for pattern in given if "/" not in pattern]
     return config._replace(options=options._replace(exclude=within([*given, *names])))
-
-
-def _of_fault(fault: Exception, root: str, changed: Container[str]) -> str:
-    """Return why a changed file cannot be read; "" for a file that is the same in both versions."""
-    if not isinstance(fault, SourceError) or not os.path.isabs(fault.file):
-        return str(fault)
-    directory, name = os.path.split(fault.file)  # the file itself may be a link
-    path = os.path.relpath(os.path.join(os.path.realpath(directory), name), root)
-    return f"{path}: {fault.problem}" if path in changed else ""
 
 
 def may_differ(pair: Versions) -> Callable[[str], bool]:
@@ -316,12 +314,10 @@ def _places(directory: str) -> set[str]:
 
 def _named_by(directory: str) -> Iterator[str]:
     for path in (os.path.join(directory, name) for name in KUSTOMIZATIONS):
-        texts = _texts(path) if os.path.isfile(path) else ()
-        yield from (named for text in texts if os.path.exists(named := _joined(directory, text)))
-
-
-def _joined(directory: str, text: str) -> str:
-    return os.path.realpath(os.path.join(directory, text)) if 0 < len(text) < 1_000 and "\0" not in text else ""
+        for text in _texts(path) if os.path.isfile(path) else ():
+            if 0 < len(text) < 1_000 and "\0" not in text:
+                named = os.path.realpath(os.path.join(directory, text))
+                yield from [named] if os.path.exists(named) else []
 
 
 def _texts(path: str) -> Iterator[str]:

@@ -291,7 +291,7 @@ def test_a_pod_that_the_daemon_set_of_a_new_node_preempts_needs_no_node(
 def test_the_number_of_nodes_until_all_pods_are_scheduled_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.questions.application.simulated.MAX_ADDED", 2)
+    monkeypatch.setattr("forewarn.policies.questions.application.changes.MAX_ADDED", 2)
     cluster = forewarn.load(str(needing(tmp_path, ("Deployment", 40, "1"))))
     result = forewarn.whatif(cluster, forewarn.Add(node="n1", until_scheduled=True))
     assert result.answer.change.startswith("2 nodes")
