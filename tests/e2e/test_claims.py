@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.e2e.api import identity
-from tests.e2e.living import (
-    NAMESPACE,
-    ZONAL,
-    ZONE,
-    Ending,
-    clear,
-    forewarn,
-    settled,
-    volume,
-)
+from tests.e2e.living import NAMESPACE, ZONAL, ZONE, Ending, clear, forewarn, settled, volume
 from tests.e2e.objects import container, node
 
 if TYPE_CHECKING:

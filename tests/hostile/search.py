@@ -31,16 +31,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.hostile.attacks import ATTACKS  # noqa: E402
 from tests.hostile.connections import FloodSearch  # noqa: E402
-from tests.hostile.judging import (  # noqa: E402
-    MAX_BYTES,
-    OVERSHOOT,
-    Cost,
-    Weight,
-    forbidden,
-    judge,
-    permitted,
-    weigh,
-)
+from tests.hostile.judging import MAX_BYTES, OVERSHOOT, Cost, Weight, forbidden, judge, permitted, weigh  # noqa: E402
 from tests.hostile.strategies import LARGEST, reviews, size_of  # noqa: E402
 
 SECONDS: Final = 0.1

@@ -24,15 +24,7 @@ from forewarn.policies.base.documents.answer import (
     counters_of,
 )
 from forewarn.policies.cli.render import plain
-from forewarn.policies.cli.render.answer import (
-    MAX_LINES,
-    WIDTH,
-    counter_text,
-    markdown,
-    number,
-    table_lines,
-    text,
-)
+from forewarn.policies.cli.render.answer import MAX_LINES, WIDTH, counter_text, markdown, number, table_lines, text
 from forewarn.policies.cli.render.html.answer import header
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 

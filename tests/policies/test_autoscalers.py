@@ -10,13 +10,7 @@ from forewarn.policies.base.documents import json_of
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.releases.semantics import Semantics
-from forewarn.policies.questions.whatif.autoscalers import (
-    Autoscalers,
-    Autoscaling,
-    PendingPods,
-    Waiting,
-    autoscalers,
-)
+from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, PendingPods, Waiting, autoscalers
 from tests.builders import MadePod, make_claim, make_node, make_pod
 
 

@@ -31,13 +31,7 @@ from forewarn.policies.kubernetes.kube_apiserver.priority import (
     check_default,
     resolved_spec,
 )
-from forewarn.policies.kubernetes.kube_apiserver.quota import (
-    Check,
-    FaultKind,
-    Pods,
-    check_request,
-    is_terminating,
-)
+from forewarn.policies.kubernetes.kube_apiserver.quota import Check, FaultKind, Pods, check_request, is_terminating
 from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
     POD_STRUCT,
     PRIORITY_CLASS_STRUCT,
@@ -53,9 +47,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.pod import (
     group_versions,
     validate_group,
 )
-from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import (
-    validate_priority_class,
-)
+from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import validate_priority_class
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     validate_limits,
     validate_resource_quota,

@@ -36,10 +36,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class impor
     policy_fault,
     validate_priority_class_update,
 )
-from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
-    validate_pod_level,
-    validate_requirements,
-)
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_pod_level, validate_requirements
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknown_fields
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at
 from forewarn.policies.kubernetes.objects.pod_resources import PodResources, read_pod_resources

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from forewarn.policies.kubernetes.objects.fields import group_kind, ref_of
+from forewarn.policies.kubernetes.objects.fields import ApiObject, group_kind, ref_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Owner, Pod
     from forewarn.policies.kubernetes.objects.storage import PersistentVolumeClaim

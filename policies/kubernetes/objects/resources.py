@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.base.metering import FEW, charge
-from forewarn.policies.kubernetes.objects.fields import NOTHING
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject
 from forewarn.policies.kubernetes.objects.resource_list import Amount, amounts_at, in_nano
 from forewarn.policies.kubernetes.quantity import NANO
-
-if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
 
 ResourceList = dict[str, int]
 """Resource name -> exact amount in billionths."""

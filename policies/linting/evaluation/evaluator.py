@@ -38,12 +38,7 @@ from forewarn.policies.linting.rules.rejected import TYPED, is_variable_at, quan
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
 from forewarn.policies.linting.rules.support.predictions import Predicted, Restarts, Simulations
-from forewarn.policies.linting.rules.support.rule_text import (
-    KARPENTER,
-    autoscaler_of,
-    is_capitals,
-    is_static_pod,
-)
+from forewarn.policies.linting.rules.support.rule_text import KARPENTER, autoscaler_of, is_capitals, is_static_pod
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot

@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
 )
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind, json_type
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_images, selector_of
+from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment, lacks_images, selector_of
 from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_CHARACTERS,
@@ -33,7 +33,6 @@ from forewarn.policies.linting.rules.support.rule_text import (
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
-    from forewarn.policies.kubernetes.objects.workload import PodTemplate
 
 _CERTAIN: Final = ("percentage such as", "cannot be both set", "Unsupported value", "greater than or equal to 0")
 """Parts of messages about single fields, which other fields of a template do not change."""

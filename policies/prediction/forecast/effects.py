@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.documents.answer import Effects
 from forewarn.policies.kubernetes.kinds.registry import JOB
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
-from forewarn.policies.prediction.forecast.placement import Placement, outcomes
+from forewarn.policies.prediction.forecast.placement import Applied, Placement, outcomes
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-    from forewarn.policies.prediction.forecast.placement import Applied
     from forewarn.policies.prediction.forecast.pod_groups import GroupForecast
 
 PENDING: Final = ("pending", "in-vain")

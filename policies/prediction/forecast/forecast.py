@@ -43,11 +43,7 @@ from forewarn.policies.prediction.forecast.impact import (
     Impact,
 )
 from forewarn.policies.prediction.forecast.other_components import started_elsewhere, unknown_replacement
-from forewarn.policies.prediction.forecast.pending_pods import (
-    help_pending,
-    pending_in_order,
-    pods_ahead,
-)
+from forewarn.policies.prediction.forecast.pending_pods import Waiting, help_pending, pending_in_order, pods_ahead
 from forewarn.policies.prediction.forecast.placement import Applied, ChargedQuotas, Placement, place, place_in_order
 from forewarn.policies.prediction.forecast.pod_groups import (
     MAX_DAEMONS,
@@ -68,7 +64,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
-    from forewarn.policies.prediction.forecast.pending_pods import Waiting
     from forewarn.policies.prediction.forecast.rehearsal import Rehearsal
     from forewarn.policies.prediction.simulation.scenario import Arrival
 

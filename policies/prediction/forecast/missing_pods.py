@@ -16,14 +16,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     REPLICA_SET,
     STATEFUL_SET,
 )
-from forewarn.policies.kubernetes.objects.fields import (
-    ApiObject,
-    InvalidObject,
-    at,
-    group_kind,
-    ref_of,
-    text_at,
-)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of, text_at
 from forewarn.policies.kubernetes.objects.workload import replica_failure
 from forewarn.policies.prediction.forecast.placement import ChargedQuotas, new_pods_of
 

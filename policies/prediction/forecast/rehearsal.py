@@ -31,15 +31,7 @@ from forewarn.policies.kubernetes.controllers.templates import template_of
 from forewarn.policies.kubernetes.controllers.view import Key, PodCounts, PodState, WorkloadState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET
 from forewarn.policies.kubernetes.objects.extent import check_extent, check_metadata_extent
-from forewarn.policies.kubernetes.objects.fields import (
-    ApiObject,
-    InvalidObject,
-    at,
-    group_kind,
-    int32,
-    mapping,
-    ref_of,
-)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, mapping, ref_of
 from forewarn.policies.kubernetes.objects.workload import Workload
 from forewarn.policies.kubernetes.scheduling.caveats import victims_tie
 from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod

@@ -18,12 +18,11 @@ from forewarn.policies.kubernetes.objects.kueue import (
 from forewarn.policies.kubernetes.objects.node import read_tolerations, untolerated_taint
 from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity, NodeSelector, NodeSelectorTerm
 from forewarn.policies.prediction.kueue.amount import PODS, Quantities, add, amount_as_text, sub
-from forewarn.policies.prediction.kueue.workload import LastAssignment
+from forewarn.policies.prediction.kueue.workload import Info, LastAssignment, PodSetResources
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.kueue import FlavorFungibility, PodSet, ResourceFlavor, ResourceGroup
     from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot
-    from forewarn.policies.prediction.kueue.workload import Info, PodSetResources
 
 
 class Mode(IntEnum):

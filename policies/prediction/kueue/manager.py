@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge
-from forewarn.policies.kubernetes.objects.kueue import Admission, PodSetAssignment
+from forewarn.policies.kubernetes.objects.kueue import Admission, PodSetAssignment, Workload
 from forewarn.policies.prediction.kueue.cluster_queue import PendingQueue, RequeueReason
 from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome
 from forewarn.policies.prediction.kueue.snapshot import Held, Snapshot, take_snapshot
@@ -18,7 +18,6 @@ from forewarn.policies.prediction.kueue.workload import Info, resources_fault, w
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from forewarn.policies.kubernetes.objects.kueue import Workload
     from forewarn.policies.prediction.kueue.flavor_assigner import Assignment
     from forewarn.policies.prediction.kueue.objects import Objects
     from forewarn.policies.prediction.kueue.resource_node import CohortSnapshot

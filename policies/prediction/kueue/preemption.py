@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.kueue import ANY, LOWER_OR_NEWER_EQUAL_PRIORITY, LOWER_PRIORITY, NEVER
-from forewarn.policies.prediction.kueue.flavor_assigner import PreemptionMode
+from forewarn.policies.prediction.kueue.flavor_assigner import Assignment, PreemptionMode
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, Workload
     from forewarn.policies.prediction.kueue.amount import Quantities
-    from forewarn.policies.prediction.kueue.flavor_assigner import Assignment
     from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot, CohortSnapshot
     from forewarn.policies.prediction.kueue.snapshot import Snapshot
     from forewarn.policies.prediction.kueue.workload import Info

@@ -11,7 +11,7 @@ from forewarn.policies.kubernetes.kube_apiserver.defaults import limit_range_def
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, objects_at
 from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, amount_from_quantity, saturated
 from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources, requests_in_spec
-from forewarn.policies.kubernetes.objects.resource_list import in_nano
+from forewarn.policies.kubernetes.objects.resource_list import ResourceList, in_nano
 from forewarn.policies.kubernetes.quantity import NANO, Quantity, parse_quantity
 from forewarn.policies.prediction.kueue.amount import Quantities, add, scaled_to
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.kueue import Configuration, PodSet, PodSetAssignment, Workload
-    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
     from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 
 

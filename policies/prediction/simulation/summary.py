@@ -20,11 +20,10 @@ from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import cause_of_volumes
 from forewarn.policies.kubernetes.scheduling.reasons import FitError
-from forewarn.policies.prediction.simulation.clock import BY_WORKLOAD, Event, Origin
+from forewarn.policies.prediction.simulation.clock import BY_WORKLOAD, Event, Origin, Timeline
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.prediction.simulation.clock import Timeline
     from forewarn.policies.prediction.simulation.simulation import Simulation
 
 NO_CLASS: Final = "none"

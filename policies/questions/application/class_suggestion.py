@@ -16,7 +16,7 @@ from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
-from forewarn.policies.kubernetes.controllers.view import workload_key
+from forewarn.policies.kubernetes.controllers.view import Key, workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.kubernetes.objects.priority_class import (
@@ -37,7 +37,6 @@ from forewarn.policies.questions.whatif.questions import each_lost, largest_loss
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.prediction.simulation.scenario import DumpCache
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.sweep import Sweep

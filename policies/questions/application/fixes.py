@@ -23,7 +23,7 @@ from forewarn.policies.questions.whatif.autoscalers import Autoscaling, PendingP
 from forewarn.policies.questions.whatif.class_change import with_field
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
-from forewarn.policies.questions.whatif.questions import group_like
+from forewarn.policies.questions.whatif.questions import Removal, group_like
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.whatif.answer import Answer
-    from forewarn.policies.questions.whatif.questions import Removal
 
 MAX_NODES: Final = 500
 """Maximum nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""

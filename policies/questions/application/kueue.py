@@ -10,31 +10,22 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Effects, Rows, Table
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import (
-    NOTHING,
-    ApiObject,
-    InvalidObject,
-    at,
-    mapping,
-    ref_of,
-)
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, mapping, ref_of
 from forewarn.policies.prediction.forecast.other_components import started_elsewhere
-from forewarn.policies.prediction.kueue.forecast import count_pods, forecast_jobs, pods_of
+from forewarn.policies.prediction.kueue.forecast import QueueForecast, count_pods, forecast_jobs, pods_of
 from forewarn.policies.prediction.kueue.job import (
     is_managed_by_kueue,
     is_managed_without_queue,
     started_job,
     with_default_local_queue,
 )
-from forewarn.policies.prediction.kueue.objects import objects_of
+from forewarn.policies.prediction.kueue.objects import Objects, objects_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
 
 if TYPE_CHECKING:
     from forewarn.policies.base.documents import Sparse
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.kueue import Workload
-    from forewarn.policies.prediction.kueue.forecast import QueueForecast
-    from forewarn.policies.prediction.kueue.objects import Objects
 
 
 Outcome = Literal["admitted", "preempts", "waits", "not-predicted"]

@@ -28,11 +28,7 @@ from forewarn.policies.questions.application.whatif import sweep_of, whatif
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all
 from forewarn.policies.questions.whatif.comparison import is_repeated
 from forewarn.policies.questions.whatif.effects import consequences, joined
-from forewarn.policies.questions.whatif.questions import (
-    Question,
-    each_lost,
-    largest_losses,
-)
+from forewarn.policies.questions.whatif.questions import Question, each_lost, largest_losses
 from forewarn.policies.questions.whatif.risk_answer import changes_counter, changes_table
 from forewarn.policies.questions.whatif.sweep import Sweep, harms
 from forewarn.policies.questions.whatif.upgrade import DrainBlocker, blockers_of

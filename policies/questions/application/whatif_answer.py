@@ -33,7 +33,7 @@ from forewarn.policies.prediction.simulation.summary import of_in_vain, unsettle
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
 from forewarn.policies.questions.application.quota_tables import quota_tables
-from forewarn.policies.questions.whatif.answer import pairs
+from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount, pairs
 from forewarn.policies.questions.whatif.effects import (
     Kind,
     consequences,
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.objects.resources import Resource
-    from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
     from forewarn.policies.questions.whatif.interruptions import Interruption

@@ -19,7 +19,7 @@ from forewarn.policies.base.copies import shared_labels
 from forewarn.policies.base.findings import brief, described, duration, grouped, listed, plural
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.kubernetes.cluster.admission import admitted
-from forewarn.policies.kubernetes.controllers.view import controller_of, workload_key
+from forewarn.policies.kubernetes.controllers.view import Key, controller_of, workload_key
 from forewarn.policies.kubernetes.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.policies.kubernetes.objects.node import ZONE
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.base.documents import Hidden, Sparse
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot

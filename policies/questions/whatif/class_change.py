@@ -14,31 +14,22 @@ from forewarn.policies.base.findings import ObjectRef, cut, described, grouped, 
 from forewarn.policies.kubernetes.controllers.changes import replaces_no_pods
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
-from forewarn.policies.kubernetes.controllers.view import workload_key
+from forewarn.policies.kubernetes.controllers.view import Key, workload_key
 from forewarn.policies.kubernetes.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS, ROLLED_OUT
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import validate_priority_class
-from forewarn.policies.kubernetes.objects.fields import (
-    NOTHING,
-    InvalidInput,
-    InvalidObject,
-    group_kind,
-    mapping,
-    text,
-)
+from forewarn.policies.kubernetes.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, mapping, text
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.linting.rules.support.names import suggested
 from forewarn.policies.linting.rules.support.predictions import restarted
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.objects.fields import ApiObject
-    from forewarn.policies.prediction.simulation.scenario import DumpCache
 
 _NO_CLASS: Final = Resolved("", 0, "")
 _SHOWN: Final = 80

@@ -15,7 +15,7 @@ from forewarn.policies.base.documents import Hidden, Inlined, in_json, optional_
 from forewarn.policies.base.findings import described, listed, plural, quote
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
 from forewarn.policies.kubernetes.cluster.admission import admitted, admitted_group
-from forewarn.policies.kubernetes.controllers.view import workload_key
+from forewarn.policies.kubernetes.controllers.view import Key, PodState, workload_key
 from forewarn.policies.kubernetes.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.priority import Classes, default_priority_class
 from forewarn.policies.kubernetes.kube_apiserver.validation.workload import check_workload_update
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.controllers.view import Key, PodState
     from forewarn.policies.prediction.simulation.clock import Steps
 
 

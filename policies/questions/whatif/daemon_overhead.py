@@ -10,14 +10,13 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kubernetes.controllers.templates import made_of, template_of
-from forewarn.policies.kubernetes.objects.fields import InvalidObject, ref_of
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, ref_of
 from forewarn.policies.kubernetes.quantity import cores, gibibytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from forewarn.policies.kubernetes.controllers.view import Key
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.objects.pod import Pod
 
 _MAX_WORKLOADS: Final = 3

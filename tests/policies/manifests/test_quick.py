@@ -9,13 +9,7 @@ import pytest
 from forewarn.policies.inputs.manifests.documents import Document, Fault
 from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
 from forewarn.policies.inputs.manifests.yaml.nodes import compose
-from forewarn.policies.inputs.manifests.yaml.source import (
-    UNUSUAL,
-    Construction,
-    Tree,
-    YamlSource,
-    quick_value,
-)
+from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction, Tree, YamlSource, quick_value
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path

@@ -4,17 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import (
-    Made,
-    MadePod,
-    ask,
-    make_claim,
-    make_node,
-    make_pod,
-    make_storage_class,
-    make_volume,
-    reasons,
-)
+from tests.builders import Made, MadePod, ask, make_claim, make_node, make_pod, make_storage_class, make_volume, reasons
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = [make_node("n1").zone("a"), make_node("n2").zone("b")]

@@ -11,16 +11,7 @@ from forewarn import policies
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.kubernetes.scheduling.bulk import capacity_for, on_each_node
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from tests.builders import (
-    Made,
-    MadePod,
-    cluster,
-    make_claim,
-    make_node,
-    make_pod,
-    make_storage_class,
-    make_volume,
-)
+from tests.builders import Made, MadePod, cluster, make_claim, make_node, make_pod, make_storage_class, make_volume
 from tests.cases import cases
 from tests.policies.scheduling import test_fast_cycle, test_vectorized, test_whole_answer
 from tests.policies.scheduling.comparing import outcome_in_columns

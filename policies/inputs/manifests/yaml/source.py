@@ -24,15 +24,7 @@ from yaml.events import (
 
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import MAX_DEPTH, Document, Fault
-from forewarn.policies.inputs.manifests.yaml.nodes import (
-    Alias,
-    Collection,
-    Node,
-    Scalar,
-    compose,
-    followed,
-    parser,
-)
+from forewarn.policies.inputs.manifests.yaml.nodes import Alias, Collection, Node, Scalar, compose, followed, parser
 from forewarn.policies.inputs.manifests.yaml.scalars import (
     FILE_MODES,
     STARTS,

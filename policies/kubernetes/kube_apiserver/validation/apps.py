@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import field_path
+from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
@@ -21,7 +21,6 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, at, mapping_a
 from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 _Faults = Iterator[FieldError]

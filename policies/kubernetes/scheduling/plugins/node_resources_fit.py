@@ -14,7 +14,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_
 from forewarn.policies.kubernetes.objects.devices import DeviceId
 from forewarn.policies.kubernetes.objects.pod_resources import NON_ZERO_DEFAULTS
 from forewarn.policies.kubernetes.objects.resource_list import in_nano
-from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, as_resource
+from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, ResourceList, as_resource
 from forewarn.policies.kubernetes.scheduling.arguments import (
     CPU_AND_MEMORY,
     LEAST_ALLOCATED,
@@ -51,7 +51,6 @@ from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.kubernetes.objects.resources import ResourceList
     from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
     from forewarn.policies.kubernetes.scheduling.framework import PluginHandle
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo

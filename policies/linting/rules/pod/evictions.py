@@ -34,12 +34,11 @@ from forewarn.policies.linting.rules.support.rule_text import (
     selected,
     workloads_in,
 )
-from forewarn.policies.linting.rules.support.scalers import scalers_of_workloads
+from forewarn.policies.linting.rules.support.scalers import Scaler, scalers_of_workloads
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.linting.rules.support.scalers import Scaler
 
     _Labelled = tuple[str, Mapping[str, str], str, str]
     """Namespace, labels of Pods, kind, name."""

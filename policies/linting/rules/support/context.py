@@ -19,11 +19,7 @@ from forewarn.policies.kubernetes.kube_apiserver.priority import Classes
 from forewarn.policies.kubernetes.objects.extent import check_limit_ranges
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, mapping_at
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL, Namespace
-from forewarn.policies.kubernetes.objects.priority_class import (
-    HOSTED_CLASSES,
-    SYSTEM_CLASSES,
-    PriorityClass,
-)
+from forewarn.policies.kubernetes.objects.priority_class import HOSTED_CLASSES, SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, pod_template_of
 from forewarn.policies.kubernetes.releases.minors import KNOWN_MINORS

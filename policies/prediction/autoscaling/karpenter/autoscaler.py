@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, mapping, string_map, text
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, read_taints
-from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.pod import HostPort, Pod
 from forewarn.policies.kubernetes.objects.resources import ResourceList, read_resource_list
 from forewarn.policies.kubernetes.quantity import NANO, Quantity
 from forewarn.policies.prediction.autoscaling.autoscaler import Arrival, NotPredicted
@@ -37,7 +37,6 @@ from forewarn.policies.prediction.autoscaling.karpenter.topology import Choices,
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.namespace import Namespace
-    from forewarn.policies.kubernetes.objects.pod import HostPort
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
     from forewarn.policies.prediction.autoscaling.karpenter.instance_types import InstanceType
