@@ -48,15 +48,15 @@ from forewarn.policies.prediction.forecast.impact import ImpactDocument
 from forewarn.policies.questions.application.class_suggestion import Suggestion
 from forewarn.policies.questions.application.classes import ClassPlan
 from forewarn.policies.questions.application.diff import Diff
+from forewarn.policies.questions.application.expectations import Expectations
 from forewarn.policies.questions.application.findings import Report
-from forewarn.policies.questions.application.headroom_answer import Capacity, HeadroomResult
+from forewarn.policies.questions.application.headroom import Capacity, HeadroomResult
 from forewarn.policies.questions.application.node import NodePressure
 from forewarn.policies.questions.application.overview import Overview
 from forewarn.policies.questions.application.predict import PredictResult
 from forewarn.policies.questions.application.survival_answer import Survival
 from forewarn.policies.questions.application.whatif import WhatIf
 from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WorkloadWhy
-from forewarn.policies.questions.expectations import Expectations
 from forewarn.policies.questions.whatif.priority_levels import Classes
 from forewarn.policies.questions.whatif.risk_answer import Risks
 from forewarn.policies.questions.whatif.sweep import Sweep

@@ -55,12 +55,13 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.diff import Diff as Diff
     from forewarn.policies.questions.application.diff import DiffRequest as DiffRequest
     from forewarn.policies.questions.application.diff import diff as diff
+    from forewarn.policies.questions.application.expectations import Expectations as Expectations
     from forewarn.policies.questions.application.expectations import ExpectationsRequest as ExpectationsRequest
     from forewarn.policies.questions.application.expectations import test as test
     from forewarn.policies.questions.application.headroom import HeadroomRequest as HeadroomRequest
+    from forewarn.policies.questions.application.headroom import HeadroomResult as HeadroomResult
+    from forewarn.policies.questions.application.headroom import ObjectHeadroom as ObjectHeadroom
     from forewarn.policies.questions.application.headroom import headroom as headroom
-    from forewarn.policies.questions.application.headroom_answer import HeadroomResult as HeadroomResult
-    from forewarn.policies.questions.application.headroom_answer import ObjectHeadroom as ObjectHeadroom
     from forewarn.policies.questions.application.lint import Lint as Lint
     from forewarn.policies.questions.application.lint import lint as lint
     from forewarn.policies.questions.application.manifests import Manifest as Manifest
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.why import WhyRequest as WhyRequest
     from forewarn.policies.questions.application.why import WorkloadWhy as WorkloadWhy
     from forewarn.policies.questions.application.why import why as why
-    from forewarn.policies.questions.expectations import Expectations as Expectations
     from forewarn.policies.questions.whatif.answer import Preemption as Preemption
     from forewarn.policies.questions.whatif.answer import WorkloadCount as WorkloadCount
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling as Autoscaling
@@ -104,8 +104,7 @@ _MODULES: Final = {
     "policies.kubernetes.objects.pod": ("Pod",),
     "policies.questions.application.classes": ("classes", "plan_classes", "ClassPlanRequest", "ClassPlan"),
     "policies.questions.whatif.priority_levels": ("Classes", "PriorityLevel"),
-    "policies.questions.application.headroom": ("headroom", "HeadroomRequest"),
-    "policies.questions.application.headroom_answer": ("HeadroomResult", "ObjectHeadroom"),
+    "policies.questions.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult", "ObjectHeadroom"),
     "policies.questions.whatif.headroom": ("Headroom",),
     "policies.questions.application.whatif": ("whatif", "WhatIf", "whatif_each", "risk", "Workloads"),
     "policies.questions.whatif.answer": ("WorkloadCount", "Preemption"),
@@ -117,8 +116,7 @@ _MODULES: Final = {
     ),
     "policies.questions.whatif.sweep": ("Sweep", "Row"),
     "policies.questions.whatif.risk_answer": ("Risks", "WorkloadRisk"),
-    "policies.questions.application.expectations": ("test", "ExpectationsRequest"),
-    "policies.questions.expectations": ("Expectations",),
+    "policies.questions.application.expectations": ("test", "ExpectationsRequest", "Expectations"),
     "policies.questions.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy", "ClusterWhy"),
     "policies.questions.why.troubles": ("Diagnosis",),
     "policies.questions.why.evidence": ("Trouble",),

@@ -26,10 +26,10 @@ from forewarn.policies.questions.application.diff import OnCluster as OnCluster
 from forewarn.policies.questions.application.diff import Passed as Passed
 from forewarn.policies.questions.application.diff import Pruned as Pruned
 from forewarn.policies.questions.application.diff import Reset as Reset
+from forewarn.policies.questions.application.expectations import Tested as Tested
 from forewarn.policies.questions.application.why import CountedReason as CountedReason
 from forewarn.policies.questions.application.why import PendingGroup as PendingGroup
 from forewarn.policies.questions.application.why import PreemptedPod as PreemptedPod
-from forewarn.policies.questions.expectations import Tested as Tested
 from forewarn.policies.questions.whatif.answer import Answer as Answer
 from forewarn.policies.questions.whatif.answer import BeforeAfter as BeforeAfter
 from forewarn.policies.questions.whatif.answer import Blocks as Blocks

@@ -13,7 +13,7 @@ from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.questions.application.headroom_answer import HeadroomResult, ObjectHeadroom
+from forewarn.policies.questions.application.headroom import HeadroomResult, ObjectHeadroom
 from forewarn.policies.questions.whatif.headroom import fill, headroom
 from forewarn.policies.questions.whatif.placeholders import Placeholders, placeholders
 from tests.builders import Made, MadePod, cluster, make_node, make_pod

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from forewarn.policies.questions.application.headroom_answer import HeadroomResult
+    from forewarn.policies.questions.application.headroom import HeadroomResult
 
 OK, FOUND, USAGE, FAILED = range(4)
 _SCOPES: Final = ("zone", "node", "pool")

@@ -97,7 +97,7 @@ def _named(named: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
 
 def _of_test(parts: Sequence[Part], output: Output) -> int:
     """Merge the results of a divided `forewarn test`, in the order of the expectations; return the exit status."""
-    from forewarn.policies.questions.expectations import Expectations, from_dict
+    from forewarn.policies.questions.application.expectations import Expectations, from_dict
 
     turns = [iter(_each(part, "expectations", from_dict)) for part in parts]
     results = [next(turns[number % len(parts)]) for number in range(parts[0].of)]

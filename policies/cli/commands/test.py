@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from forewarn.policies.questions.application.expectations import ExpectationsRequest
-    from forewarn.policies.questions.expectations import Expectations
+    from forewarn.policies.questions.application.expectations import Expectations, ExpectationsRequest
 
 OK, BROKEN, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "junit", "json", "markdown", "html")

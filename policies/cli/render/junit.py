@@ -12,7 +12,7 @@ from forewarn.policies.linting.evaluation.suppressions import path_of
 from forewarn.policies.questions.application.findings import Report, one_line_finding
 
 if TYPE_CHECKING:
-    from forewarn.policies.questions.expectations import Tested
+    from forewarn.policies.questions.application.expectations import Tested
 
 _MAX_CLEAN: Final = 10_000
 _MAX_FAILURES: Final = 30

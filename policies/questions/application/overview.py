@@ -21,8 +21,7 @@ from forewarn.policies.kubernetes.quantity import in_units
 from forewarn.policies.questions.application.changes import LoseNodes, LoseZone
 from forewarn.policies.questions.application.classes import classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
-from forewarn.policies.questions.application.headroom import quota_uses
-from forewarn.policies.questions.application.headroom_answer import full_quotas
+from forewarn.policies.questions.application.headroom import full_quotas, quota_uses
 from forewarn.policies.questions.application.report_changes import UNEVALUATED, entries_of
 from forewarn.policies.questions.application.whatif import sweep_of, whatif
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all

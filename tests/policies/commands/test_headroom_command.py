@@ -23,7 +23,7 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import check_request
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import Settings
-from forewarn.policies.questions.application.headroom_answer import HeadroomResult, ObjectHeadroom
+from forewarn.policies.questions.application.headroom import HeadroomResult, ObjectHeadroom
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 from forewarn.policies.questions.whatif.headroom import _NOT_FILLED, Headroom, headroom, quota_room
 from forewarn.policies.questions.whatif.node_groups import read_node_groups

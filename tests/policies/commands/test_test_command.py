@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from forewarn.policies.cli.main import main
 from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.kubernetes.selectors import PodPattern
-from forewarn.policies.questions import expectations
-from forewarn.policies.questions.expectations import read_expectations
+from forewarn.policies.questions.application import expectations
+from forewarn.policies.questions.application.expectations import read_expectations
 from tests.builders import Made, make_pod
 from tests.in_process import forewarn
 from tests.policies.commands.test_one_counter import cluster as random_cluster

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.prediction.forecast.placement import Placement
     from forewarn.policies.prediction.forecast.pod_groups import GroupForecast
-    from forewarn.policies.questions.application.headroom_answer import HeadroomResult
+    from forewarn.policies.questions.application.headroom import HeadroomResult
     from forewarn.policies.questions.application.predict import PredictResult
     from forewarn.policies.questions.application.whatif import WhatIf
     from forewarn.policies.questions.whatif.headroom import Headroom
