@@ -302,17 +302,6 @@ class Endpoint:
         decision = decide_unread(request, call.hook, cluster, self.config(), datetime.now(UTC), why)
         return self.respond(call.hook, request, Answered.from_decision(decision), started)
 
-    def count_prediction(self, decision: Decision) -> None:
-        """Count the prediction of a decision, if it has one."""
-        if decision.outcome:
-            self.metrics.prediction_duration.observe(decision.predicting)
-            self.metrics.count(self.metrics.predictions, decision.outcome)
-
-    def remember(self, request: AdmissionRequest, decision: Decision, started: float) -> None:
-        """Report an admitted object's prediction to `expect`, which compares it with kube-scheduler."""
-        if self.expect and decision.outcome and decision.response.allowed and not request.dry_run:
-            self.expect(decision.expected, started)
-
     def respond(self, hook: Hook, request: AdmissionRequest, answered: Answered, started: float) -> replies.Reply:
         """Count and log a response, and build its bytes."""
         seconds = monotonic() - started
@@ -644,8 +633,11 @@ class Evaluation:
     def _finished(self, decision: Decision, *, keep: bool = True) -> replies.Reply:
         """Record the decision, and build the response. `keep`: the answer cache may store the response."""
         services = self.services
-        services.count_prediction(decision)
-        services.remember(self.request, decision, self.started)
+        if decision.outcome:
+            services.metrics.prediction_duration.observe(decision.predicting)
+            services.metrics.count(services.metrics.predictions, decision.outcome)
+            if services.expect and decision.response.allowed and not self.request.dry_run:
+                services.expect(decision.expected, self.started)
         is_real = decision.response.allowed and not (self.request.dry_run or self.grant.is_shown)
         if decision.brings and is_real:
             subject = subject_of(self.request, self.cluster, self.config)

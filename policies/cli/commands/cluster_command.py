@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from forewarn.policies.cli.commands.parser import Answered, Printed
-    from forewarn.policies.cli.render.html.elements import Page
     from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 
 LIVE: Final = "live"
@@ -377,16 +376,13 @@ def print_answer(printed: Printed, notices: Iterable[str]) -> None:
         print_notice(line)
 
 
-def print_result(
-    output: Output, result: Answered, failures: Sequence[str] = (), page: Callable[[], Page] | None = None
-) -> int:
-    """Print a result, then lines on standard error; return 3 without an answer, 1 if there are such lines, otherwise 0.
-
-    `page`: the HTML page, if it has more than the answer.
+def print_result(output: Output, result: Answered, failures: Sequence[str] = ()) -> int:
+    """Print a result, then lines on standard error; return 3 without an answer, 1 if there are such lines, otherwise
+    0.
     """
     from forewarn.policies.base.documents.answer import AnswerStatus  # slow to import for the linter
 
-    print_answer(document_in(output, result, page), failures)
+    print_answer(document_in(output, result), failures)
     return FAILED if result.document.status is AnswerStatus.NO_ANSWER else int(bool(failures))
 
 

@@ -424,7 +424,7 @@ def _report(job: _Job, result: Lint) -> int:
     has_answer = not (result.given.unreadable or _why_nothing(job, result.given))
     if not job.options.quiet and (result.findings or has_answer):
         head = not job.outputs or any(output.form not in WITH_HEAD for output in job.outputs)
-        for line in _summary(job, result, head=head):
+        for line in summary_of(result, head=head, verbose=job.options.verbose, notes=job.notes):
             print_notice(line)
         if result.unchecked:
             what = f"{plural(result.unchecked, 'object')} not checked by class-not-allowed"
@@ -437,10 +437,6 @@ def _report(job: _Job, result: Lint) -> int:
         except SourceError as fault:
             return _complain(fault, FAILED)
     return _status(job, result.given, result.findings)
-
-
-def _summary(job: _Job, result: Lint, *, head: bool) -> list[str]:
-    return summary_of(result, head=head, verbose=job.options.verbose, notes=job.notes)
 
 
 def _why_nothing(job: _Job, files: Input) -> str:

@@ -124,12 +124,6 @@ class _Session:
         parameters = types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=version)
         self.server.text_document_publish_diagnostics(parameters)
 
-    def publish_all(self) -> None:
-        """Check all open documents again."""
-        self.checked.clear()
-        for uri in list(self.server.workspace.text_documents):
-            self.publish(uri)
-
     def span(self, line: int, start: int, end: int, lines: Sequence[str]) -> types.Range:
         """The range of a part of a line in the client's units. Arguments count from 1; `end` is exclusive."""
         from lsprotocol import types
@@ -250,7 +244,9 @@ def _server() -> tuple[LanguageServer, _Session]:
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def files_changed(_: types.DidSaveTextDocumentParams | types.DidChangeWatchedFilesParams) -> None:
         session.refresh()
-        session.publish_all()
+        session.checked.clear()
+        for uri in [*server.workspace.text_documents]:
+            session.publish(uri)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:

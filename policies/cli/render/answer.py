@@ -300,14 +300,13 @@ def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
         rows = [(number(cause.number) if cause.number else "", cause.reason) for cause in document.why.causes]
         lines += [*markdown_table(("", f"Why {document.why.heading.lower()}"), rows), ""]
     lines += tables_as_markdown(table for table in document.tables if table.detail <= level)
-    if document.fix:
-        lines += [
-            "Fix:",
-            "",
-            *(f"{place}. {text_of(f'{fix.action} → {fix.effect}')}" for place, fix in enumerate(document.fix, 1)),
-            "",
-        ]
+    fixes = [f"{place}. {text_of(f'{fix.action} → {fix.effect}')}" for place, fix in enumerate(document.fix, 1)]
+    lines += ["Fix:", "", *fixes, ""] if fixes else []
     return "\n".join([*lines, text_of(line_of(head)), ""])
+
+
+_MAX_IN_MARKDOWN: Final = 50
+"""Maximum rows of a table."""
 
 
 def tables_as_markdown(tables: Iterable[Table]) -> list[str]:
@@ -320,15 +319,11 @@ def _bullets(texts: Iterable[str]) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _markdown_of(table: Table, limit: int = 50) -> Iterator[str]:
+def _markdown_of(table: Table) -> Iterator[str]:
     yield from [text_of(table.title), ""] if table.title else []
-    rows = [
-        [
-            _cell_text(cell, zeros=table.zeros or "VALUE" in column.upper())
-            for cell, column in zip(row, table.columns, strict=True)
-        ]
-        for row in (*table.rows[:limit], *([table.total] if table.total else []))
-    ]
+    has_zeros = [table.zeros or "VALUE" in column.upper() for column in table.columns]
+    shown = (*table.rows[:_MAX_IN_MARKDOWN], *([table.total] if table.total else []))
+    rows = [[_cell_text(cell, zeros=zeros) for cell, zeros in zip(row, has_zeros, strict=True)] for row in shown]
     yield from markdown_table(titles(table.columns), rows)
-    if (more := len(table.rows) - limit) > 0:
+    if (more := len(table.rows) - _MAX_IN_MARKDOWN) > 0:
         yield from ("", f"and {number(more)} more rows")

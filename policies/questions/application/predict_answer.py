@@ -223,9 +223,8 @@ def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
     yield from _of_several(result, effects)
     notes = Tally(note for placement in result.placements for note in placement_notes(placement))
     yield from notes
-    if any(
-        each.not_predicted and each.pod.spec.pod_group and _may_be_simulated(each) for each in result.predicted.alone
-    ):
+    of_groups = (each for each in result.predicted.alone if each.not_predicted and each.pod.spec.pod_group)
+    if any(not why_group_not_predicted(each.pod, each.snapshot) for each in of_groups):
         yield GROUPS
     yield from dict.fromkeys(note for group in result.groups if group.victims for note in group.notes)
     yield from _of_pods(result)
@@ -271,10 +270,6 @@ def _usage(placement: Placement, cluster: ClusterSnapshot) -> Iterator[str]:
                 if (used := quota.used.get(name, ZERO)) < amount.limited:
                     amounts = f"{in_units(used)} → {in_units(amount.used)} of {in_units(amount.limited)}"
                     yield f"quota {namespace}/{quota.name}: {name} {amounts}; each Pod {in_units(amount.requested)}"
-
-
-def _may_be_simulated(prediction: Prediction) -> bool:
-    return not why_group_not_predicted(prediction.pod, prediction.snapshot)
 
 
 def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:

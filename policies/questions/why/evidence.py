@@ -30,6 +30,8 @@ MAX_PARTS: Final = 64
 MAX_TEXT: Final = 1000
 """Maximum characters of a message that is parsed."""
 MAX_NAME: Final = 253
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_NODE_TERMS: Final = ("spec", "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms")
 _CREATING: Final = "ContainerCreating"
 BACK_OFF: Final = "CrashLoopBackOff"
 _USUAL: Final = (_CREATING, "PodInitializing", BACK_OFF)
@@ -160,6 +162,9 @@ def pod_record(obj: ApiObject) -> PodRecord:
     statuses = [*_objects(obj, "status", "initContainerStatuses"), *_objects(obj, "status", "containerStatuses")]
     conditions, message = conditions_of(obj), _text(obj, "status", "message", longest=MAX_TEXT)
     node = _text(obj, "spec", "nodeName")
+    fields = [field for term in _objects(obj, *_NODE_TERMS) for field in _objects(term, "matchFields")]
+    is_of_daemon = [at(field, "key") for field in fields] == ["metadata.name"]
+    target_node = _text(fields[0], "values", 0) if is_of_daemon else ""
     return PodRecord(
         namespace=_text(obj, "metadata", "namespace") or "default",
         name=_text(obj, "metadata", "name"),
@@ -187,7 +192,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
         ),
         has_statuses=not node
         or (any(at(status, "state") is not None for status in statuses) if statuses else bool(conditions or message)),
-        target_node=_target_node(obj),
+        target_node=target_node,
         gates=tuple(_text(gate, "name") for gate in _objects(obj, "spec", "schedulingGates")),
     )
 
@@ -285,14 +290,6 @@ def _waiting(statuses: list[ApiObject]) -> Iterator[WaitingContainer]:
         if reason and reason not in _USUAL:
             message = _text(status, "state", "waiting", "message", longest=MAX_TEXT)
             yield WaitingContainer(_text(status, "name"), reason, message)
-
-
-def _target_node(obj: ApiObject) -> str:
-    terms = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-    fields = [field for term in _objects(obj, *terms) for field in _objects(term, "matchFields")]
-    if len(fields) != 1 or at(fields[0], "key") != "metadata.name":
-        return ""
-    return _text(fields[0], "values", 0)
 
 
 def _list(obj: ApiObject, *path: str) -> list[Any]:

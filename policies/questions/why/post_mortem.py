@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _MAX_RECORDS: Final = 300_000
 """Pods, nodes and nominations that are kept of audit logs."""
 _USER: Final = "system:kube-scheduler"
+_PREEMPTION: Final = ("DisruptionTarget", "PreemptionByScheduler")
+"""Type and reason of the condition of a victim."""
 _NEAR: Final = 60.0
 """Seconds between the deletion of a victim and the nomination of its preemptor, at most."""
 
@@ -98,8 +100,10 @@ class PostMortem:
         elif part == "status" and (node := text_at(event, "requestObject", "status", "nominatedNodeName")):
             self._nominations.setdefault(brief(node, MAX_NAME), []).append((when, f"{namespace}/{name}"))
             self._nominated += 1
-        elif part == "status" and any(map(_is_preemption, list_at(event, "requestObject", "status", "conditions"))):
-            self._deleted.setdefault(key, when)
+        elif part == "status":
+            conditions = list_at(event, "requestObject", "status", "conditions")
+            if _PREEMPTION in [(at(condition, "type"), at(condition, "reason")) for condition in conditions]:
+                self._deleted.setdefault(key, when)
 
     def deletions(self, cluster: ClusterSnapshot, since: float) -> Iterator[Deletion]:
         """Yield the Pods that kube-scheduler deleted since a time."""
@@ -144,11 +148,6 @@ class PostMortem:
         known, nodes = {*explained}, {name for _, name in cluster.objects.nodes}
         gone = (pod for key, pod in self.before.pods.items() if key not in cluster.pods and not pod.terminal)
         return sum(pod.node_name in nodes and pod.key not in known for pod in gone)
-
-
-def _is_preemption(condition: object) -> bool:
-    is_target = isinstance(condition, Mapping) and condition.get("type") == "DisruptionTarget"
-    return is_target and isinstance(condition, Mapping) and condition.get("reason") == "PreemptionByScheduler"
 
 
 def prevention(before: ClusterSnapshot, preemptor: Pod, workload: str) -> Fix | None:
