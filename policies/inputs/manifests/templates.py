@@ -387,28 +387,34 @@ def _sort(
         lines = lines_of(subject)
         if not lines or lines.start in starts:
             continue
-        rest = _known(subject.object)
+        rest = _known(subject.object, subject, masked if _BY_CLUSTER.search(text) else None)
         if rest == subject.object and min(masked.lost[lines.start : lines.stop], default=_NOTHING) == _NOTHING:
             objects.complete.append(subject)
         elif known.get(lines.start) != rest and _has_one_type(rest, subject, shown, masked.blocks):
             place = RELEASE_NAMESPACE if at(subject.object, "metadata", "namespace") is not None else subject.namespace
-            removed = removed_version(rest["apiVersion"], rest["kind"])
-            if removed and _is_for_old_clusters(subject, removed.replacement, masked, text):
-                rest = {**rest, "apiVersion": removed.replacement}
+            if _BY_CLUSTER.search(text) and _is_for_old_clusters(subject, masked, text):
+                continue
             rest = _without_alternatives(rest, subject, masked)
             whole = None if lines.start in known else _whole(subject, shown, text)  # once for both branches
             objects.partial.append(subject._replace(object=rest, namespace=place, is_partial=True, whole=whole))
 
 
-def _is_for_old_clusters(subject: ReviewedObject, replacement: str, masked: Masked, text: str) -> bool:
-    """Report whether a removed version may be printed only for clusters that serve it. `text`: the template."""
-    if not _BY_CLUSTER.search(text):
-        return False
-    version, kind = (
-        any(map(_MAY_BE_BY_CLUSTER.search, (masked.conditions.get(number, "") for number in masked.blocks[line])))
-        for line in (subject.source.locate((field,), key=True).line - 1 for field in ("apiVersion", "kind"))
+def _is_for_old_clusters(subject: ReviewedObject, masked: Masked, text: str) -> bool:
+    """Report whether an object has a removed version that may be printed only for clusters that serve it. `text`: the
+    template.
+    """
+    removed = removed_version(subject.object["apiVersion"], subject.object["kind"])
+    return removed is not None and (
+        _is_by_cluster(subject, ("kind",), masked)
+        or (_is_by_cluster(subject, ("apiVersion",), masked) and removed.replacement in _VERSION.findall(text))
     )
-    return kind or (version and replacement in _VERSION.findall(text))
+
+
+def _is_by_cluster(subject: ReviewedObject, path: Path, masked: Masked) -> bool:
+    """Report whether the version of the cluster may decide if a field is printed, and its parent is printed anyway."""
+    places = [subject.source.locate(field, key=True).line - 1 for field in (path, path[:-1]) if field]
+    inner, outer = masked.blocks[places[0]], masked.blocks[places[-1]] if path[1:] else ()
+    return any(_MAY_BE_BY_CLUSTER.search(masked.conditions.get(number, "")) for number in {*inner}.difference(outer))
 
 
 _LIMITS: Final = ("minAvailable", "maxUnavailable")
@@ -532,12 +538,18 @@ def lines_of(subject: ReviewedObject) -> range:
     return range(document.line, document.line + document.data.count(b"\n"))
 
 
-def _known(value: Any) -> Any:
-    """A value with None for unknown parts, and without unknown keys."""
+def _known(value: Any, subject: ReviewedObject, masked: Masked | None, path: Path = ()) -> Any:
+    """Return a value with None for unknown parts, and without unknown keys. `masked`: also without what may be printed
+    only for some versions of the cluster, below the root.
+    """
     if isinstance(value, dict):
-        return {key: _known(item) for key, item in value.items() if not UNKNOWN.search(key)}
+        return {
+            key: _known(item, subject, masked, (*path, key))
+            for key, item in value.items()
+            if not UNKNOWN.search(key) and not (masked and path and _is_by_cluster(subject, (*path, key), masked))
+        }
     if isinstance(value, list):
-        return [_known(item) for item in value]
+        return [_known(item, subject, masked, (*path, index)) for index, item in enumerate(value)]
     return None if isinstance(value, str) and UNKNOWN.search(value) else value
 
 
