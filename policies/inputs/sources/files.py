@@ -87,7 +87,6 @@ MANIFESTS: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
 TEST_DATA: Final = "testdata directory"
-TESTS: Final = "hidden directory of a test"
 PACKED: Final = "packed chart"
 OUTSIDE: Final = "link out of the directory"
 NO_FILE: Final = "pipe or device"
@@ -101,10 +100,6 @@ _TEST_DATA_NAME: Final = "testdata"
 """The directory of a Go package's test inputs, which go ignores, too."""
 _GO: Final = (".go", "go.mod")
 """Ends of the names of files beside such a directory."""
-_TEST_FILES: Final = frozenset(
-    f"{tool}-test.{end}" for tool in ("chainsaw", "kuttl", "kyverno") for end in ("yaml", "yml")
-)
-"""Files that make their directory one of a test."""
 _BLOCK: Final = 1 << 16
 _REPOSITORY: Final = ".git"
 """A directory that never contains manifests, because git does not track it: skipped without a message."""
@@ -227,7 +222,7 @@ class _Walk:
             self._seen.add((status.st_dev, status.st_ino))
             with os.scandir(path) as entries:
                 children = [*entries]
-            children = [] if self._is_of_test(path, children) else self._without_others(path, children)
+            children = self._without_others(path, children)
             let_in = sorted(filter(self._is_let_in, children), key=_order)
             return self._not_ignored(path, children, let_in) if path in self._ignores else let_in
         except OSError:
@@ -284,14 +279,6 @@ class _Walk:
         if os.path.basename(path) == "charts" and os.path.lexists(os.path.join(os.path.dirname(path), "Chart.yaml")):
             others |= {name: PACKED for name in names if name.endswith(".tgz")}
         return others
-
-    def _is_of_test(self, path: str, children: list[os.DirEntry[str]]) -> bool:
-        """Report whether a directory is a hidden one with a test; call `omitted` for it."""
-        is_hidden = path != self._root and os.path.basename(path).startswith(".")
-        is_of_test = is_hidden and not self._deployed and any(child.name in _TEST_FILES for child in children)
-        if is_of_test:
-            self._omitted(path, TESTS)
-        return is_of_test
 
     def _is_let_in(self, entry: os.DirEntry[str]) -> bool:
         """Report whether to read an entry; call `omitted` for skipped entries."""

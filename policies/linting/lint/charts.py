@@ -1,59 +1,58 @@
-"""Findings in deprecated charts and archives, and removed versions and rejected values in files for tests: notes.
-Classes that several charts create.
-"""
+"""Findings about manifests that nobody deploys or repairs: notes. Classes that several charts create."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Action, Finding, Severity, cut
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import File, readable
-from forewarn.policies.inputs.sources.git import upwards, work_trees
+from forewarn.policies.inputs.sources.git import upwards
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, text_at
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 
 if TYPE_CHECKING:
     from forewarn.policies.linting.lint.input import Input
 
 CHART: Final = "Chart.yaml"
-_OF_TESTS: Final = ("evictions-blocked", "removed-api-version", "scheduler-configuration")
-"""Rules whose findings are notes in files for tests, which may be old, or block evictions, on purpose."""
-_WRONG_ON_PURPOSE: Final = ("parse-error", "unknown-field", "value-rejected")
-_NAMELESS: Final = "name or generateName is required"
-"""A program completes such a manifest."""
-_FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?|golden|src/test|tests?/(?:data|generated|snapshots?))/")
-"""Directories whose files may have rejected values on purpose, or as the output of a test."""
-_TESTS: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
-_ARCHIVES: Final = later(
-    r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|te?mp|unused)|invalid[\w-]*)/"
+_REQUIRED: Final = (CHART, "requirements.yaml")
+"""Files of a chart that list its subcharts."""
+_NOT_DEPLOYED: Final = later(
+    r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|obsolete|old|te?mp|unused)|e2e|fixtures?|golden|src/test"
+    r"|testing|tests|\.[\w-]*tests?)/|^(?:archive|test)/|(?<!charts)/testdata/|test/(?:data|generated|snapshots?)/|\bdeprecated\b[^/]*/"
 )
-"""Directories of manifests that are never deployed, or are invalid on purpose."""
+"""Directories of manifests that are never deployed: archives, and the input or output of tests."""
+_MEANT: Final = later(
+    r"(?:^|[/_.-])(?:bad|broken|deny|disallow(?:ed)?|fail(?:s|ing)?|invalid|malformed|violat\w+)(?=[/_.-]|$)"
+)
+"""Words in names of files and objects that are wrong on purpose."""
+_IS_OWN: Final = later(r"file:|$")
 _TEMPLATES: Final = f"{os.sep}templates{os.sep}"
 _SHOWN: Final = 63
 
 
 def lowered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings in order, those in deprecated charts and archives and of some rules in tests as notes."""
-    says_deprecated = cache(_says_deprecated)  # each chart is read once
-    return sorted((_lowered(finding, says_deprecated) for finding in findings), key=lambda finding: finding.order)
+    """Return the findings in order, as notes those about manifests that nobody deploys or repairs, or that are wrong on
+    purpose.
+    """
+    is_of_others = cache(_is_of_others)  # each chart is read once
+    return sorted((_lowered(finding, is_of_others) for finding in findings), key=lambda finding: finding.order)
 
 
-def _lowered(finding: Finding, says_deprecated: Callable[[str], bool]) -> Finding:
+def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
     if finding.severity is Severity.NOTE or not finding.line:
         return finding
-    top = next(work_trees(os.path.dirname(finding.file)), None)
-    path = os.path.relpath(os.path.realpath(finding.file), top) if top else finding.file
-    is_old = (finding.rule in _OF_TESTS or _NAMELESS in finding.message) and _TESTS.search(path)
-    is_meant = finding.rule in _WRONG_ON_PURPOSE and _FIXTURES.search(finding.file)
-    is_inside = top is not None or not os.path.isabs(path)  # a directory above the checkout says nothing about it
-    is_archived = is_inside and _ARCHIVES.search(path)
-    if is_old or is_meant or is_archived or any(map(says_deprecated, upwards(os.path.dirname(finding.file)))):
+    path = os.path.relpath(finding.file)
+    path = (
+        os.path.basename(path) if path.startswith(os.pardir) else path
+    )  # what is above the input says nothing about it
+    is_meant = _NOT_DEPLOYED.search(path) or _MEANT.search(path) or _MEANT.search(finding.object.name)
+    if is_meant or any(map(is_of_others, upwards(os.path.dirname(finding.file)))):
         return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
     return finding
 
@@ -78,12 +77,24 @@ def repeated_classes(files: Input) -> Iterator[FileDiagnostic]:
 def _charts_of(file: str) -> Iterator[str]:
     """Yield the name of the chart of a file, and of the charts that have it as a subchart."""
     for directory in upwards(os.path.dirname(file)):
-        path = os.path.join(directory, CHART)
-        if os.path.isfile(path):
-            yield text_at(first_value(readable(File(path, directory)), path), "name")
+        if name := text_at(_value(os.path.join(directory, CHART)), "name"):
+            yield name
 
 
-def _says_deprecated(directory: str) -> bool:
-    path = os.path.join(directory, CHART)
-    data = readable(File(path, directory)) if os.path.isfile(path) else b""
-    return b"deprecated" in data and at(first_value(data, path), "deprecated") is True
+def _is_of_others(directory: str) -> bool:
+    """Report whether a directory is a deprecated chart, or is among copies of charts from repositories."""
+    path, parent = os.path.join(directory, CHART), os.path.dirname(directory)
+    if at(_value(path), "deprecated") is True:
+        return True
+    if os.path.basename(parent) != "charts" or not os.path.isfile(path):
+        return False
+    values = [_value(os.path.join(os.path.dirname(parent), file)) for file in _REQUIRED]
+    required = [item for value in values for item in list_at(value, "dependencies")]
+    names = [text_at(item, "name") for item in required if not _IS_OWN.match(text_at(item, "repository"))]
+    return any(os.path.isfile(os.path.join(parent, name, CHART)) for name in names)
+
+
+def _value(path: str) -> Any:
+    """Return the first document of a file; None if there is none."""
+    data = readable(File(path, os.path.dirname(path))) if os.path.isfile(path) else b""
+    return first_value(data, path) if data else None

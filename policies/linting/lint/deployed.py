@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, MAX_NAMED, Kustomization
-from forewarn.policies.inputs.sources.files import OUTSIDE, TEST_DATA, TESTS, File, SourceError, find_files, readable
+from forewarn.policies.inputs.sources.files import OUTSIDE, TEST_DATA, File, SourceError, find_files, readable
 from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.linting.lint.assertions import ASSERTION
 from forewarn.policies.linting.lint.input import SUFFIXES, TEMPLATE, UNTYPED, Input, LintRequest
 
 ELSEWHERE: Final = "file or directory of a kustomization outside of the checked directories"
 REMOTE: Final = "remote resource of a kustomization"
-_BY_CONTENT: Final = (ASSERTION, TEMPLATE, TESTS, TEST_DATA, UNTYPED)
+_BY_CONTENT: Final = (ASSERTION, TEMPLATE, TEST_DATA, UNTYPED)
 """Why files are left out that a tool may deploy all the same."""
 
 

@@ -143,9 +143,6 @@ STEP = "apiVersion: kuttl.dev/v1beta1\nkind: TestStep\n"
         "e2e/t/00-assert.yaml",
         "e2e/t/assert.yaml",
         "e2e/t/web-assert.yaml",
-        "e2e/t/ready.yaml",
-        "e2e/t/gone.yaml",
-        "e2e/t/is-ready.yaml",
     ],
 )
 def test_an_assertion_of_chainsaw_or_kuttl_is_no_manifest(path: str, tree: Tree) -> None:
