@@ -591,7 +591,9 @@ def test_an_upgrade_that_new_nodes_unblock_is_not_blocked(tmp_path: Path, capsys
     (tmp_path / "groups.yaml").write_text(yaml.safe_dump([{"name": "new", "template": nodes[0].obj}]))
     asked = ["whatif", "upgrade", "--cluster", str(tmp_path / "cluster.json"), "--fail-on", "blocked"]
     assert main(asked) == 1
-    assert capsys.readouterr().out.startswith("BLOCKED  upgrade of 2 nodes, 1 at a time: stops at node 1; 1 PDB blocks")
+    assert capsys.readouterr().out.startswith(
+        "BLOCKED  upgrade of 2 nodes, 1 at a time: stops at n0 (node 1); 1 PDB blocks"
+    )
     assert main([*asked, "--node-templates", str(tmp_path / "groups.yaml"), "--timeline"]) == 0
     out = capsys.readouterr().out
     assert "  upgrade of 2 nodes, 1 at a time: all nodes upgraded in " in out.splitlines()[0]

@@ -262,9 +262,9 @@ def _fix_lines(document: AnswerDocument, paint: Painter, limit: int) -> Iterator
         if len(beside) <= WIDTH:
             yield beside
             continue
-        yield f"  {place}  {one_line(fix.action)}"
-        first, *others = _wrapped(fix.effect, " " * 7)
-        yield from (f"     → {first}", *(f"       {line}" for line in others))
+        for text, mark, indent in ((fix.action, f"  {place}  ", " " * 5), (fix.effect, "     → ", " " * 7)):
+            first, *others = _wrapped(text, indent)
+            yield from (f"{mark}{first}", *(f"{indent}{line}" for line in others))
 
 
 def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,6 +26,7 @@ from forewarn.policies.questions.whatif.node_groups import free_names, new_node_
 from forewarn.policies.questions.whatif.questions import Removal, group_like
 
 if TYPE_CHECKING:
+    from forewarn.policies.base.documents.answer import Range
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
@@ -39,8 +40,6 @@ _MAX_FIXES: Final = 2
 """Tried at the same time, on two CPUs."""
 _SMALL: Final = 100
 """Nodes of a cluster in which so many fixes are tried; in a larger one, only one."""
-_OBSTACLES: Final = {"blocked", "rejected"}
-"""Counters of which one may hide another: their fixes are also tried together."""
 _NOT_SHOWN: Final = ("down_seconds", "victims", "placeholders")
 """Counters that no fix is about."""
 _LOWEST: Final = -(2**31)
@@ -60,29 +59,41 @@ class Edit(NamedTuple):
     nodes: Sequence[Node] = ()
 
 
-def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects]) -> list[Fix]:
-    """Return fixes that lower a counter of an answer, each alone, and together if this lowers more, with their effect.
+def tested_fixes(
+    cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], tuple[Answer, Effects]]
+) -> list[Fix]:
+    """Return fixes that lower a counter of an answer, each alone, and then the first one with the fixes of what it
+    leaves or causes, if these lower more; all with their effect.
 
-    `ask`: asks the same question about another cluster, and returns its counters.
+    `ask`: asks the same question about another cluster.
     """
     if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
-    edits = _edits(cluster, answer)
-    after_each = mapped([_with(cluster, each.objects, each.nodes) for each in edits], ask)
-    tried = [
-        (edit, after) for edit, after in zip(edits, after_each, strict=True) if _is_better(effects, after, edit.counter)
-    ]
-    fixes = [Fix(edit.action, _difference(effects, after, edit.counter)) for edit, after in tried]
-    if len(tried) == _MAX_FIXES and {edit.counter for edit in edits} <= _OBSTACLES:
-        (first, after_first), (second, after_second) = tried
-        after = ask(_with(cluster, [*first.objects, *second.objects]))
-        if _is_better(after_first, after, second.counter) and _is_better(after_second, after, first.counter):
-            fixes.append(Fix("1 and 2 together", _difference(effects, after, first.counter)))
+
+    def apply(edits: Sequence[Edit]) -> tuple[Effects, list[Edit]]:
+        """Return the counters with these edits, and the edits to try next."""
+        other = _with(cluster, edits)
+        again, after = ask(other)
+        return after, [each for each in _edits(other, again) if each.counter != edits[0].counter]
+
+    ranges = answer.typical_of.counters if answer.typical_of is not None else {}
+    edits = [each for each in _edits(cluster, answer) if getattr(effects, each.counter)]
+    edits = edits[: _MAX_FIXES if len(cluster.snapshot.objects.nodes) <= _SMALL else 1]
+    results = zip(edits, mapped([[each] for each in edits], apply), strict=True)
+    tried = [(edit, *result) for edit, result in results if _is_better(effects, result[0], edit.counter)]
+    fixes = [Fix(edit.action, _difference(effects, after, edit.counter, ranges)) for edit, after, _ in tried]
+    if tried and (others := tried[0][2]):
+        first, after_first, _ = tried[0]
+        _, after = ask(_with(cluster, [first, *others]))
+        if any(_is_better(after_first, after, each.counter) for each in others):
+            known = {edit.action: f"{number}" for number, (edit, *_) in enumerate(tried, 1)}
+            action = f"1 and {'; '.join(known.get(each.action, each.action) for each in others)}"
+            fixes.append(Fix(action, _difference(effects, after, first.counter, ranges)))
     return fixes
 
 
 def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
-    """Return the fixes to try, those that help most workloads first; one in a large cluster."""
+    """Return the fixes to try, those that help most workloads first."""
     every = chain(
         _of_pdbs(cluster, answer),
         _of_quotas(cluster, answer),
@@ -90,12 +101,11 @@ def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
         _of_nodes(cluster, answer),
         _of_jobs(cluster, answer),
     )
-    helpful = (each for each in every if not each.admits or _have_room(answer.after.simulation, each.admits))
-    if answer.removal is None:
-        return [*islice(helpful, _MAX_FIXES if len(cluster.snapshot.objects.nodes) <= _SMALL else 1)]
-    edits = [*helpful]  # each takes a whole search
-    objects = [*chain.from_iterable(each.objects for each in edits)]
-    return [Edit("; ".join(each.action for each in edits), objects, "blocked")] if edits else []
+    edits = [each for each in every if not each.admits or _have_room(answer.after.simulation, each.admits)]
+    if answer.removal is None or not edits:
+        return edits
+    objects = [*chain.from_iterable(each.objects for each in edits)]  # each takes a whole search
+    return [Edit("; ".join(each.action for each in edits), objects, "blocked")]
 
 
 def _is_better(before: Effects, after: Effects, counter: str) -> bool:
@@ -107,24 +117,28 @@ def _is_better(before: Effects, after: Effects, counter: str) -> bool:
     return getattr(after, counter) < getattr(before, counter) and not moved
 
 
-def _difference(before: Effects, after: Effects, counter: str) -> str:
-    """Two counters: one that falls, and the one that rises most, with the number of others that rise; if none rises,
-    another one that falls: `blocked 40 → 0, but lost 11 → 12`.
+def _difference(before: Effects, after: Effects, counter: str, ranges: Mapping[str, Range]) -> str:
+    """Return the counter, another that falls, and the two that rise most: `blocked 40 → 0, but lost 11 → 12`.
+
+    `ranges`: of counters that depend on chance; a counter that stays in its range does not rise.
     """
     names = [counter, *(name for name in Effects._fields if name not in (counter, *_NOT_SHOWN))]
-    more = {name: rise for name in names if (rise := getattr(after, name) - getattr(before, name)) > 0}
-    lower = [name for name in names if getattr(before, name) > getattr(after, name)][: 1 if more else 2]
-    shown = [*lower, *([max(more, key=lambda name: more[name])] if more else [])]
-    texts = [f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in shown]
-    others = f" ({plural(len(more) - 1, 'other rises', 'others rise')})" if len(more) > 1 else ""
-    return (", but " if more else ", ").join(texts) + others
+    rises = Counter({name: getattr(after, name) - getattr(before, name) for name in names})
+    by_chance = {name for name, each in ranges.items() if getattr(after, name) <= each.most}
+    more = [name for name, rise in rises.most_common() if rise > 0 and name not in by_chance][:2]
+    lower = [counter, *(name for name in sorted(names[1:], key=rises.__getitem__) if rises[name] < 0)][:2]
+    parts = (
+        ", ".join(f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in part)
+        for part in (lower, more)
+    )
+    return ", but ".join(filter(None, parts))
 
 
-def _with(cluster: Cluster, objects: Sequence[ApiObject], nodes: Sequence[Node] = ()) -> Cluster:
-    """The cluster with these objects in place of the stored ones, and with more nodes."""
+def _with(cluster: Cluster, edits: Sequence[Edit]) -> Cluster:
+    """The cluster with the objects of these edits in place of the stored ones, and with their nodes."""
     cache = cluster.cache.copy()
-    cache.put_views({NODE: {("", node.name): node for node in nodes}})
-    for obj in objects:
+    cache.put_views({NODE: {("", node.name): node for each in edits for node in each.nodes}})
+    for obj in chain.from_iterable(each.objects for each in edits):
         cache.add(obj)
     return cluster.replaced(cache)
 
@@ -149,14 +163,16 @@ def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) 
 
 
 def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
-    """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them."""
+    """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them; of one that is exceeded and
+    would reject the Pods of Jobs that fail, those that are used.
+    """
     if answer.removal is not None:
         yield from _of_exceeded_quotas(cluster, answer.removal)
         return
-    simulation = answer.after.simulation
+    simulation, names = answer.after.simulation, answer.after.summary.names
     new: dict[tuple[str, str], Counter[str]] = {}
     admits: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
-    for workload, row in missing(simulation, answer.after.summary.names).items():
+    for workload, row in missing(simulation, names).items():
         if not isinstance(row.message, ExceededQuota):
             continue
         key = workload[1].partition("/")[0], row.message.quota
@@ -164,6 +180,10 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         usage = new.setdefault(key, Counter())
         for resource, amount in _usage_of(workload, row.message, simulation).items():
             usage[resource] += amount.nano * row.pods
+    failing = {names.group(each.workload).partition("/")[0] for each in answer.after.workloads if each.failures}
+    for namespace, name in (exceeded.split("/") for exceeded in answer.exceeded_quotas):
+        if namespace in failing:
+            new.setdefault((namespace, name), Counter())
     changed = simulation.api.quotas.changes() if simulation.api.quotas is not None else ()
     at_the_end = {(each.namespace, each.name): each for _, each in changed}
     for (namespace, name), usage in sorted(new.items()):
@@ -177,7 +197,7 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
             if needed > limit.nano:
                 limits[resource] = Quantity(needed, limit.format)
         if limits:
-            yield _raised(quota, limits, "rejected")._replace(admits=admits[namespace, name])
+            yield _raised(quota, limits, "rejected")._replace(admits=admits.get((namespace, name), {}))
 
 
 def _usage_of(workload: tuple[str, str], message: ExceededQuota, simulation: Simulation) -> Mapping[str, Quantity]:

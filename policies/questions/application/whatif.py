@@ -204,9 +204,9 @@ def whatif(
     document = document_of(Simulated(answer, question.class_change, faults, others, outcomes, queueing))
     if tries_fixes and answer.alike is None:
 
-        def ask_again(other: Cluster) -> Effects:
+        def ask_again(other: Cluster) -> tuple[Answer, Effects]:
             again = whatif(other, change, until=until, autoscaling=autoscaling, progress=progress, tries_fixes=False)
-            return again.document.effects
+            return again.answer.of_upgrade, again.document.effects
 
         fixes = tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again)
         document = replace(document, fix=fixes)

@@ -202,7 +202,8 @@ def _progress(answer: Answer) -> Iterator[str]:
         yield nodes
     else:
         blocked, pdbs = _nodes_blocked_by_pdbs(answer), plural(len(after.blocks.drains), "PDB blocks", "PDBs block")
-        yield f"stops at node {done + 1}" + (f"; {pdbs} {plural(len(blocked), 'node')}" if blocked else "")
+        node = next(step.node for step in upgrade.steps if step.back_at is None)
+        yield f"stops at {node} (node {done + 1})" + (f"; {pdbs} {plural(len(blocked), 'node')}" if blocked else "")
 
 
 def _drained(answer: Answer) -> Counter:

@@ -87,11 +87,17 @@ def left_by_new_nodes(grown: Effects, after: str = "") -> str:
 
 
 def consequences(effects: Effects) -> Iterator[str]:
-    """Yield a phrase for each counter of a simulation that is not 0."""
-    for name, (one, many) in _PHRASES.items():
+    """Yield a phrase for each counter of a simulation that is not 0, the worst first: lost replicas, with the Jobs that
+    fail, unless preempted and Pending Pods explain all of them.
+    """
+    explains_all = effects.preempted + effects.pending >= effects.lost and not effects.jobs_failed
+    more = {"down": f" for up to {duration(effects.down_seconds)}"}
+    if effects.jobs_failed and effects.lost:
+        more["lost"] = f" ({plural(effects.jobs_failed, *_PHRASES['jobs_failed'])})"
+        effects = effects._replace(jobs_failed=0)
+    for name in _PHRASES if explains_all else dict.fromkeys(("lost", *_PHRASES)):
         if number := getattr(effects, name):
-            until = f" for up to {duration(effects.down_seconds)}" if name == "down" else ""
-            yield f"{plural(number, one, many)}{until}"
+            yield plural(number, *_PHRASES[name]) + more.get(name, "")
 
 
 def joined(phrases: Sequence[str]) -> str:

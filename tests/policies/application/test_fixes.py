@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import forewarn
-from forewarn.policies.base.documents.answer import Effects
+from forewarn.policies.base.documents.answer import Effects, Range
 from forewarn.policies.questions.application import fixes
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def test_in_a_larger_cluster_one_fix_is_tried(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(fixes, "_with", counting)
     cluster = cluster_of(tmp_path, pods=14, priority=1)
-    edits = [fixes.Edit(name, [], "blocked") for name in "ab"]
+    edits = [fixes.Edit(name, [], "pending") for name in "ab"]
     monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: edits)
     forewarn.whatif(cluster, forewarn.LoseNodes(["n1"]))
     assert len(tried) == 1
@@ -182,17 +182,23 @@ def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monk
     monkeypatch.setattr(fixes, "_of_quotas", lambda *_: limits[1:])
     for others in ("_of_surges", "_of_jobs", "_of_nodes"):
         monkeypatch.setattr(fixes, others, lambda *_: [])
-    monkeypatch.setattr(fixes, "_with", lambda _, objects, *__: str(objects))
-    answer: Any = SimpleNamespace(removal=True)
+    monkeypatch.setattr(fixes, "_with", lambda _, edits: str(edits[0].objects))
+    answer: Any = SimpleNamespace(removal=True, typical_of=None)
     after = {"[{'a': 1}, {'b': 1}]": Effects(blocked=1)}
-    found = fixes.tested_fixes(cluster_of(tmp_path), answer, Effects(blocked=3), lambda other: after[str(other)])
+    cluster, ask = cluster_of(tmp_path), lambda other: (answer, after[str(other)])
+    found = fixes.tested_fixes(cluster, answer, Effects(blocked=3), ask)
     assert [(fix.action, fix.effect) for fix in found] == [("a PDB; a quota", "blocked 3 → 1")]
 
 
 def test_counters_that_rise_are_told_too() -> None:
     before, after = Effects(blocked=3, lost=7), Effects(blocked=0, lost=9, pending=1)
-    assert fixes._difference(before, after, "blocked") == "blocked 3 → 0, but lost 7 → 9 (1 other rises)"
-    assert fixes._difference(before, after._replace(lost=5, pending=0), "blocked") == "blocked 3 → 0, lost 7 → 5"
+    text, by_chance = "blocked 3 → 0, lost 7 → 5", {"preempted": Range(0, 1)}
+    assert fixes._difference(before, after, "blocked", {}) == "blocked 3 → 0, but lost 7 → 9, Pending 0 → 1"
+    after = Effects(lost=5, preempted=1)
+    assert fixes._difference(before, after, "blocked", {}) == f"{text}, but preempted 0 → 1"
+    assert fixes._difference(before, after, "blocked", by_chance) == text
+    after = after._replace(preempted=2)
+    assert fixes._difference(before, after, "blocked", by_chance) == f"{text}, but preempted 0 → 2"
 
 
 def test_a_pdb_without_spec_has_a_fix_and_no_traceback() -> None:
@@ -212,29 +218,28 @@ def test_all_resources_of_an_exceeded_quota_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("together", "shown"),
-    [(Effects(), [("1 and 2 together", "blocked 4 → 0, rejected 2 → 0")]), (Effects(rejected=2), [])],
+    [
+        (Effects(), [("1 and 2; for Jobs", "blocked 4 → 0, rejected 2 → 0")]),
+        (Effects(rejected=2, jobs_failed=3), []),
+    ],
 )
-def test_fixes_that_do_more_together_are_tried_together(
+def test_a_fix_is_also_tried_with_those_of_what_it_leaves_or_causes(
     together: Effects, shown: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pdbs, quotas = fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "rejected")
-    monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: [pdbs])
-    monkeypatch.setattr(fixes, "_of_quotas", lambda *_: [quotas])
-    monkeypatch.setattr(fixes, "_of_surges", lambda *_: [])
-    monkeypatch.setattr(fixes, "_of_jobs", lambda *_: [])
-    monkeypatch.setattr(fixes, "_of_nodes", lambda *_: [])
-    monkeypatch.setattr(fixes, "_with", lambda _, objects, *__: str(objects))
+    jobs = fixes.Edit("for Jobs", [{"c": 1}], "jobs_failed")
+    monkeypatch.setattr(fixes, "_edits", lambda *_: [pdbs, quotas, jobs])
+    monkeypatch.setattr(fixes, "_with", lambda _, edits: "".join(each.action for each in edits))
     after = {
-        str(pdbs.objects): Effects(rejected=2),
-        str(quotas.objects): Effects(blocked=4),
-        str([*pdbs.objects, *quotas.objects]): together,
+        "a PDB": Effects(rejected=2, jobs_failed=3),
+        "a quota": Effects(blocked=4),
+        "a PDBa quotafor Jobs": together,
     }
-    answer: Any = SimpleNamespace(removal=None)
-    tested = fixes.tested_fixes(
-        cluster_of(tmp_path), answer, Effects(blocked=4, rejected=2), lambda other: after[str(other)]
-    )
+    answer: Any = SimpleNamespace(typical_of=None)
+    cluster, ask = cluster_of(tmp_path), lambda other: (answer, after[str(other)])
+    tested = fixes.tested_fixes(cluster, answer, Effects(blocked=4, rejected=2), ask)
     assert [(fix.action, fix.effect) for fix in tested] == [
-        ("a PDB", "blocked 4 → 0"),
+        ("a PDB", "blocked 4 → 0, but Jobs failed 0 → 3"),
         ("a quota", "rejected 2 → 0"),
         *shown,
     ]

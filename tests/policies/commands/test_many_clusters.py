@@ -518,13 +518,13 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
         (
             ("upgrade",),
             [of_web(1), of_web(1, NEVER)],
-            "BLOCKED  2 clusters: worst is b: upgrade of 1 node, 1 at a time: stops at node 1; ",
+            "BLOCKED  2 clusters: worst is b: upgrade of 1 node, 1 at a time: stops at n1 (node 1); ",
             {"STATUS": ["BLOCKED", "HARM"], "BLOCKED": ["1", "0"]},
         ),
         (
             ("upgrade", "--fail-on", "down", "--away", "10m"),
             [of_web(1), of_web(1, NEVER)],
-            "BLOCKED  2 clusters: worst is b: upgrade of 1 node, 1 at a time: stops at node 1; ",
+            "BLOCKED  2 clusters: worst is b: upgrade of 1 node, 1 at a time: stops at n1 (node 1); ",
             {"STATUS": ["BLOCKED", "HARM"], "DOWN": ["0", "1"]},
         ),
         (

@@ -191,7 +191,7 @@ def test_an_upgrade_that_a_pdb_blocks_stops_at_its_node(tmp_path: Path, capsys: 
     asked_for = ("upgrade", "--cluster", cluster)
     status, out, _ = run(capsys, *asked_for, "--fail-on", "blocked")
     assert status == 1
-    assert out.startswith("BLOCKED  upgrade of 4 nodes, 1 at a time: stops at node 2; 1 PDB blocks ")
+    assert out.startswith("BLOCKED  upgrade of 4 nodes, 1 at a time: stops at a-2 (node 2); 1 PDB blocks ")
     assert {"blocked 3 (1 by PDBs)", "upgraded 1 of 4", "PDBs blocking 1"} <= {*re.split(r" \| |\n *", out)}
     told = asked(capsys, "upgrade", cluster=cluster)
     assert (told["upgrade"]["complete"], told["upgrade"]["notReached"]) == (False, ["b-1", "b-2"])
@@ -607,7 +607,7 @@ def test_the_reasons_of_lost_replicas_add_up(tmp_path: Path, capsys: pytest.Capt
     given = ("--cluster", SHOWN, "--cluster", str(tmp_path / "quota.json"))
     lines = run(capsys, "lose", "node", "a-1", *given)[1].splitlines()
     assert lines[:8] == [
-        "HARM  node a-1 lost: 1 Pod stays Pending, 2 replicas lost",
+        "HARM  node a-1 lost: 2 replicas lost, 1 Pod stays Pending",
         "      preempted 0 | Pending 1 | lost 2 of 8 | rejected 1",
         "WARN  before the change: quota shop/few is exceeded (4 of 1 pods)",
         "",
