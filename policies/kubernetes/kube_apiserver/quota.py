@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from forewarn.policies.base.copies import cached_in
 from forewarn.policies.base.findings import cut
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import charging
@@ -249,20 +250,12 @@ class Pods:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedPods(Pods):
-    """The same for Pods that are evaluated again: computes each result once. The objects must exist as long as this."""
+    """The same for Pods that are evaluated again: reads each once. The objects must exist as long as this."""
 
     read: dict[int, PodResources] = field(default_factory=dict)
-    used: dict[int, ResourceList] = field(default_factory=dict)
-
-    def usage(self, obj: ApiObject) -> ResourceList:
-        if id(obj) not in self.used:
-            self.used[id(obj)] = Pods.usage(self, obj)
-        return self.used[id(obj)]
 
     def resources(self, obj: ApiObject) -> PodResources:
-        if id(obj) not in self.read:
-            self.read[id(obj)] = read_pod_resources(obj)
-        return self.read[id(obj)]
+        return cached_in(self.read, id(obj), lambda: read_pod_resources(obj))
 
 
 PODS: Final = Pods()
@@ -394,17 +387,16 @@ def first_rejected(pod: ApiObject, quotas: Sequence[ResourceQuota], *, replicas:
     The check contains the quotas with the usage of the Pods before. Excludes limitedResources, for which all Pods are
     equal: see `uncovered`.
     """
-    evaluator = RepeatedPods()
-    check = check_request(pod, quotas, evaluator=evaluator)
+    check = check_request(pod, quotas)
     if check.faults or replicas < 1:
         return (1 if check.faults else 0), check
-    used = without_zeros(evaluator.usage(pod))
-    is_met = [evaluator.matches(quota, pod) for quota in quotas]
+    used = without_zeros(PODS.usage(pod))
+    is_met = [PODS.matches(quota, pod) for quota in quotas]
     fitting = min([replicas, *(_max_replicas(quota, used) for quota, met in zip(quotas, is_met, strict=True) if met)])
     charged = tuple(_charged(q, used, fitting) if met else q for q, met in zip(quotas, is_met, strict=True))
     if fitting == replicas:
         return 0, Check((), charged)
-    return fitting + 1, check_request(pod, charged, evaluator=evaluator)
+    return fitting + 1, check_request(pod, charged)
 
 
 def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence[LimitedResource]) -> list[Fault]:
