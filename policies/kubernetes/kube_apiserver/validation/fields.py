@@ -9,8 +9,9 @@ StatefulSets are not checked either.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.kubernetes.kinds import registry
@@ -113,43 +114,27 @@ _STRUCTS: Final = tables.STRUCTS.extended({"both-amounts": _both_amounts})
 _DISRUPTION_BUDGETS: Final = tables.Kind(_STRUCTS, "PodDisruptionBudget", name_faults=path_segment, metadata_last=True)
 
 
-KINDS: Final = frozenset(
-    (
-        registry.DISRUPTION_BUDGET,
-        registry.POD,
-        registry.REPLICATION_CONTROLLER,
-        registry.DEPLOYMENT,
-        registry.REPLICA_SET,
-        registry.STATEFUL_SET,
-        registry.DAEMON_SET,
-        registry.JOB,
-        registry.CRON_JOB,
-        registry.AUTOSCALER,
-        registry.LIMIT_RANGE,
-        *registry.WEBHOOK_CONFIGURATIONS,
-    )
-)
+_MODULES: Final = {
+    registry.POD: "pod_fields",
+    registry.JOB: "batch",
+    registry.CRON_JOB: "batch",
+    registry.AUTOSCALER: "autoscaling",
+    registry.LIMIT_RANGE: "limit_range",
+    registry.REPLICATION_CONTROLLER: "apps",
+    registry.REPLICA_SET: "apps",
+    **dict.fromkeys(registry.ROLLED_OUT, "apps"),
+    **dict.fromkeys(registry.WEBHOOK_CONFIGURATIONS, "admissionregistration"),
+}
+"""`group/Kind` -> the module with its table, imported on first use: the linter starts faster."""
+KINDS: Final = frozenset((registry.DISRUPTION_BUDGET, *_MODULES))
 """`group/Kind` of the kinds with tables. Other modules validate PriorityClasses and ResourceQuotas."""
 
 
 def _kind_of(kind: str) -> tables.Kind:
-    """Return how one of KINDS is validated. The tables of other groups are not imported: the linter starts faster."""
+    """Return how one of KINDS is validated."""
     if kind == registry.DISRUPTION_BUDGET:
         return _DISRUPTION_BUDGETS
-    module: Any
-    if kind == registry.POD:
-        from forewarn.policies.kubernetes.kube_apiserver.validation import pod_fields as module
-    elif kind in (registry.JOB, registry.CRON_JOB):
-        from forewarn.policies.kubernetes.kube_apiserver.validation import batch as module
-    elif kind == registry.AUTOSCALER:
-        from forewarn.policies.kubernetes.kube_apiserver.validation import autoscaling as module
-    elif kind == registry.LIMIT_RANGE:
-        from forewarn.policies.kubernetes.kube_apiserver.validation import limit_range as module
-    elif kind in registry.WEBHOOK_CONFIGURATIONS:
-        from forewarn.policies.kubernetes.kube_apiserver.validation import admissionregistration as module
-    else:
-        from forewarn.policies.kubernetes.kube_apiserver.validation import apps as module
-    found: tables.Kind = module.KINDS[kind]
+    found: tables.Kind = import_module(f"{__package__}.{_MODULES[kind]}").KINDS[kind]
     return found
 
 
