@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from forewarn.policies.base.findings import Path, cut, field_path
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import charge, charging, meter
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at
-from forewarn.policies.kubernetes.quantity import Quantity
 
-T = TypeVar("T")
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 _ESCAPES |= {"\\": r"\\", '"': r"\""}
 
@@ -58,7 +56,6 @@ def forbidden(path: Path, detail: str) -> FieldError:
 
 MAX_FAULTS: Final = 100
 """Maximum errors that are reported about one part of an object."""
-_ENTRIES: Final = 64
 _CHARACTERS: Final = 2_048
 """Maximum characters of a value in a message; upstream shows the whole value."""
 
@@ -98,48 +95,29 @@ def go_quote(text: str) -> str:
 
 
 def go_json(value: object) -> str:
-    """Return a value as Go's json.Marshal prints it."""
-    text = json.dumps(_Plain().convert(value), ensure_ascii=False, separators=(",", ":"))
+    """Return a value as Go's json.Marshal prints it, cut to the maximum length in a message."""
+    text = ""
+    for part in _ENCODER.iterencode(value):
+        text += part
+        if len(text) > _CHARACTERS:
+            break
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
+    return cut(text, _CHARACTERS)
 
 
-class _Plain:
-    """Converts a value to JSON types, cut to the maximum length in a message."""
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)
 
-    __slots__ = ("_remaining",)
 
-    def __init__(self) -> None:
-        self._remaining = _CHARACTERS
-
-    def convert(self, value: Any) -> object:
-        """Return the value as JSON types. Each entry counts as its minimum number of characters."""
-        self._remaining -= 1
-        if isinstance(value, Quantity):
-            return str(value)
-        if isinstance(value, Mapping):
-            return {self._text(key): self.convert(entry) for key, entry in self._while_shown(value.items())}
-        if isinstance(value, str):
-            return self._text(value)
-        return [self.convert(entry) for entry in self._while_shown(value)] if isinstance(value, list | tuple) else value
-
-    def _text(self, text: str) -> str:
-        self._remaining -= len(text)
-        return cut(text, _CHARACTERS)
-
-    def _while_shown(self, entries: Iterable[T]) -> Iterator[T]:
-        for entry in islice(entries, _ENTRIES):
-            if self._remaining < 0:
-                return
-            yield entry
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
 
 
 def _shown(value: object) -> str:
     charge(4)
     if isinstance(value, str) and not isinstance(value, Named):
         return go_quote(cut(value, _CHARACTERS))
-    return cut(go_json(value), _CHARACTERS)
+    return go_json(value)
 
 
 def _escaped(char: str) -> str:
