@@ -63,29 +63,19 @@ class Form(Enum):
     LIST = "slice"
 
 
-@dataclass(frozen=True, slots=True)
-class Tagged:
-    """A field of a type, with its tags. `value_type`: the type of the field, or of its items.
+class Tagged(NamedTuple):
+    """A field of a type. `value_type`: the type of the field, or of its items. `checks`: of the second step.
 
-    `always`: written even if unset (without omitempty). `forbidden`: the tag for a feature gate that is off.
-    `immutable`, `max_items` (maxItems), `required`, `no_set` and `no_unset` (update=NoSet, NoUnset) and `fixed_items`
-    (update=NoAddItem, NoRemoveItem) belong to the first step, in this order. `keyed`: a list whose items have unique
-    names. `union`: the field is a member of the union of its type. `checks`: of the second step.
+    `tags`: with their values. Of the first step, in this order: `forbidden` (the tag for a feature gate that is off),
+    `immutable`, `max_items` (maxItems), `required`, `no_set`, `no_unset` (update=NoSet, NoUnset) and `fixed_items`
+    (update=NoAddItem, NoRemoveItem). Others: `always` (written even if unset, without omitempty), `keyed` (a list whose
+    items have unique names) and `union` (a member of the union of its type).
     """
 
     value_type: decode.Plain | Tags
-    form: Form = Form.POINTER
-    always: bool = False
-    forbidden: bool = False
-    immutable: bool = False
-    max_items: int | None = None
-    required: bool = False
-    no_set: bool = False
-    no_unset: bool = False
-    fixed_items: bool = False
-    keyed: bool = False
-    union: bool = False
-    checks: tuple[tables.Check, ...] = ()
+    form: Form
+    tags: Mapping[str, str]
+    checks: tuple[tables.Check, ...]
 
     def value(self, obj: ApiObject | None, name: str) -> Any:
         """Return the value of the field in an object; Go's zero value if unset."""
@@ -128,7 +118,7 @@ class Tags:
                     if tagged.form is Form.LIST
                     else value_tags.encoded(value)
                 )
-            if tagged.always or tagged.is_set({name: value}, name):
+            if "always" in tagged.tags or tagged.is_set({name: value}, name):
                 written[name] = value
         return written
 
@@ -146,7 +136,9 @@ def validate_tags(
     for name, tagged in tags.fields.items():
         value, before = tagged.value(new, name), tagged.value(old, name) if old is not None else None
         if old is None or value != before:
-            errors += _Given(tagged, value, before, (*path, name), is_update).errors(tagged.is_set(new, name))
+            here, is_set = (*path, name), tagged.is_set(new, name)
+            first = [*_first_step(tagged, value, before, here, is_set=is_set, is_update=is_update)]
+            errors += first or ([*_second_step(tagged, value, before, here, is_update=is_update)] if is_set else [])
     return errors[:MAX_FAULTS]
 
 
@@ -162,67 +154,56 @@ def _validate_union(tags: Tags, new: ApiObject, old: ApiObject | None, path: Pat
     return [invalid(path, shown, f"must specify exactly one of: {members}")] if len(given) > 1 else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """The new or changed value of a field. `old`: the value before an update."""
+def _first_step(
+    tagged: Tagged, value: Any, old: Any, path: Path, *, is_set: bool, is_update: bool
+) -> Iterator[FieldError]:
+    """Yield the errors that hide those of the second step. `old`: the value before an update."""
+    tags = tagged.tags
+    if "forbidden" in tags and is_set:
+        yield forbidden(path, "")
+    if "immutable" in tags and is_update:
+        yield invalid(path, None, "field is immutable")
+    if "max_items" in tags and len(value) > (most := int(tags["max_items"])):
+        yield too_many(path, len(value), most)
+    if "required" in tags and not is_set:
+        yield required(path)
+    if is_update and "no_set" in tags and old is None and is_set:
+        yield invalid(path, None, "field cannot be set once created")
+    if is_update and "no_unset" in tags and old is not None and not is_set:
+        yield invalid(path, None, "field cannot be cleared once set")
+    if is_update and "fixed_items" in tags:
+        yield from islice(_items_added_or_removed(value, old or [], path), MAX_FAULTS)
 
-    tagged: Tagged
-    value: Any
-    old: Any
-    path: Path
-    is_update: bool
 
-    def errors(self, is_set: bool) -> list[FieldError]:
-        """Return all errors of the field. `is_set`: the new object sets the field."""
-        first = list(self._first_step(is_set))
-        return first if first or not is_set else list(self._second_step())
+def _items_added_or_removed(value: Any, old: Any, path: Path) -> Iterator[FieldError]:
+    names, before = _by_name(value), _by_name(old)
+    for index, item in enumerate(charging(value)):
+        if _name(item) not in before:
+            yield forbidden((*path, index), "item may not be added")
+    for item in charging(old):
+        if _name(item) not in names:
+            yield forbidden(path, "item may not be removed")
 
-    def _first_step(self, is_set: bool) -> Iterator[FieldError]:
-        tagged = self.tagged
-        if tagged.forbidden and is_set:
-            yield forbidden(self.path, "")
-        if tagged.immutable and self.is_update:
-            yield invalid(self.path, None, "field is immutable")
-        if tagged.max_items is not None and len(self.value) > tagged.max_items:
-            yield too_many(self.path, len(self.value), tagged.max_items)
-        if tagged.required and not is_set:
-            yield required(self.path)
-        if self.is_update and tagged.no_set and self.old is None and is_set:
-            yield invalid(self.path, None, "field cannot be set once created")
-        if self.is_update and tagged.no_unset and self.old is not None and not is_set:
-            yield invalid(self.path, None, "field cannot be cleared once set")
-        if self.is_update and tagged.fixed_items:
-            yield from islice(self._items_added_or_removed(), MAX_FAULTS)
 
-    def _items_added_or_removed(self) -> Iterator[FieldError]:
-        names, before = _by_name(self.value), _by_name(self.old or [])
-        for index, item in enumerate(charging(self.value)):
-            if _name(item) not in before:
-                yield forbidden((*self.path, index), "item may not be added")
-        for item in charging(self.old or []):
-            if _name(item) not in names:
-                yield forbidden(self.path, "item may not be removed")
-
-    def _second_step(self) -> Iterator[FieldError]:
-        tagged = self.tagged
-        if tagged.keyed:
-            seen: set[str] = set()
-            for index, item in enumerate(self.value):
-                if _name(item) in seen:
-                    yield duplicate((*self.path, index), item)
-                seen.add(_name(item))
-        for check in tagged.checks:
-            yield from check(self.path, self.value)
-        if isinstance(tagged.value_type, decode.Plain):
-            return
-        if tagged.form is not Form.LIST:
-            yield from validate_tags(tagged.value_type, self.value, self.old, self.path, is_update=self.is_update)
-            return
-        before = _by_name(self.old or []) if tagged.keyed else {}
-        for index, item in enumerate(self.value):
-            old = before.get(_name(item))
-            if old is None or item != old:
-                yield from validate_tags(tagged.value_type, item, old, (*self.path, index), is_update=self.is_update)
+def _second_step(tagged: Tagged, value: Any, old: Any, path: Path, *, is_update: bool) -> Iterator[FieldError]:
+    if "keyed" in tagged.tags:
+        seen: set[str] = set()
+        for index, item in enumerate(value):
+            if _name(item) in seen:
+                yield duplicate((*path, index), item)
+            seen.add(_name(item))
+    for check in tagged.checks:
+        yield from check(path, value)
+    if isinstance(tagged.value_type, decode.Plain):
+        return
+    if tagged.form is not Form.LIST:
+        yield from validate_tags(tagged.value_type, value, old, path, is_update=is_update)
+        return
+    before = _by_name(old or []) if "keyed" in tagged.tags else {}
+    for index, item in enumerate(value):
+        former = before.get(_name(item))
+        if former is None or item != former:
+            yield from validate_tags(tagged.value_type, item, former, (*path, index), is_update=is_update)
 
 
 def _name(item: ApiObject) -> str:
@@ -267,17 +248,16 @@ class _Types(NamedTuple):
     def tags(self, name: str) -> Tags:
         """Return the struct with this name."""
         fields = {field: self._tagged(text) for field, text in (self.structs[name] or {}).items()}
-        return Tags(name, fields, tuple(field for field, tagged in fields.items() if tagged.union))
+        return Tags(name, fields, tuple(field for field, tagged in fields.items() if "union" in tagged.tags))
 
     def _tagged(self, text: str) -> Tagged:
         name, *words = text.split()
         tags = dict(word.partition("=")[::2] for word in words)
         checks = tuple(tables.TAGS[tag](value) for tag, value in tags.items() if tag in tables.TAGS)
-        others: dict[str, Any] = {tag: int(v) if v else True for tag, v in tags.items() if tag not in tables.TAGS}
         value_type = self._type(name.lstrip("*[]"))
         form = Form.LIST if name[0] == "[" else Form.POINTER if name[0] == "*" else Form.VALUE
         form = Form.STRUCT if form is Form.VALUE and isinstance(value_type, Tags) else form
-        return Tagged(value_type, form, checks=checks, **others)
+        return Tagged(value_type, form, tags, checks)
 
     def _type(self, name: str) -> decode.Plain | Tags:
         if self.structs.get(name) is not None:
@@ -394,8 +374,9 @@ def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
     gated = {*_gated(version, semantics)} - {*_OF_OTHER_GATES}
 
     def off(name: str, tagged: Tagged) -> Tagged:
-        immutable = tagged.immutable and name not in _OF_PREEMPTION
-        return replace(tagged, forbidden=True, required=False, immutable=immutable)
+        unless = ("required", "immutable") if name in _OF_PREEMPTION else ("required",)
+        tags = {tag: value for tag, value in tagged.tags.items() if tag not in unless}
+        return tagged._replace(tags={**tags, "forbidden": ""})
 
     def with_gates(tags: Tags) -> Tags:
         fields = {name: off(name, tagged) if name in gated else tagged for name, tagged in tags.fields.items()}
@@ -405,5 +386,5 @@ def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
     templates = gated_tags.fields.get("podGroupTemplates")
     if templates is None or not isinstance(templates.value_type, Tags):
         return gated_tags
-    fields = {**gated_tags.fields, "podGroupTemplates": replace(templates, value_type=with_gates(templates.value_type))}
+    fields = {**gated_tags.fields, "podGroupTemplates": templates._replace(value_type=with_gates(templates.value_type))}
     return replace(gated_tags, fields=fields)
