@@ -139,14 +139,8 @@ class Requirement:
 
     def intersects(self, other: Requirement) -> bool:
         """Report whether a value fulfils both."""
-        if self.complement and other.complement:
-            gte, lte = self._bounds(other)
-            return gte is None or lte is None or gte <= lte
-        if self.gte is self.lte is other.gte is other.lte is None:
-            if self.complement:
-                return not other.values <= self.values
-            return not self.values <= other.values if other.complement else not self.values.isdisjoint(other.values)
-        return bool(self.intersection(other).values)
+        both = self.intersection(other)
+        return both.complement or bool(both.values)
 
     def has(self, value: str) -> bool:
         return (value in self.values) != self.complement and _within(value, self.gte, self.lte)
