@@ -500,9 +500,6 @@ class ApiServer:
         self.storage = StoredClaims(base or ClusterObjects(), self.pods, self._notify)
         self.conditions: dict[str, tuple[str, str]] = {}
         """uid -> the last condition PodScheduled of the Pod, (reason, message); missing before the first."""
-        self._places: dict[PodKey, int] = {}
-        """Key of a Pod -> its position in the order of creation."""
-        self._numbers = count()
         self._never_bound: set[PodKey] = set()
         """Keys of Pods that were deleted before the start without ever having a node."""
         self.by_controller: dict[Key, dict[PodKey, PodState]] = {}
@@ -513,8 +510,6 @@ class ApiServer:
         self.nodes: dict[str, Node] = {}
         self.replaced_nodes: dict[str, str] = {}
         """Name of a new node -> name of the node of the same group that it replaces."""
-        self._missing_nodes: set[str] = set()
-        """Names in `by_node` of nodes that do not exist."""
         self.workloads: dict[Key, WorkloadState] = {}
         self.revision = 0
         """Number of changes of Pods, workloads and PDBs."""
@@ -728,14 +723,11 @@ class ApiServer:
         if old is not None:  # the stored state may be newer than `old`
             self.tally.count(self.pods.get((old.pod.namespace, old.pod.name)), -1)
         if new is not None:
-            if old is None:
-                self._places[new.pod.namespace, new.pod.name] = next(self._numbers)
             for table in self._tables_of(new.pod):
                 table[new.pod.namespace, new.pod.name] = new
         elif old is not None:
             for table in self._tables_of(old.pod):
                 table.pop((old.pod.namespace, old.pod.name), None)
-            self._places.pop((old.pod.namespace, old.pod.name), None)
         if new is None or old is None:
             self.storage.pod_changed(old or new)
         self.tally.count(new, 1)
@@ -744,12 +736,7 @@ class ApiServer:
     def _tables_of(self, pod: Pod) -> list[dict[PodKey, PodState]]:
         tables = [self.pods]
         if pod.node_name:
-            name = pod.node_name
-            if name not in self.by_node:
-                self.by_node[name] = {}
-                if name not in self.nodes:
-                    self._missing_nodes.add(name)
-            tables.append(self.by_node[name])
+            tables.append(self.by_node.setdefault(pod.node_name, {}))
         owner = controller_of(pod)
         if owner is not None:
             tables.append(self.by_controller.setdefault(owner, {}))
@@ -757,9 +744,11 @@ class ApiServer:
 
     def strays(self) -> list[PodState]:
         """Return Pods on missing nodes, and terminating Pods that never had a node, in the order of creation."""
-        lost = (self.by_node[node].keys() for node in self._missing_nodes)
-        keys = {key for key in self._never_bound if key in self.pods}.union(*lost)
-        return [self.pods[key] for key in sorted(keys, key=self._places.__getitem__)]
+        return [
+            state
+            for key, state in self.pods.items()
+            if key in self._never_bound or (state.pod.node_name and state.pod.node_name not in self.nodes)
+        ]
 
     # Nodes, workloads and budgets
 
@@ -767,7 +756,6 @@ class ApiServer:
         """Create or change a node. `in_timeline`: whether a change is an event of the timeline."""
         old = self.nodes.get(node.name)
         self.nodes[node.name] = node
-        self._missing_nodes.discard(node.name)
         if old is None:
             self.timeline.add("nodeAdded", node=node.name)
         elif in_timeline:
@@ -778,8 +766,6 @@ class ApiServer:
         """Delete a node. The Pods on the node remain until Pod garbage collection."""
         old = self.nodes.pop(name, None)
         if old is not None:
-            if name in self.by_node:
-                self._missing_nodes.add(name)
             self.timeline.add("nodeRemoved", node=name)
             self._notify("Node", old, None)
 
