@@ -628,8 +628,6 @@ class ControllerManager:
 
     def _next(self, queue: deque[Key]) -> Key | None:
         """Remove and return the first queued object that no other worker is processing, or None."""
-        if queue and queue[0] not in self._worked_on:  # the usual case
-            return queue.popleft()
         key = next((key for key in queue if key not in self._worked_on), None)
         if key is not None:
             queue.remove(key)
