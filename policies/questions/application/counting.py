@@ -6,7 +6,7 @@ The events before a loss, and the first syncs of controllers, happen before the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.prediction.simulation.scenario import World
     from forewarn.policies.questions.whatif.questions import Question
-
-
-class Counting(Protocol):
-    """Measures a simulation; created from a simulation of the same cluster before it runs."""
-
-    def measure(self, simulation: Simulation, question: Question) -> Any:
-        """Run the simulation of the question, and return the measured values."""
+    from forewarn.policies.questions.whatif.repetition import Counting
 
 
 def counted(

@@ -9,16 +9,15 @@ from math import comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import listed, plural
-from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, is_skipped, remaining_on
-from forewarn.policies.prediction.simulation.summary import random_of
 from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
-from forewarn.policies.questions.whatif.comparison import is_repeated, placeholder_workloads
+from forewarn.policies.questions.whatif.comparison import placeholder_workloads
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.questions import KeptNode, Question, Removal, drained
+from forewarn.policies.questions.whatif.repetition import random_runs
 from forewarn.policies.questions.whatif.tally import Tally
 
 if TYPE_CHECKING:
@@ -98,7 +97,10 @@ class _Search:
     def _costs(self, choices: Sequence[Sequence[str]]) -> Generator[_Cost]:
         """Yield what it costs to drain all nodes of each choice together."""
         asked = [drained(self._cluster, names) if names else Question("nothing") for names in choices]
-        yield from counted(self._world, asked, lambda simulation: _Drains(simulation, self._pods, self._options))
+        yield from counted(self._world, asked, self._counting)
+
+    def _counting(self, simulation: Simulation) -> _Drains:
+        return _Drains(simulation, self._pods, self._options)
 
     def greedy(self, candidates: Sequence[str], wanted: int) -> list[str]:
         """Return nodes that can go together: of each further block, the most that still can; and record the others."""
@@ -137,19 +139,9 @@ class _Search:
         return ()
 
     def _by_chance(self, names: Sequence[str]) -> _Cost | None:
-        """Return what a drain costs in the first of some random runs in which it is not free; None without one, and in
-        clusters so large that `whatif` shows one run.
-        """
-        if not is_repeated(self._world.pods, self._world.nodes):
-            return None
-        question = drained(self._cluster, names)
-
-        def run(number: int) -> _Cost:
-            simulation = Simulation(self._world._replace(arrivals=question.arrivals), random_of(0, number))
-            return _Drains(simulation, self._pods, self._options).measure(simulation, question)
-
-        costs = mapped(range(1, 1 + RUNS), run)
-        return next((cost for cost in costs if not cost.is_free(self._alone)), None)
+        """Return what a drain costs in the first random run in which it is not free; None without one."""
+        with closing(random_runs([drained(self._cluster, names)], self._world, self._counting, RUNS)) as costs:
+            return next((cost for cost in costs if not cost.is_free(self._alone)), None)
 
     def _may_fit(self, names: Sequence[str]) -> bool:
         """Report whether the sum of requests fits on the other nodes: without it, Pods are Pending or preempted."""

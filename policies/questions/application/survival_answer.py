@@ -2,41 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Fix, Rows, Table
+from forewarn.policies.base.documents.answer import (
+    NO_CLASS,
+    AnswerDocument,
+    AnswerStatus,
+    Cause,
+    Counter,
+    Fix,
+    Rows,
+    Table,
+    label,
+    why_of,
+)
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
+from forewarn.policies.questions.application.whatif_answer import cause_of
+from forewarn.policies.questions.whatif.effects import reasons_of_loss
 
 if TYPE_CHECKING:
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import Price
+    from forewarn.policies.questions.whatif.answer import Answer
 
 
 class AddedNodes(NamedTuple):
-    """Nodes to add: like those of a pool or node group, in a zone. `price`: per month; absent without prices."""
+    """Nodes to add: like those of a pool or node group, in a zone. `price`: per month; absent without prices.
+
+    `classes`: protected Pods that are Pending without such nodes in the worst loss, and preempted ones of workloads
+    without Pending Pods, by PriorityClass.
+    """
 
     like: str
     zone: str
     nodes: int
     price: Price | None = None
+    classes: Mapping[str, int] = {}
 
 
 class LossHarm(NamedTuple):
-    """A loss: the protected Pods that are preempted, and Pending at the end, now and with the added nodes."""
+    """A loss: the protected Pods that are preempted, and Pending at the end, and the replicas that are lost, now and
+    with the added nodes.
+    """
 
     loss: str
     preempted: int
     pending: int
+    lost: int
     preempted_then: int
     pending_then: int
+    lost_then: int
 
     @property
     def gain(self) -> int:
         """How many fewer Pods are harmed with the nodes."""
-        return self.preempted + self.pending - self.preempted_then - self.pending_then
+        return sum(self[1:4]) - sum(self[4:])
+
+    @property
+    def changes(self) -> Sequence[tuple[str, int, int]]:
+        """The counters, now and with the nodes."""
+        return [*zip(_COUNTERS, self[1:4], self[4:], strict=True)]
+
+
+_COUNTERS: Final = ("preempted", "pending", "lost")
 
 
 class Trial(NamedTuple):
@@ -65,12 +96,16 @@ class Survival(Result):
     trials: Sequence[Trial]
     price: Price | None
     notes: Sequence[str]
+    why: Hidden[Sequence[Cause]] = field(default=(), kw_only=True)
+    """Why protected replicas stay lost in the first loss, although nodes are added."""
     unknown: Hidden[str] = field(default="", kw_only=True)
     """Why there is no answer."""
-    loses: Hidden[bool] = field(default=False, kw_only=True)
-    """Whether protected replicas are lost that no node brings back, as those of failed Jobs."""
     is_found: Hidden[bool] = field(default=True, kw_only=True)
     """Whether no new node helps beyond `add`; otherwise the search ends without an answer."""
+    is_least: Hidden[bool] = field(default=False, kw_only=True)
+    """Whether all choices with fewer nodes, or a lower price, were tried."""
+    runs: Hidden[tuple[int, int]] = field(default=(0, 0), kw_only=True)
+    """The number of random runs of the losses, and of those in which no more nodes are needed; 0 in large clusters."""
 
     @property
     def nodes(self) -> int:
@@ -81,12 +116,14 @@ class Survival(Result):
     def document(self) -> AnswerDocument:
         what = f"pool {self.selector}" if self.selector else f"any one {self.scope}"
         pods = f"class {listed([*self.protect], 2)}" if self.protect else "all classes above 0"
+        number, loss = sum(cause.number for cause in self.why), self.losses[0].loss.upper() if self.losses else ""
         return AnswerDocument(
             status=self._status,
             question=f"survive the loss of {what} ({pods})",
             clause=self._clause,
             shown=[*self._counters()],
-            warnings=self.notes,
+            warnings=[*self._of_chance(), *self.notes],
+            why=why_of("lost", number, f"REPLICA STAYS LOST WITH {loss}", f"REPLICAS STAY LOST WITH {loss}", self.why),
             tables=[*self._tables()],
             fix=[*self._fixes()],
             more=("-v trials", "--protect CLASS", "--like NODE, pool or node group"),
@@ -98,7 +135,7 @@ class Survival(Result):
             return AnswerStatus.NO_ANSWER
         if not self.survives:
             return AnswerStatus.HARM
-        return AnswerStatus.WARN if self.add or self.loses else AnswerStatus.OK
+        return AnswerStatus.WARN if self.add else AnswerStatus.OK
 
     @property
     def _clause(self) -> str:
@@ -111,45 +148,54 @@ class Survival(Result):
         needed = f"{plural(self.nodes, 'more node')} needed{cost}" if self.add else none
         if self.survives:
             return needed
-        then = "then " if self.add else ""
-        return f"{needed}; {then}{plural(self._pending_then, 'Pod stays', 'Pods stay')} Pending in the worst loss"
+        stay = plural(self._worst("lost_then"), "replica stays", "replicas stay")
+        return f"{needed}; {stay} lost {'all the same' if self.add else 'in the worst loss'}"
 
-    @property
-    def _pending_then(self) -> int:
-        return max((each.pending_then for each in self.losses), default=0)
+    def _worst(self, name: str) -> int:
+        return max((getattr(each, name) for each in self.losses), default=0)
+
+    def _of_chance(self) -> Iterator[str]:
+        total, held = self.runs
+        if held < total:
+            yield f"chance decides: in {total - held} of {total} random runs of the losses, more nodes would help"
 
     def _counters(self) -> Iterator[Counter]:
-        then = self.survives or self.add
-        for name in ("preempted", "pending") if self.losses else ():
-            now, later = (
-                max((getattr(each, key) for each in self.losses), default=0) for key in (name, f"{name}_then")
-            )
-            yield Counter(name, now, after=later if then else None, more=" in the worst loss")
-        yield Counter("nodes to add", self.nodes)
+        for name in _COUNTERS if self.losses else ():
+            later = self._worst(f"{name}_then") if self.is_found else None
+            yield Counter(name, self._worst(name), after=later, more=" protected")
+        yield Counter(
+            "nodes to add", self.nodes, more=" (all cheaper choices were tried)" if self.is_least and self.add else ""
+        )
         new = f", {self.nodes} of them new" if self.scope == "node" and self.nodes else ""
-        yield Counter("losses", len(self.losses), more=f" (each {self.scope} alone{new})")
+        runs = f"verified in {self.runs[1]} of {self.runs[0]} random runs" if self.runs[0] else "one run of each"
+        yield Counter("losses", len(self.losses), more=f" (each {self.scope} alone{new}; the worst counts; {runs})")
 
     def _tables(self) -> Iterator[Table]:
-        if self.add:
-            rows: Rows = [
-                [each.like, each.zone, each.nodes, str(each.price) if each.price else ""] for each in self.add
-            ]
-            yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH"), rows)
-        harmful = [each for each in self.losses if any(each[1:])]
-        heads = ("LOSS, PROTECTED PODS", "PREEMPTED NOW", "PENDING NOW", "PREEMPTED WITH THEM", "PENDING WITH THEM")
-        yield Table(heads, harmful, zeros=True)
+        rows: Rows = []
+        for each in self.add:
+            pods = listed([f"{name or NO_CLASS} {count}" for name, count in each.classes.items()], 3)
+            rows.append([each.like, each.zone, each.nodes, str(each.price or ""), pods])
+        yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH", "FOR PROTECTED PODS OF CLASS"), rows)
+        rows = [
+            [each.loss, *(f"{now:,} → {then:,}" if now != then else now for _, now, then in each.changes)]
+            for each in self.losses
+            if any(each[1:])
+        ]
+        yield Table(("LOSS, PROTECTED PODS", "PREEMPTED", "PENDING", "REPLICAS LOST"), rows, zeros=True)
         if len(self.trials) > 1:
             yield Table(("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING"), self.trials, detail=1, zeros=True)
 
     def _fixes(self) -> Iterator[Fix]:
-        helped = [each for each in self.losses if each[1:3] != each[3:5]]
-        if self.add and helped:
-            worst = max(helped, key=lambda each: each.gain)
-            changes = (
-                ("Pending", worst.pending, worst.pending_then),
-                ("preempted", worst.preempted, worst.preempted_then),
-            )
-            effect = ", ".join(f"{name} {now:,} → {then:,}" for name, now, then in changes if now != then)
+        worst = max(self.losses, key=lambda each: each.gain, default=None)
+        if self.add and worst is not None and worst.gain > 0:
+            effect = ", ".join(f"{label(name)} {now:,} → {then:,}" for name, now, then in worst.changes if now != then)
             many = grouped((each.like if self.add[3:] else " ".join(filter(None, each[:2])), each) for each in self.add)
             nodes = listed([f"{sum(each.nodes for each in alike)} like {like}" for like, alike in many.items()], 4)
             yield Fix(f"add {nodes}", f"{worst.loss} lost: {effect}")
+
+
+def why_lost(answer: Answer) -> Iterator[Cause]:
+    """Yield the reasons why replicas are lost, with the first two workloads of each."""
+    for reason, share in reasons_of_loss(answer).items():
+        cause, names = cause_of(reason, share), [*share.workloads]
+        yield cause._replace(reason=f"{cause.reason}{f', such as {names[0]}, {names[1]}' if names[1:] else ''}")

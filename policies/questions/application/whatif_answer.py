@@ -471,10 +471,10 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
     if effects.blocked and (answer.after.upgrade or answer.after.not_drained):
         return _why_blocked(answer) if answer.after.not_drained else None
     if effects.lost and (effects.lost >= effects.pending or not creates_pods(answer)):
-        causes = [_cause(*each) for each in reasons_of_loss(answer).items()]
+        causes = [cause_of(*each) for each in reasons_of_loss(answer).items()]
         return why_of("lost", effects.lost, "REPLICA IS LOST", "REPLICAS ARE LOST", causes)
     if effects.pending:
-        causes = [_cause(*each) for each in reasons_of_pending(answer).items()]
+        causes = [cause_of(*each) for each in reasons_of_pending(answer).items()]
         return why_of("pending", effects.pending, "POD STAYS PENDING", "PODS STAY PENDING", causes)
     if number := answer.over_quota.total():
         return _why_over_quota(answer, number)
@@ -510,8 +510,8 @@ def _why_over_quota(answer: Answer, number: int) -> Why:
     return why_of("rejected", number, "POD IS REJECTED", "PODS ARE REJECTED", causes)
 
 
-def _cause(reason: Reason, share: Share) -> Cause:
-    """A row of reasons."""
+def cause_of(reason: Reason, share: Share) -> Cause:
+    """Return a row of reasons."""
     return Cause(share.pods.total(), reason.kind, _text_of(reason, share))
 
 

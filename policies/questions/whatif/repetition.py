@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from forewarn.policies.base.documents.answer import Range
 from forewarn.policies.base.findings import grouped
+from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.controllers.view import Key, PodState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
@@ -31,7 +32,7 @@ from forewarn.policies.questions.whatif.comparison import (
 from forewarn.policies.questions.whatif.effects import effects_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from random import Random
 
     from forewarn.policies.prediction.simulation.scenario import World
@@ -45,6 +46,13 @@ _ROUNDS: Final = 2
 """How often nodes, workloads and Pods are compared by each other's fields."""
 _CONTENTION: Final = frozenset({"unschedulable", "preempted", "refused"})
 """Events after which it matters which Pod, node or workload comes first."""
+
+
+class Counting(Protocol):
+    """Measures a simulation; created from a simulation of the same cluster before it runs."""
+
+    def measure(self, simulation: Simulation, question: Question) -> Any:
+        """Run the simulation of the question, and return the measured values."""
 
 
 class Repeated(NamedTuple):
@@ -145,6 +153,23 @@ def repeat(
         endings.append(Ending(outcome, answers[outcome.run].after.summary, effects_of(answers[outcome.run])))
     groups = by_frequency(endings)
     return _of_groups(groups, answers, seed)
+
+
+def random_runs(
+    asked: Sequence[Question], world: World, counting: Callable[[Simulation], Counting], runs: int = RUNS
+) -> Generator[Any]:
+    """Yield the values of `counting` in random runs of these questions in turn; none in clusters so large that `whatif`
+    shows one run. `world`: the cluster without arrivals.
+    """
+    if not asked or not comparison.is_repeated(world.pods, world.nodes):
+        return
+
+    def run(number: int) -> Any:
+        question = asked[number % len(asked)]
+        simulation = Simulation(world._replace(arrivals=question.arrivals), random_of(0, number))
+        return counting(simulation).measure(simulation, question)
+
+    yield from mapped(range(1, 1 + runs), run)
 
 
 def without_names(world: World) -> World:
