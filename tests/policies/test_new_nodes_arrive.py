@@ -597,7 +597,7 @@ def test_an_upgrade_that_new_nodes_unblock_is_not_blocked(tmp_path: Path, capsys
     assert main([*asked, "--node-templates", str(tmp_path / "groups.yaml"), "--timeline"]) == 0
     out = capsys.readouterr().out
     assert "  upgrade of 2 nodes, 1 at a time: all nodes upgraded in " in out.splitlines()[0]
-    assert "TIMELINE without new nodes" in out.splitlines()
+    assert "\nTIMELINE from 00:01:00Z without new nodes\n" in out
 
 
 def test_a_job_that_fails_only_with_new_nodes_is_counted(tmp_path: Path, capsys: Capture) -> None:

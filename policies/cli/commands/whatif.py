@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -99,7 +100,9 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
 
     def events(paint: Painter) -> Iterator[str]:
         yield ""
-        yield paint(f"TIMELINE{' without new nodes' if answer.with_new_nodes else ''}", "bold")
+        start = time.strftime(" from %H:%M:%SZ", time.gmtime(answer.after.simulation.world.epoch))
+        without = " without new nodes" if answer.with_new_nodes else ""
+        yield paint(f"TIMELINE{start if result.head.origin.time else ''}{without}", "bold")
         yield from timeline_lines(answer.after.simulation, paint)
 
     shown = replace(result, timeline=answer.after.simulation.timeline.events) if timeline else result

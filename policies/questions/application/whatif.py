@@ -156,10 +156,11 @@ def whatif(
 ) -> WhatIf:
     """Simulate a change, and compare the cluster before and after it.
 
-    `until`: simulated seconds (default: 1 hour; up to 1 day for a restart or a DaemonSet, and up to 31 days for an
-    upgrade). `autoscaling`: settings of autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods
-    on each node over time. `tries_fixes`: ask again with fixes, in a small cluster. Raises SourceError, InvalidInput,
-    and InvalidObject, also if admission rejects all objects.
+    `until`: simulated seconds, in which applied CronJobs create all their Jobs (default: 1 hour, and only the first
+    Job; up to 1 day for a restart or a DaemonSet, and up to 31 days for an upgrade). `autoscaling`: settings of
+    autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods on each node over time.
+    `tries_fixes`: ask again with fixes, in a small cluster. Raises SourceError, InvalidInput, and InvalidObject, also
+    if admission rejects all objects.
     """
     autoscaling, places = replace(autoscaling_for(cluster, autoscaling), scale_down=until is not None), Places()
     start = Start(_cache_for(change, cluster), autoscaling.groups, places, cluster.config.options)
@@ -170,6 +171,7 @@ def whatif(
         if not autoscaling.groups and all(group_kind(arrival.object) != registry.NODE for arrival in question.arrivals):
             require_nodes(cache.snapshot())
         question, faults = _without_rejected(question, cache, places)
+        question = question._replace(every_job=until is not None)
         notes = [
             *simulated.passed_over(question.arrivals),
             *simulated.events_without_effect(cache.snapshot(), question.arrivals),

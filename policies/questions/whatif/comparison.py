@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.findings import duration, one_line
+from forewarn.policies.base.findings import duration, listed, one_line
 from forewarn.policies.kubernetes.controllers.changes import replaces_no_pods
 from forewarn.policies.kubernetes.controllers.cron_job import next_start
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
@@ -34,6 +34,7 @@ from forewarn.policies.kubernetes.scheduling.reasons import FitError
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.why_not import constraint_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.prediction.simulation.summary import (
     Levels,
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.prediction.simulation.clock import Origin
-    from forewarn.policies.prediction.simulation.scenario import Arrival, World
+    from forewarn.policies.prediction.simulation.scenario import World
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.occupancy import Occupancy
     from forewarn.policies.questions.whatif.questions import Question
@@ -81,7 +82,9 @@ MAX_REPEATED: Final = 2_000
 """Maximum number of Pods, nodes and events of a simulation that is repeated: about 20 s of CPU time."""
 
 _JOB_STARTS: Final = 5.0
-"""Seconds after the time of a CronJob until its Pods exist, in which the run does not end."""
+"""Seconds after the time of a CronJob until its Pods exist. The run does not end before, and then the CronJob is
+suspended, unless all its Jobs are simulated.
+"""
 
 
 def is_repeated(pods: Sized, nodes: Sized) -> bool:
@@ -202,7 +205,7 @@ def answer_after(
             *_on_named_nodes(question, simulation.timeline.origins),
             *map(str, others),
         ],
-        not_modelled=simulation.storage.not_modelled,
+        not_modelled=[*_simulated_jobs(question, simulation.world), *simulation.storage.not_modelled],
         bound=_bound(simulation, summary.names),
         simulation=simulation,
         summary=summary,
@@ -245,9 +248,13 @@ def prepare(simulation: Simulation, question: Question) -> None:
         simulation.scheduler.watch_draws()
     if question.upgrade is not None:
         question.upgrade.start(simulation)
-    for _, start in _first_starts(question, simulation.world):
-        if start <= simulation.world.horizon:
-            simulation.await_time(start + _JOB_STARTS)
+    horizon = simulation.world.horizon
+    for obj, start in _first_starts(question, simulation.world):
+        if question.every_job and start <= horizon:
+            simulation.await_time(horizon)
+        elif start <= horizon:
+            suspended = {**obj, "spec": {**mapping(obj, "spec"), "suspend": True}}
+            simulation.add([Arrival(start + _JOB_STARTS, "update", suspended)])
 
 
 def _first_starts(question: Question, world: World) -> Iterator[tuple[ApiObject, float]]:
@@ -277,6 +284,16 @@ def _starting_later(question: Question, world: World) -> Iterator[str]:
             hours = math.ceil((start + _JOB_STARTS) / 3600)
             fix = f". Fix: --until {hours}h" if hours * 3600 <= MAX_UNTIL else ""
             yield f"{name}: next Job after {duration(start)}, the simulation ends after {until}{fix}"
+
+
+def _simulated_jobs(question: Question, world: World) -> Iterator[str]:
+    """Yield which Jobs of the CronJobs of a question are simulated, and how long their Pods run."""
+    starts = _first_starts(question, world)
+    names = ["/".join(ref_of(obj, "default")[2:]) for obj, start in starts if start <= world.horizon]
+    if names:
+        until = duration(world.horizon)
+        which = f"all Jobs due in {until} are" if question.every_job else "only the first Job (all: --until) is"
+        yield f"CronJob {listed(names, 2)}: {which} simulated, and Pods of Jobs are assumed not to end"
 
 
 class Losses:

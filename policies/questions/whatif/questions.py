@@ -120,7 +120,8 @@ class Question(NamedTuple):
     nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
     `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
     true if as many nodes are added as Pending Pods need. `removal`: which nodes can go. `queueing`: None without Jobs
-    that Kueue manages. `notes`: what is not simulated.
+    that Kueue manages. `every_job`: CronJobs create all their Jobs, and not only the first. `notes`: what is not
+    simulated.
     """
 
     title: str
@@ -134,6 +135,7 @@ class Question(NamedTuple):
     until_scheduled: bool = False
     removal: Removal | None = None
     queueing: Queueing | None = None
+    every_job: bool = False
     notes: Sequence[str] = ()
 
 

@@ -327,7 +327,7 @@ def test_the_timeline_says_what_becomes_of_a_node(tmp_path: Path, capsys: pytest
     events = tmp_path / "events.yaml"
     events.write_text(CHANGES)
     _, out, _ = run(capsys, "events", "--events", str(events), "--cluster", SHOWN, "--timeline")
-    assert "\nINPUT  cluster.yaml " in out.partition("\nTIMELINE\n")[0], "the answer and its input come first"
+    assert "\nINPUT  cluster.yaml " in out.partition("\nTIMELINE from ")[0], "the answer and its input come first"
     told = [line.split("  ")[-1] for line in out.splitlines() if "node a-1" in line]
     assert [line.removeprefix("node a-1 ") for line in told[:5]] == [
         "is cordoned",
@@ -1153,12 +1153,24 @@ def test_workloads_that_do_not_exist_are_wrong_usage(
 
 
 @pytest.mark.parametrize(
-    ("schedule", "until", "pending"),
-    [("*/30 * * * *", (), 1), ("0 3 * * *", ("--until", "24h"), 1), ("0 3 * * *", (), 0)],
+    ("schedule", "until", "pending", "simulated"),
+    [
+        ("*/30 * * * *", (), 1, "only the first Job (all: --until) is"),
+        ("*/5 * * * *", (), 1, "only the first Job (all: --until) is"),
+        ("*/30 * * * *", ("--until", "2h"), 4, "all Jobs due in 2 h are"),
+        ("0 3 * * *", ("--until", "24h"), 1, "all Jobs due in 24 h are"),
+        ("0 3 * * *", (), 0, ""),
+    ],
 )
 def test_an_applied_cron_job_is_simulated_until_it_starts(
-    schedule: str, until: tuple[str, ...], pending: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    schedule: str,
+    until: tuple[str, ...],
+    pending: int,
+    simulated: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """With --until, all its Jobs are."""
     containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}]
     pod = {"restartPolicy": "Never", "priorityClassName": "gold", "containers": containers}
     template = {"spec": {"template": {"spec": pod}}}
@@ -1168,7 +1180,8 @@ def test_an_applied_cron_job_is_simulated_until_it_starts(
     answer = asked(capsys, "apply", "-f", str(manifest), *until)
     assert answer["counters"]["pending"] == pending
     later = "not simulated: CronJob reports/report: next Job after 17 h 56 min"
-    assert [each.startswith(later) for each in answer["warnings"]] == ([] if pending else [True])
+    jobs = f"CronJob reports/report: {simulated} simulated, and Pods of Jobs are assumed not to end"
+    assert answer["warnings"][0].startswith(jobs if pending else later)
 
 
 @pytest.mark.parametrize("at", ["30s", "5m", "11m", "50m"])
