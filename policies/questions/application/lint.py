@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.documents import to_dict
@@ -214,19 +215,18 @@ class SourceLines:
 
     def __init__(self, files: lint_input.Input) -> None:
         self._given = files
-        self._lines: dict[str, list[str]] = {}
+        self._lines = lru_cache(_CACHE_SIZE)(self._read)
 
     def line_of(self, file: str, line: int) -> str | None:
         """A line of a file (from 1); None if it does not exist."""
-        if file not in self._lines:
-            if len(self._lines) == _CACHE_SIZE:
-                del self._lines[next(iter(self._lines))]
-            from forewarn.policies.inputs.manifests.documents import as_utf8
-
-            try:
-                content = self._given.texts.get(file) or read_file(self._given.sources[file])
-            except (SourceError, KeyError):
-                content = b""
-            self._lines[file] = as_utf8(content).decode("utf-8", "replace").split("\n")
-        lines = self._lines[file]
+        lines = self._lines(file)
         return lines[line - 1] if 0 < line <= len(lines) else None
+
+    def _read(self, file: str) -> list[str]:
+        from forewarn.policies.inputs.manifests.documents import as_utf8
+
+        try:
+            content = self._given.texts.get(file) or read_file(self._given.sources[file])
+        except (SourceError, KeyError):
+            content = b""
+        return as_utf8(content).decode("utf-8", "replace").split("\n")

@@ -104,32 +104,44 @@ def applied(
     for manifest in manifests:
         skipped, count = Counter[str](), 0
         for file in files_of([manifest]):
-            kinds = (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS, *CREATORS)
-            reading = reading_of(file, kinds if others is None else (*kinds, *_OTHERS), namespace)
-            skipped += Counter(reading.skipped)
-            for subject in reading.subjects:
-                if group_kind(subject.object) in CREATORS:
-                    places.leave_out(subject)
-                    continue
+            kinds = (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS)
+            wanted = kinds if others is None else (*kinds, *_OTHERS)
+            for subject in _subjects(file, wanted, namespace, places, skipped):
                 count += 1
-                places.add(subject)
                 check_decodes(subject, strict=strict)
                 if others is not None and group_kind(subject.object) in _OTHERS:
                     others.append(subject.object)
                     continue
                 check_template(subject.object, cluster)
                 int32(subject.object, "spec", "replicas")
-                names = {"name": subject.ref.name}
-                if subject.ref.namespace:
-                    names["namespace"] = subject.ref.namespace
-                metadata = {**mapping(subject.object, "metadata"), **names}
-                obj = {**subject.object, "metadata": metadata}
+                obj = _with_names(subject)
                 yield from arrivals_of(cluster, obj) if cluster else (Arrival(0.0, "create", bounded(obj)),)
         if not count and (left_out := places.left_out):
             raise Rejected(left_out)
         if not count:
             events = "; pass a list of events with whatif events --events" if [*skipped] == [NO_KIND] else ""
             raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}", events)
+
+
+def _subjects(
+    file: File, wanted: Collection[str], namespace: str, places: Places, skipped: Counter[str]
+) -> Iterator[ReviewedObject]:
+    """Yield the wanted objects of a file, and record their positions, and the objects that create others. `skipped`:
+    counts the other ones. Raises SourceError.
+    """
+    reading = reading_of(file, (*wanted, *CREATORS), namespace)
+    skipped.update(reading.skipped)
+    for subject in reading.subjects:
+        if group_kind(subject.object) in CREATORS:
+            places.leave_out(subject)
+        else:
+            places.add(subject)
+            yield subject
+
+
+def _with_names(subject: ReviewedObject) -> ApiObject:
+    names = {"name": subject.ref.name} | ({"namespace": subject.ref.namespace} if subject.ref.namespace else {})
+    return {**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}}
 
 
 _RECREATED: Final = "not predicted: a tool deletes and recreates the workload. Fix: use `forewarn whatif apply`"
@@ -183,37 +195,16 @@ def with_manifests(
     others are still read; None: raise the errors. Leaves out what the Priority plugin rejects.
     Raises SourceError if nothing is found or readable, and InvalidObject.
     """
-    objects: list[ApiObject] = []
-    classes: list[ApiObject] = []
-    others: list[ApiObject] = []
-    queues: list[ApiObject] = []
-    tables = {registry.PRIORITY_CLASS: classes, **dict.fromkeys(registry.APPLIED, others)}
-    tables |= dict.fromkeys(_QUEUES, queues)
-    in_order: list[ApiObject] = []
+    in_order = list[ApiObject]()
     skipped, manifests = Counter[str](), given_manifests(manifest)
     for file in files_of(manifests):
         try:
-            kinds = (*registry.LINTED, *registry.POD_TEMPLATE_PATHS, *_QUEUES, *CREATORS)
-            reading = reading_of(file, kinds, namespace)
-            skipped += Counter(reading.skipped)
-            for subject in reading.subjects:
-                kind = group_kind(subject.object)
-                if kind in CREATORS:
-                    places.leave_out(subject)
-                    continue
-                places.add(subject)
-                named = tables.get(kind, objects)
-                try:
-                    check_decodes(subject)
-                except InvalidObject as fault:
-                    _collect(faults, [fault])
-                    continue
-                names = {"name": subject.ref.name, "namespace": subject.ref.namespace}
-                metadata = {**mapping(subject.object, "metadata"), **names}
-                named.append(_as_stored(cluster, {**subject.object, "metadata": metadata}))
-                in_order.append(named[-1])
+            wanted = (*registry.LINTED, *registry.POD_TEMPLATE_PATHS, *_QUEUES)
+            in_order += _decoded(_subjects(file, wanted, namespace, places, skipped), cluster, faults)
         except (SourceError, InvalidObject) as fault:
             _collect(faults, [fault])
+    of_kinds = (registry.PRIORITY_CLASS,), registry.APPLIED, _QUEUES, (registry.POD, *registry.POD_TEMPLATE_PATHS)
+    classes, others, queues, objects = ([obj for obj in in_order if group_kind(obj) in kinds] for kinds in of_kinds)
     priority_classes, invalid = with_classes(cluster, classes)
     _collect(faults, invalid)
     cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
@@ -234,6 +225,19 @@ def with_manifests(
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if isinstance(faults[0], InvalidObject) else faults[0]
     return _latest(_without(left_out, objects)), replace(to_be, later_quotas=later_quotas(in_order, cluster))
+
+
+def _decoded(
+    subjects: Iterable[ReviewedObject], cluster: ClusterSnapshot, faults: list[Exception] | None
+) -> Iterator[ApiObject]:
+    """Yield the objects as an apply stores them. `faults`: collects the errors of the others; None: raise them."""
+    for subject in subjects:
+        try:
+            check_decodes(subject)
+        except InvalidObject as fault:
+            _collect(faults, [fault])
+        else:
+            yield _as_stored(cluster, _with_names(subject))
 
 
 _QUEUES: Final = frozenset(spec.group_kind for spec in registry.KUEUE)
