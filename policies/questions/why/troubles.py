@@ -341,21 +341,6 @@ def _rescaled(evidence: Evidence, before: float) -> Iterator[Trouble]:
         yield Trouble("scaled", _with(f"HorizontalPodAutoscaler {last.name}", last.message), "", last.when)
 
 
-def causes_by_events(evidence: Evidence, name: str) -> list[Trouble]:
-    """Return the causes, by Events, for a Pod that no longer exists; without preemption by kube-scheduler."""
-    events = evidence.events
-    if not events.of_pod(name) and events.deletion(name) is None:
-        return []
-    (uid, since), owner = events.last(name), name.rpartition("-")[0]
-    kind, node = "Job" if owner in evidence.jobs else "", events.node_of(name, uid)
-    pod = PodRecord(evidence.namespace, name, uid, node, owner=(kind, owner), created=since, phase="Failed")
-    if (cause := events.decisive(name, uid, since)) is not None:
-        found = _by_event(evidence, pod, cause)
-    else:
-        found = _deletion(evidence, name, 0.0) if events.deletion(name) else _unknown(evidence, name, node)
-    return [*found, *_job(evidence, pod)]
-
-
 def _by_event(evidence: Evidence, pod: PodRecord, cause: Event) -> Iterator[Trouble]:
     if cause.is_rejection:
         yield _rejected(pod.node, cause.reason, cause.message, cause.when)
@@ -808,13 +793,23 @@ def _of_bound_pod(
 
 def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
     """Explain by Events why a Pod no longer exists; None without Events about the Pod."""
-    uid, since = evidence.events.last(name)
-    preemption, rest = evidence.events.preempted(name, uid), causes_by_events(evidence, name)
+    events, deletion = evidence.events, evidence.events.deletion(name)
+    if not events.of_pod(name) and deletion is None:
+        return None
+    (uid, since), owner = events.last(name), name.rpartition("-")[0]
+    kind, node = "Job" if owner in evidence.jobs else "", events.node_of(name, uid)
+    pod = PodRecord(evidence.namespace, name, uid, node, owner=(kind, owner), created=since, phase="Failed")
+    preemption, cause = events.preempted(name, uid), events.decisive(name, uid, since)
+    troubles = list[Trouble]()
     if preemption is not None:
         text = f"preempted{_on(preemption.node)}{by_preemptor(cluster, preemption)}"
-        rest = [Trouble("preempted", text, "", preemption.when), *rest]
-    rest += _before_it(cluster, evidence, name, uid, since)
-    return Diagnosis(None, "gone", tuple(rest)) if rest else None
+        troubles.append(Trouble("preempted", text, "", preemption.when))
+    if cause is not None:
+        troubles += _by_event(evidence, pod, cause)
+    else:
+        troubles += _deletion(evidence, name, 0.0) if deletion else _unknown(evidence, name, node)
+    troubles += (*_job(evidence, pod), *_before_it(cluster, evidence, name, uid, since))
+    return Diagnosis(None, "gone", tuple(troubles)) if troubles else None
 
 
 def _of_its_owner(pod: Pod) -> Iterator[Trouble]:
