@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from bisect import bisect_right
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,8 +32,10 @@ from forewarn.policies.questions.application.lint import SourceLines, evaluated
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lsprotocol import types
     from pygls.lsp.server import LanguageServer
+
+with suppress(ImportError):  # `main` reports it
+    from lsprotocol import types
 
 
 PAUSE: Final = 0.2
@@ -80,8 +83,6 @@ class _Session:
 
     def refresh(self) -> None:
         """Reload files and configuration. Errors are shown in the editor; the defaults then apply."""
-        from lsprotocol import types
-
         try:
             if self.workspace is not None:
                 self.workspace.refresh()
@@ -112,8 +113,6 @@ class _Session:
 
     def publish(self, uri: str) -> None:
         """Check a text, and send its findings to the editor."""
-        from lsprotocol import types
-
         self.forget(uri)
         checked = self.check(uri)
         if checked is None:
@@ -126,8 +125,6 @@ class _Session:
 
     def span(self, line: int, start: int, end: int, lines: Sequence[str]) -> types.Range:
         """The range of a part of a line in the client's units. Arguments count from 1; `end` is exclusive."""
-        from lsprotocol import types
-
         number = min(max(line, 1), len(lines)) - 1
         units = self.server.workspace.position_codec.client_num_units
         text = lines[number]
@@ -150,8 +147,6 @@ class _Session:
 
     def place(self, checked: Checked, where: Location) -> types.Location:
         """A location of the linter as one of the protocol."""
-        from lsprotocol import types
-
         lines = checked.lines if where.file in checked.given.reported else []
         line = lines[where.line - 1] if lines else self.workspace.line_of(where) if self.workspace else ""
         span = self.span(1, where.column, where.end_column, [line])
@@ -159,8 +154,6 @@ class _Session:
         return types.Location(Path(os.path.realpath(where.file)).as_uri(), span)
 
     def _diagnostic(self, finding: Finding, lines: Sequence[str]) -> types.Diagnostic:
-        from lsprotocol import types
-
         severities = {
             Severity.ERROR: types.DiagnosticSeverity.Error,
             Severity.WARNING: types.DiagnosticSeverity.Warning,
@@ -178,8 +171,6 @@ class _Session:
 
     def action(self, uri: str, finding: Finding, edit: Edit, lines: Sequence[str]) -> types.CodeAction:
         """The code action for a fix of a finding."""
-        from lsprotocol import types
-
         where = edit.location
         if edit.new is None:
             place = types.Range(types.Position(where.line - 1, 0), types.Position(where.line, 0))
@@ -197,7 +188,6 @@ class _Session:
 
 def _register_end(server: LanguageServer, session: _Session) -> None:
     """Register shutdown and exit: by the protocol, the exit status is 1 for an exit without shutdown."""
-    from lsprotocol import types
 
     @server.feature(types.SHUTDOWN)
     def shutdown(_: None) -> None:
@@ -210,7 +200,6 @@ def _register_end(server: LanguageServer, session: _Session) -> None:
 
 def _server() -> tuple[LanguageServer, _Session]:
     """The language server with its features registered. Raises ImportError."""
-    from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 
     server = LanguageServer("forewarn", VERSION)
@@ -276,7 +265,6 @@ def _server() -> tuple[LanguageServer, _Session]:
 
 def _register_classes(server: LanguageServer, session: _Session) -> None:
     """Register completion of class names, and go to definition."""
-    from lsprotocol import types
 
     @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[":", " ", '"', "'"]))
     def complete(params: types.CompletionParams) -> types.CompletionList | None:

@@ -166,8 +166,8 @@ class State(NamedTuple):
         """Return the answer to a question as JSON data. Raises Unanswered."""
         try:
             if question["command"] == "predict":
-                answer = self.prediction_document if question["document"] else self.prediction
-                return answer(question["manifest"])
+                manifest = question["manifest"]
+                return self._predicted(manifest).to_dict() if question["document"] else self.prediction(manifest)
             return getattr(self, question["command"])(question, print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(no_command(brief(str(fault), _LONGEST))) from None
@@ -302,10 +302,6 @@ class State(NamedTuple):
         markup = Page("", [header(document, "h3"), *body(document), footer(result.head)]).markup()
         prediction = UiPrediction(command, document.status, document.counters, markup, faults, nodes={})
         return {**to_dict(prediction), "nodes": pages.predicted_nodes(result, _MAX_NODES)}
-
-    def prediction_document(self, manifest: str) -> dict[str, Any]:
-        """Return the document of `forewarn predict -o json` for a manifest."""
-        return self._predicted(manifest).to_dict()
 
     def _predicted(self, text: str) -> PredictResult:
         manifest = File(STDIN, data=text.encode())

@@ -109,6 +109,14 @@ _OF_CLASS: Final = Field("class", "PriorityClass", "priority_class", "--class", 
 _MOST: Final = Field("most", "Zones and nodes to simulate", "most", "--most", "number", hint="100", most=100_000)
 _PROTECT: Final = Field("protect", "Protected classes", "protect", "--protect", "words", "classes", "all above 0")
 _LIKE: Final = Field("like", "Nodes like", "like", "--like", hint="node, pool or node group")
+_IN_POOL: Final = _POOL._replace(option="--pool", required=False, hint="all nodes")
+
+
+def _survive(scope: str, lost: str, *fields: Field) -> Question:
+    text = f"Add nodes to survive the loss of {lost}"
+    return Question(text, f"headroom --survive {scope}", (*fields, _PROTECT, _LIKE), scope, "survive")
+
+
 GROUPS: Final = {
     "Cluster": {
         "overview": Question("What is at risk?", "overview", answer="overview"),
@@ -121,38 +129,12 @@ GROUPS: Final = {
         "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
         "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
         "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),
-        "remove": Question(
-            "Remove nodes that no Pod needs",
-            "whatif remove",
-            (_REMOVED, _POOL._replace(option="--pool", required=False, hint="all nodes")),
-            "Remove",
-        ),
-        "survive-zone": Question(
-            "Add nodes to survive the loss of any zone",
-            "headroom --survive zone",
-            (_PROTECT, _LIKE),
-            "zone",
-            "survive",
-        ),
-        "survive-node": Question(
-            "Add nodes to survive the loss of any node",
-            "headroom --survive node",
-            (_PROTECT, _LIKE),
-            "node",
-            "survive",
-        ),
-        "survive-pool": Question(
-            "Add nodes to survive the loss of a pool",
-            "headroom --survive pool",
-            (_POOL._replace(field="selector"), _PROTECT, _LIKE),
-            "pool",
-            "survive",
-        ),
+        "remove": Question("Remove nodes that no Pod needs", "whatif remove", (_REMOVED, _IN_POOL), "Remove"),
+        "survive-zone": _survive("zone", "any zone"),
+        "survive-node": _survive("node", "any node"),
+        "survive-pool": _survive("pool", "a pool", _POOL._replace(field="selector")),
         "upgrade": Question(
-            "Upgrade nodes, one after another",
-            "whatif upgrade",
-            (_POOL._replace(option="--pool", required=False, hint="all nodes"), _UNAVAILABLE, _SURGE),
-            "Upgrade",
+            "Upgrade nodes, one after another", "whatif upgrade", (_IN_POOL, _UNAVAILABLE, _SURGE), "Upgrade"
         ),
         "add-node": Question("Add nodes like a node", "whatif add node", (_NODE, _COUNT), "Add"),
         "add-pool": Question("Add nodes to a pool", "whatif add pool", (_POOL, _COUNT, _ENOUGH), "Add"),
