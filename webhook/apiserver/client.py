@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from codecs import getincrementaldecoder
+from codecs import iterdecode
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -148,15 +148,15 @@ class _Received:
     """The text of received blocks, as a stream."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._decode = blocks, getincrementaldecoder("utf-8")("surrogatepass").decode
+        self._texts = iterdecode(blocks, "utf-8", "surrogatepass")
 
     def read(self, size: int) -> str:
         """Return at least `size` characters, fewer at the end."""
         parts = list[str]()
-        while size > 0 and (block := next(self._blocks, None)) is not None:
-            parts.append(self._decode(block))
-            size -= len(parts[-1])
-        return "".join(parts) + (self._decode(b"", final=True) if size > 0 else "")
+        while size > 0 and (text := next(self._texts, None)) is not None:
+            parts.append(text)
+            size -= len(text)
+        return "".join(parts)
 
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -14,7 +13,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
-from forewarn.policies.base.findings import brief, plural
+from forewarn.policies.base.findings import brief, grouped, plural
 from forewarn.policies.kubernetes.objects.fields import ApiObject, list_at, text_at
 from forewarn.webhook.apiserver.client import Answer, ApiError, ApiServer, Timeouts
 
@@ -92,15 +91,12 @@ def kubectl_patch(what: str, *changes: object) -> str:
 
 def bounded(lines: Iterable[Line]) -> list[Line]:
     """Return the lines, with at most MAX_PER_CHECK for each check and status; the last line counts the omitted ones."""
-    every, seen, kept = [*lines], Counter[tuple[str, ...]](), list[Line]()
-    total = Counter(line[:3] for line in every)
-    for line in every:
-        seen[line[:3]] += 1
-        more = total[line[:3]] - MAX_PER_CHECK
-        if seen[line[:3]] == MAX_PER_CHECK and more > 0:
-            kept.append(line._replace(message=f"{line.message} (and {plural(more, 'more check')} like this)"))
-        elif seen[line[:3]] <= MAX_PER_CHECK:
-            kept.append(line)
+    kept = list[Line]()
+    for alike in grouped((line[:3], line) for line in lines).values():
+        kept += alike[:MAX_PER_CHECK]
+        if (more := len(alike) - MAX_PER_CHECK) > 0:
+            message = f"{kept[-1].message} (and {plural(more, 'more check')} like this)"
+            kept[-1] = kept[-1]._replace(message=message)
     return kept
 
 
