@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): the three operations that forewarn sends, and how to apply them to an object."""
+"""JSON Patch (RFC 6902): the three operations that forewarn sends."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at
+from forewarn.policies.kubernetes.objects.patches import json_patched
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
-
-
-class PatchError(ValueError):
-    """An operation that does not apply to the object."""
 
 
 class PatchOperation(NamedTuple):
@@ -54,24 +51,5 @@ def apply_patch(obj: ApiObject, operations: Iterable[PatchOperation]) -> dict[st
 
     The copy shares unchanged parts with the object, so modify neither.
     """
-    patched: dict[str, Any] = dict(obj)
-    for operation in operations:
-        parent: Any = patched
-        for step in operation.path[:-1]:
-            below = parent.get(step)
-            if not isinstance(below, dict):
-                raise _no_such_place(operation)
-            parent[step] = dict(below)
-            parent = parent[step]
-        key = operation.path[-1]
-        if operation.op != "add" and key not in parent:
-            raise _no_such_place(operation)
-        if operation.op == "remove":
-            del parent[key]
-        else:
-            parent[key] = operation.value
+    patched: dict[str, Any] = json_patched(obj, [operation.to_json() for operation in operations])
     return patched
-
-
-def _no_such_place(operation: PatchOperation) -> PatchError:
-    return PatchError(f"{operation.op} {pointer(operation.path)}: the path does not exist")
