@@ -202,6 +202,8 @@ class Finding(NamedTuple):
     not_evaluated: Sparse[bool] = False
     """True if the finding only reports that its rule was not evaluated completely."""
     harm: Hidden[Harm] = NO_HARM
+    overlay: Hidden[str] = ""
+    """The directory of the kustomization that patches objects, and builds the object."""
 
     @in_json
     def message(self) -> str:

@@ -20,7 +20,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from forewarn.policies.inputs.manifests.groups import read_kustomization
+from forewarn.policies.inputs.manifests.kustomizations import read_kustomization
 from tests.benchmarks.bench_lint import installed
 from tests.repositories.planting import Site, rounds, with_nonsense
 

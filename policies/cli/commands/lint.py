@@ -193,7 +193,7 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
         which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
         lines += [f"checked separately because they define the same objects: {which}"] if which else []
     limits = (
-        (grouping.patches, "object", "not applied: patches (`kustomize build | forewarn lint -` checks the result)"),
+        (grouping.unpatched, "object", "not checked: patches that forewarn does not apply (pass on `kustomize build`)"),
         (grouping.apart, "kustomization", "not combined (too large): their files are checked by directory"),
         (grouping.unseen, "definition", "not visible in every directory (too many); --one-apply makes all visible"),
     )

@@ -14,26 +14,26 @@ inside.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain as joined
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.base.findings import grouped as by_key
 from forewarn.policies.base.findings import reachable
-from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests.documents import Fault
-from forewarn.policies.inputs.manifests.values import first_value, values
+from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.metering import metered
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.selectors import one_of
 
 if TYPE_CHECKING:
+    from forewarn.policies.inputs.manifests.kustomizations import Kustomization, Overlays
     from forewarn.policies.kubernetes.options import NamedGroup
 
 
-KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 CLUSTER_SCOPED: Final = (
     *(registry.PRIORITY_CLASS, registry.WORKLOAD_PRIORITY_CLASS),
     *(kind for kind in registry.APPLIED if not registry.is_namespaced(kind)),
@@ -336,32 +336,9 @@ def _distinguishing(directories: set[str]) -> Iterator[str]:
             yield os.path.join(common, step) if common else step
 
 
-class Kustomization(NamedTuple):
-    """The `resources` and `patches` of a kustomization.yaml as real paths.
-
-    `home`: the directory as named in the input; None for a path relative to the working directory. `affixes`:
-    `namePrefix` and `nameSuffix`. `changed`: the names of the objects that it changes, as far as it names them itself;
-    EVERY for all objects. `remotes`: the addresses of other resources. `inline`: the number of patches in the file.
-    `is_open`: whether it may add objects, rename objects, or change objects of other kustomizations. `data`: the real
-    paths of files from which it generates ConfigMaps and Secrets.
-    """
-
-    directory: str
-    resources: tuple[str, ...] = ()
-    patches: tuple[str, ...] = ()
-    namespace: str = ""
-    home: str | None = None
-    affixes: tuple[str, str] = ("", "")
-    changed: frozenset[str] = frozenset()
-    remotes: tuple[str, ...] = ()
-    inline: int = 0
-    is_open: bool = False
-    data: tuple[str, ...] = ()
-
-
 class Grouping(NamedTuple):
-    """All groups. `alternatives`: directories that define the same objects. `patches`: number of objects that are
-    patches.
+    """All groups. `alternatives`: directories that define the same objects. `unpatched`: number of objects that are
+    not checked, because kustomizations change them in ways that are not applied.
 
     `apart`: number of kustomizations that were not combined, because the total number of objects is too large.
     `unseen`: number of definitions that are not visible in other directories, because there are too many.
@@ -369,7 +346,7 @@ class Grouping(NamedTuple):
 
     groups: tuple[Group, ...]
     alternatives: tuple[str, ...] = ()
-    patches: int = 0
+    unpatched: int = 0
     apart: int = 0
     unseen: int = 0
 
@@ -380,10 +357,12 @@ def grouped(
     named: Iterable[NamedGroup] = (),
     *,
     limits_stay: bool = True,
+    read: Callable[[str], bytes | None] = lambda _: None,
 ) -> Grouping:
     """Return the groups of a directory tree.
 
-    `named`: groups of the configuration. `limits_stay`: a ResourceQuota or LimitRange without a namespace applies
+    `named`: groups of the configuration. `read`: returns the content of a file of the input by its real path, None for
+    other files. `limits_stay`: a ResourceQuota or LimitRange without a namespace applies
     only to its directory and those below.
     """
     groups: list[Group] = []
@@ -395,11 +374,11 @@ def grouped(
         groups.append(group_of(spec.name, own, [m for m in given if m.identity not in defined]))
         taken = {id(m.subject) for m in own}
         rest = [m for m in rest if id(m.subject) not in taken]
-    rest, patches, apart = kustomized(rest, {k.directory: k for k in kustomizations})
+    rest, unpatched, apart = kustomized(rest, {k.directory: k for k in kustomizations}, read)
     tree = Tree(rest, limits_stay=limits_stay)
     groups += tree.groups()
     evaluated = tuple(group for group in groups if group.evaluated)
-    return Grouping(evaluated, tuple(sorted(tree.alternatives)), patches, apart, tree.unseen)
+    return Grouping(evaluated, tuple(sorted(tree.alternatives)), unpatched, apart, tree.unseen)
 
 
 def matches(file: str, patterns: Iterable[str]) -> bool:
@@ -408,126 +387,136 @@ def matches(file: str, patterns: Iterable[str]) -> bool:
     return one_of(patterns, path) or one_of(patterns, os.path.relpath(path))
 
 
-def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
-    """Return the members as top-level kustomizations change them: one copy for each namespace and home.
+def kustomized(
+    members: list[Member], kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]
+) -> tuple[list[Member], int, int]:
+    """Return the members as top-level kustomizations change them: one copy for each namespace, home and patched object.
 
-    Also returns the number of patches, of which rules check only the fields, and the number of kustomizations that are
-    skipped because they contain too many objects.
+    Also returns the number of objects that kustomizations change in ways that are not applied, and the number of
+    kustomizations that are skipped because they contain too many objects.
     """
     if not kustomizations:
         return members, 0, 0
+    from forewarn.policies.inputs.manifests.kustomizations import MAX_WORK, Overlays, real_in  # few trees have any
+
     split = {member.file: os.path.split(member.file) for member in members}
     directories = {
         directory: os.path.realpath(directory) for directory in {directory for directory, _ in split.values()}
     }
-    real = {file: _real(directories[directory], name) for file, (directory, name) in split.items()}
+    real = {file: real_in(directories[directory], name) for file, (directory, name) in split.items()}
     sizes = Counter(real[member.file] for member in members)
     patches = {path for k in kustomizations.values() for path in k.patches} & sizes.keys()
-    named: dict[str, set[str]] = defaultdict(set)
-    """File of patches -> the names of the objects and fields that it changes."""
-    for member in (m for m in members if real[m.file] in patches):
-        named[real[member.file]] |= {member.subject.ref.name, *_fields_in(member.subject.object)}
-    copies, apart = _copies(kustomizations, sizes, named, MAX_PAIRS + len(members))
-    placed = [
-        _into(member, place, changed) if file not in patches else _patch(member)
-        for member in members
-        for file in (real[member.file],)
-        for place, changed in (copies.get(file) or _UNCHANGED).items()
-    ]
-    inline = sum(k.inline for k in kustomizations.values())
-    return placed, sum(sizes[path] for path in patches) + inline, apart
+    merges = by_key((real[m.file], m.subject) for m in members if real[m.file] in patches)
+    overlays = Overlays(kustomizations, read, merges)
+    placements, apart = _placements(kustomizations, sizes, MAX_PAIRS + len(members))
+    with metered(lambda: False, MAX_WORK):
+        copies = [
+            _copies(m, placements.get(real[m.file], _UNCHANGED), overlays)
+            for m in members
+            if real[m.file] not in patches
+        ]
+    of_patches = (m for m in members if real[m.file] in patches and id(m.subject.object) not in overlays.applied)
+    parts = (m._replace(subject=m.subject._replace(is_partial=True, is_patch=True)) for m in of_patches)
+    return [*joined.from_iterable(copies), *parts], len(overlays.not_applied), apart
 
 
-def _patch(member: Member) -> Member:
-    """Return an object of a patch: rules check the fields that it has."""
-    return member._replace(subject=member.subject._replace(is_partial=True, is_patched=True))
+def _copies(member: Member, placements: Iterable[_Placement], overlays: Overlays) -> Collection[Member]:
+    """Return the member as kustomizations place and change it."""
+    copies: dict[tuple[_Place, int], Member] = {}
+    for place, changing in placements:
+        subject = overlays.built(member.subject, changing)
+        if (
+            subject is None
+            and id(member.subject) in overlays.not_applied
+            and group_kind(member.subject.object) not in LIMITS
+        ):
+            copies[place, 0] = _into(member._replace(reported=False), member.subject, place)
+        elif subject is not None:
+            copies[place, id(subject.object)] = _into(member, subject, place)
+    return copies.values()
 
 
-def _copies(
-    kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], named: Mapping[str, set[str]], remaining: int
-) -> tuple[dict[str, dict[_Place, frozenset[str]]], int]:
-    """Return the places of each file with the names of changed objects, and the number of skipped kustomizations.
+def _placements(
+    kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], remaining: int
+) -> tuple[Mapping[str, Collection[_Placement]], int]:
+    """Return where kustomizations put each file, and the number of skipped kustomizations.
 
-    `named`: the names in files of patches. `remaining`: maximum number of steps.
+    `remaining`: maximum number of steps.
     """
-    copies: dict[str, dict[_Place, frozenset[str]]] = defaultdict(dict)
-    """File -> where kustomizations put it, each with the names of the objects that they change."""
-    in_place: dict[str, dict[_Place, frozenset[str]]] = {}
+    placements: dict[str, dict[_Placement, None]] = defaultdict(dict)
     apart, bases = 0, {path for k in kustomizations.values() for path in k.resources}
     for directory in [k for k in kustomizations if k not in bases]:
-        files, used, steps = _reached(directory, kustomizations, sizes, remaining)
+        files, steps = _reached(directory, kustomizations, sizes, remaining)
         remaining -= steps
         apart += remaining < 0
-        if remaining < 0:
-            continue
-        built = [kustomizations[k] for k in used]
-        changed = _changed_by(built, named)
-        for file, place in files:
-            copies[file][place] = changed if copies[file].get(place, changed) == changed else _ALL
-        for file in sizes.keys() & {path for k in built for path in k.resources} if changed else ():
-            in_place[file] = {
-                _AS_IT_IS: changed if file not in in_place or changed == in_place[file][_AS_IT_IS] else _ALL
-            }
-    return {**in_place, **copies}, apart
-
-
-def _changed_by(kustomizations: Sequence[Kustomization], named: Mapping[str, set[str]]) -> frozenset[str]:
-    names = set[str]()
-    for kustomization in kustomizations:
-        names.update(kustomization.changed, *(named.get(path, _ASKED) for path in kustomization.patches))
-        if len(names) > _MAX_CHANGED:
-            return _ALL
-    return frozenset(names)
+        for file, placement in files if remaining >= 0 else ():
+            placements[file][placement] = None
+    moved = {file: [each for each in own if each[0] != _AS_IT_IS] for file, own in placements.items()}
+    return {file: moved[file] or own for file, own in placements.items()}, apart
 
 
 _Place = tuple[str, str | None, tuple[str, str]]
 """The namespace, home and affixes of names that kustomizations set for a file."""
+_Placement = tuple[_Place, tuple[str, ...]]
+"""A place, and the directories of the kustomizations that may change the file's objects, the innermost first."""
 _AS_IT_IS: Final[_Place] = ("", None, _NO_AFFIXES)
-_UNCHANGED: Final[Mapping[_Place, frozenset[str]]] = {_AS_IT_IS: frozenset()}
-EVERY: Final = "*"
-_ASKED: Final = tuple(
-    f"/{name}"
-    for name in ("$patch", "limits", "maxUnavailable", "minAvailable", "priorityClassName", "replicas", "resources")
-)
-"""Names of the fields for which rules ask whether a patch changes them; `/` tells them from names of objects."""
-_ALL: Final = frozenset((EVERY, *_ASKED))
+_UNCHANGED: Final[Sequence[_Placement]] = ((_AS_IT_IS, ()),)
 _LONGEST_NAME: Final = 253
-_MAX_CHANGED: Final = 100
-"""Maximum names of changed objects; above it, every object counts as changed."""
+_MAX_CHANGING: Final = 100
+"""Maximum kustomizations that change an object; kustomizations in a circle have more."""
+_TOO_MANY: Final = ("",)
+"""Stands for kustomizations that are not applied."""
 
 
 def _reached(
     directory: str, kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], limit: int
-) -> tuple[list[tuple[str, _Place]], set[str], int]:
-    """Return the files that a kustomization and its bases move, with namespace and home; the directories of these; and
-    the number of steps.
+) -> tuple[list[tuple[str, _Placement]], int]:
+    """Return the files of a kustomization and its bases with their placements, and the number of steps.
 
     The outermost namespace applies. A file remains in its directory unless a kustomization includes the file from
     outside. `limit`: maximum number of steps.
     """
-    to_do, seen = deque([(directory, _AS_IT_IS)]), set[tuple[str, _Place]]()
-    files, steps = dict[tuple[str, _Place], None](), 0
+    start: _Placement = (_AS_IT_IS, ())
+    to_do, seen = deque([(directory, start)]), set[tuple[str, _Placement]]()
+    files, steps = dict[tuple[str, _Placement], None](), 0
     while to_do and steps <= limit:
-        current, (namespace, home, (prefix, suffix)) = given = to_do.popleft()
+        current, ((namespace, home, (prefix, suffix)), changing) = given = to_do.popleft()
         if given in seen:
             continue
         seen.add(given)
         kustomization = kustomizations[current]
-        steps += len(kustomization.resources)
+        steps += len(kustomization.resources) + len(changing)
         inside = os.path.join(current, "")
         affixes = prefix + kustomization.affixes[0], kustomization.affixes[1] + suffix
         affixes = affixes if len("".join(affixes)) < _LONGEST_NAME else (prefix, suffix)  # kustomizations in a circle
-        outer = (
-            home if home is not None else os.path.relpath(current) if kustomization.home is None else kustomization.home
-        )
+        outer = home if home is not None else kustomization.overlay
+        components = _in_order(kustomization.components, kustomizations)
+        changing = (current, *changing) if kustomization.content else changing
+        if len(components) + len(changing) > _MAX_CHANGING:
+            components, changing = [], _TOO_MANY
         for path in kustomization.resources:
             place = (namespace or kustomization.namespace, home if path.startswith(inside) else outer, affixes)
+            later = components[components.index(path) + 1 :] if path in components else components
+            placement = place, (*later, *changing)
             if path in kustomizations:
-                to_do.append((path, place))
-            elif path in sizes and place != _AS_IT_IS and (path, place) not in files:
-                files[path, place] = None
+                to_do.append((path, placement))
+            elif path in sizes and (path, placement) not in files:
+                files[path, placement] = None
                 steps += sizes[path]
-    return list(files), {current for current, _ in seen}, steps
+    return list(files), steps
+
+
+def _in_order(components: Sequence[str], kustomizations: Mapping[str, Kustomization]) -> list[str]:
+    """Return components, each after its own ones, in the order in which they change objects."""
+    to_do, order, opened = [*reversed(components)], dict[str, None](), set[str]()
+    while to_do:
+        path = to_do[-1]
+        inner = kustomizations[path].components if path in kustomizations and path not in opened else ()
+        opened.add(path)
+        to_do += (each for each in reversed(inner) if each not in opened)
+        if to_do[-1] == path:
+            order[to_do.pop()] = None
+    return [*order]
 
 
 def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Collection[str]:
@@ -536,146 +525,25 @@ def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Coll
     return dict.fromkeys(path for k in map(kustomizations.__getitem__, used) for path in (*k.patches, *k.resources))
 
 
-def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
-    """Return the member as a kustomization places it. `changed`: names of patched objects, with or without prefix."""
-    subject, (namespace, home, affixes) = member.subject, place
-    names = changed.difference(_ASKED) if subject.namespace else ()
-    if EVERY in names or any(subject.ref.name in name for name in names):
-        subject = subject._replace(is_patched=True, patched=[field[1:] for field in _ASKED if field in changed])
-    if namespace and group_kind(subject.object) in registry.WEBHOOK_CONFIGURATIONS and _lacks_namespace(subject.object):
-        subject = subject._replace(is_patched=True)
+def _into(member: Member, subject: ReviewedObject, place: _Place) -> Member:
+    """Return the member with this object as a kustomization places it."""
+    namespace, home, affixes = place
     metadata = subject.object.get("metadata")
+    if namespace and group_kind(subject.object) in registry.WEBHOOK_CONFIGURATIONS:
+        subject = subject._replace(object=_with_namespace(subject.object, namespace))
     if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
         moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
         subject = subject._replace(object=moved, namespace=namespace)
     return member._replace(subject=subject, home=home if home is not None else member.home, affixes=affixes)
 
 
-def _lacks_namespace(configuration: ApiObject) -> bool:
-    """Report whether a Service of a webhook has no namespace: kustomize sets that of the Service."""
-    services = [at(webhook, "clientConfig", "service") for webhook in list_at(configuration, "webhooks")]
-    return any(isinstance(service, dict) and not service.get("namespace") for service in services)
-
-
-REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
-"""The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
-_PATCH_LISTS: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
-_PATCHES: Final = (*_PATCH_LISTS, "replacements", "configurations")
-MAX_NAMED: Final = 100_000
-"""The maximum number of files and directories that kustomizations name."""
-_MAX: Final = 10_000
-"""The maximum number of changes in one list."""
-_CHANGING: Final = ("components", "transformers", "replacements", "configurations")
-"""Keys of a kustomization that may change any object."""
-_OPEN: Final = frozenset(
-    ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "replacements", "crds")
-)
-"""Keys of a kustomization that may add or rename objects, in lower case."""
-_RESOURCES: Final = ("resources", "bases", "components")
-_GENERATORS: Final = ("configMapGenerator", "secretGenerator")
-_KEYS: Final = {
-    key.casefold(): key
-    for key in ("namespace", "namePrefix", "nameSuffix", "replicas", *_RESOURCES, *_PATCHES, *_CHANGING, *_GENERATORS)
-}
-"""The keys of a kustomization that are read, by their names in lower case: kustomize ignores the case, as Go's decoder
-does.
-"""
-_NAME: Final = later(r"[a-z0-9][a-z0-9.-]*")
-
-
-def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.path.realpath) -> Kustomization | None:
-    """Return the kustomization in a file; None for other or invalid files (the linter reports the error elsewhere).
-
-    `real`: returns the real path of a directory.
-    """
-    if not isinstance(given := first_value(text, path), dict):
-        return None
-    content = {_KEYS.get(str(key).casefold(), str(key)): value for key, value in given.items()}
-    directory = real(os.path.dirname(path) or os.curdir)
-    namespace = content.get("namespace")
-    is_open = content.get("kind") == "Component" or b"allowNameChange" in text
-    return Kustomization(
-        directory,
-        tuple(_real(directory, p) for p in _paths(content, _RESOURCES, directory)),
-        tuple(_real(directory, p) for p in _paths(content, _PATCHES, directory)),
-        namespace if isinstance(namespace, str) else "",
-        os.path.dirname(os.path.normpath(path)),
-        (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
-        frozenset(_changed(content)),
-        tuple(_remotes(content, directory)),
-        sum(1 for key in _PATCH_LISTS for entry in list_at(content, key)[:_MAX] if _inline(entry)),
-        is_open or not _OPEN.isdisjoint(map(str.lower, content)),
-        tuple(_real(directory, path) for path in _data_of(content)),
-    )
-
-
-def _data_of(content: dict[str, Any]) -> Iterator[str]:
-    generators = (each for key in _GENERATORS for each in list_at(content, key)[:_MAX])
-    entries = (entry for generator in generators for entry in list_at(generator, "files")[:_MAX])
-    return (entry.rpartition("=")[2] for entry in entries if isinstance(entry, str) and "\0" not in entry)
-
-
-def _inline(entry: object) -> str:
-    """The text of a patch in a kustomization itself; "" for an entry that names a file."""
-    patch = entry.get("patch") if isinstance(entry, dict) else entry
-    return patch if isinstance(patch, str) and ("\n" in patch or patch is not entry) else ""
-
-
-def _remotes(content: dict[str, Any], directory: str) -> Iterator[str]:
-    for entry in (entry for key in _RESOURCES for entry in list_at(content, key)[:MAX_NAMED]):
-        is_remote = isinstance(entry, str) and REMOTE.match(entry) is not None
-        if is_remote and not os.path.lexists(os.path.join(directory, entry.replace("\0", ""))):
-            yield entry
-
-
-def _changed(content: dict[str, Any]) -> Iterator[str]:
-    """Yield the names of the objects that a kustomization changes, except those that only its files of patches name."""
-    yield from _ALL if any(map(content.get, _CHANGING)) else ()
-    yield from _fields_in({key: content[key] for key in ("replicas", *_PATCH_LISTS) if key in content})
-    for key in ("replicas", *_PATCH_LISTS):
-        for entry in list_at(content, key)[:_MAX]:
-            target = entry if key == "replicas" else entry.get("target") if isinstance(entry, dict) else None
-            if isinstance(target, dict):
-                name = text_at(target, "name")
-                yield name if _NAME.fullmatch(name) else EVERY
-            elif patch := _inline(entry):
-                yield from _names_in(patch)
-
-
-def _fields_in(patch: Any) -> Iterator[str]:
-    text = repr(patch)
-    return (name for name in _ASKED if name[1:] in text)
-
-
-def _names_in(patch: str) -> Iterator[str]:
-    try:
-        yield from (text_at(v.value, "metadata", "name") or EVERY for v in values(patch.encode(), ""))
-    except Fault:
-        yield EVERY
-
-
-def _real(directory: str, path: str) -> str:
-    """Return the real path of an entry. `directory` is real, so only steps of the entry can be links."""
-    current = directory
-    for step in () if os.path.isabs(path) else path.split(os.sep):
-        if step == os.pardir:
-            current = os.path.dirname(current)
-        elif step not in ("", os.curdir):
-            current = os.path.join(current, step)
-            if os.path.islink(current):
-                return os.path.realpath(os.path.join(directory, path))
-    return os.path.realpath(path) if os.path.isabs(path) else current
-
-
-def _paths(content: dict[str, Any], keys: tuple[str, ...], directory: str) -> Iterator[str]:
-    """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries.
-
-    What looks like a URL or an inline patch is a path if a file has this name.
-    """
-    for key in keys:
-        for entry in list_at(content, key)[: MAX_NAMED + 1]:
-            path = entry.get("path") if isinstance(entry, dict) else entry
-            if not isinstance(path, str) or not path or "\0" in path:
-                continue
-            if ("\n" not in path and "://" not in path) or os.path.lexists(os.path.join(directory, path)):
-                yield path
+def _with_namespace(configuration: ApiObject, namespace: str) -> ApiObject:
+    """Return a webhook configuration whose Services all have a namespace: kustomize sets that of the Service."""
+    webhooks = []
+    for webhook in list_at(configuration, "webhooks"):
+        service = at(webhook, "clientConfig", "service")
+        if isinstance(service, dict) and not service.get("namespace"):
+            named = {**webhook["clientConfig"], "service": {**service, "namespace": namespace}}
+            webhook = {**webhook, "clientConfig": named}
+        webhooks.append(webhook)
+    return {**configuration, "webhooks": webhooks}

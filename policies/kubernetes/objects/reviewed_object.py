@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -55,8 +55,8 @@ class ReviewedObject(NamedTuple):
 
     `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if the object
     is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,
-    unknown fields, except at the path `whole`. `is_patched`: whether a kustomization changes fields that are not read
-    here; `patched`: the names of such fields, as far as rules ask for them.
+    unknown fields, except at the path `whole`. `is_patch`: whether the object is a patch of an object that is not read.
+    `overlay`: the directory of the kustomization that patches objects, and builds this one.
     """
 
     object: ApiObject
@@ -70,8 +70,8 @@ class ReviewedObject(NamedTuple):
     within: str = ""
     is_partial: bool = False
     whole: Path | None = None
-    is_patched: bool = False
-    patched: Collection[str] = ()
+    is_patch: bool = False
+    overlay: str = ""
 
     @property
     def ref(self) -> ObjectRef:
@@ -83,10 +83,6 @@ class ReviewedObject(NamedTuple):
         """The namespace of the object, or of its evaluated part; the default namespace if it has none."""
         own = self.part.namespace if self.part else ""
         return own or namespace_of(self.object or self.old or NOTHING) or self.namespace or DEFAULT_NAMESPACE
-
-    def may_change(self, *fields: str) -> bool:
-        """Report whether a kustomization may change fields of these names, or delete the object."""
-        return any(field in self.patched for field in (*fields, "$patch"))
 
     def locate(self, path: Path) -> Location:
         """Return the position of the value at `path`; of the object's name if the value is absent."""

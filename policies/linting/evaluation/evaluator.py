@@ -212,7 +212,7 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
 
 def _checks_parts(rule: Rule, subject: ReviewedObject) -> bool:
     """Report whether a rule checks a part of an object; of a patch, only unknown-field does."""
-    return rule.READS_PARTS and (rule is unknown_field or not subject.is_patched)
+    return rule.READS_PARTS and (rule is unknown_field or not subject.is_patch)
 
 
 def _check_resources(namespace: str, context: Context, obj: ApiObject) -> None:
@@ -427,6 +427,7 @@ def _finding(
         for_requester=None if limited in (None, full) else limited.limited(_MAX_CHARACTERS),
         not_evaluated=problem.is_incomplete,
         harm=harm,
+        overlay=subject.overlay,
     )
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, MAX_NAMED, Kustomization
+from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, MAX_NAMED, Kustomization
 from forewarn.policies.inputs.sources.files import OUTSIDE, TEST_DATA, File, SourceError, find_files, readable
 from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.linting.lint.assertions import ASSERTION

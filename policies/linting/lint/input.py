@@ -6,22 +6,15 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Finding, Location, Severity
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Fault
-from forewarn.policies.inputs.manifests.groups import (
-    KUSTOMIZATIONS,
-    Group,
-    Grouping,
-    Kustomization,
-    Member,
-    grouped,
-    matches,
-)
+from forewarn.policies.inputs.manifests.groups import Group, Grouping, Member, grouped, matches
+from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization
 from forewarn.policies.inputs.manifests.object_finder import INCOMPLETE, NO_KIND
 from forewarn.policies.inputs.manifests.reading import BROKEN, Reading, read
 from forewarn.policies.inputs.manifests.sniff import is_definition, is_typed, may_be_typed, named_kinds
@@ -210,7 +203,18 @@ class Input:
         """Return the objects grouped by change set. `one`: all in one group. `limits_stay`: see `grouped`."""
         if one:
             return grouped([member._replace(file="", home=None) for member in self.members])
-        return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
+        return grouped(
+            self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay, read=self.content
+        )
+
+    @cached_property
+    def by_path(self) -> Mapping[str, File]:
+        """The files by their real paths."""
+        return {self.real_path(file.path): file for file in self.sources.values() if not file.is_stream}
+
+    def content(self, path: str) -> bytes | None:
+        """Return the content of a file by its real path; None for files that are not in the input."""
+        return readable(self.by_path[path]) if path in self.by_path else None
 
 
 class LintRequest(NamedTuple):
@@ -334,7 +338,7 @@ def _read(file: File, files: Input, *, reported: bool, deployed: bool = False) -
 def _read_names(content: bytes, file: File, files: Input, reading: Reading) -> None:
     """Record a kustomization, and a file with objects of Argo CD or Flux: they name files to deploy."""
     if os.path.basename(file.path) in KUSTOMIZATIONS:
-        from forewarn.policies.inputs.manifests.groups import read_kustomization  # few trees have any
+        from forewarn.policies.inputs.manifests.kustomizations import read_kustomization  # few trees have any
 
         real = partial(real_directory, directories=files.directories)
         if (kustomization := read_kustomization(content, file.path, real)) is not None:

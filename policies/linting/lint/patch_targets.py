@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.base.findings import Severity, cut
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
-from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, Kustomization, reached
+from forewarn.policies.inputs.manifests.groups import reached
+from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.inputs.sources.files import File, readable
@@ -29,8 +30,8 @@ _SHOWN: Final = 40
 def unmatched(files: Input) -> Iterator[FileDiagnostic]:
     """Yield the patches without a target, of kustomizations all of whose objects are read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
-    by_path, identities = _by_path(files), _identities(files)
-    for directory in [k.directory for k in by_directory.values() if k.patches or k.inline]:
+    by_path, identities = files.by_path, _identities(files)
+    for directory in [k.directory for k in by_directory.values() if k.content]:
         used = [by_directory[directory]]
         used += (by_directory[path] for path in reached(directory, by_directory) if path in by_directory)
         paths = {path for each in used for path in each.resources if path not in by_directory}
@@ -42,11 +43,6 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
 
 def _may_add_or_rename(used: Sequence[Kustomization]) -> bool:
     return any(each.remotes or each.is_open for each in used) or sum(any(each.affixes) for each in used) > 1
-
-
-def _by_path(files: Input) -> Mapping[str, File]:
-    """Return the files by their real paths."""
-    return {files.real_path(file.path): file for file in files.sources.values() if not file.is_stream}
 
 
 def _identities(files: Input) -> Mapping[str, Collection[tuple[str, str]]]:

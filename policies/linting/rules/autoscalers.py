@@ -149,7 +149,7 @@ def _without_request(subject: ReviewedObject, workload: ReviewedObject, context:
 
     Source: pkg/controller/podautoscaler/replica_calculator.go, calculatePodRequestsFromContainers.
     """
-    template = None if workload.is_patched else context.template(workload)
+    template = context.template(workload)
     if template is None or at(template.spec, "resources") is not None:
         return
     from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults  # few inputs have any

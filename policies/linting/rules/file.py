@@ -259,7 +259,7 @@ def _unknown_in(obj: ApiObject, subject: ReviewedObject, context: Context) -> It
     StatefulSet, because another patch may change the kind.
     """
     unknown = unknown_fields(obj, context.minor)
-    if not subject.is_patched:
+    if not subject.is_patch:
         return unknown
     others = {("spec", name) for name in fields_of("StatefulSetSpec").known}
     return (field for field in unknown if at(obj, *field.path) is not None and field.path not in others)

@@ -234,7 +234,7 @@ def _invalid_use(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     """Yield a name that no class can have, of a Pod or template that names it."""
     template = context.template(subject)
     name = rule_text.class_name(template) if template else ""
-    if template is None or subject.may_change("priorityClassName") or not is_impossible_name(name):
+    if template is None or not is_impossible_name(name):
         return
     if rule_text.is_template_variable(name, subject, context):
         return

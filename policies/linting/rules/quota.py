@@ -649,7 +649,7 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     Fix: set limits in the container, lower its requests, or change the LimitRange.
     """
     ranges = context.limit_ranges_of(subject.effective_namespace)
-    template = context.template(subject) if ranges and not subject.may_change("resources") else None
+    template = context.template(subject) if ranges else None
     if template is None:
         return
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources

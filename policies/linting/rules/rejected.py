@@ -61,8 +61,8 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     annotations, names, restarts, deadlines, priorities, and the fields for scheduling. It does not check containers,
     volumes, resource claims, security contexts, DNS and host settings, volumeClaimTemplates, CEL expressions and CA
     bundles. Other rules are about PriorityClasses and ResourceQuotas. Without a known release, the rule reports what
-    all supported releases reject. The rule ignores patches of kustomizations, and objects that they change. It also
-    reports many values that kube-apiserver cannot decode, such as the quantity `128mi`.
+    all supported releases reject. It also reports many values that kube-apiserver cannot decode, such as the quantity
+    `128mi`.
 
     Example:
 
@@ -81,7 +81,7 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         return
     yield from _not_decoded(subject, context)
     is_updated_pod = group_kind(obj) == POD and subject.operation is Operation.UPDATE
-    if subject.is_patched or subject.part or is_updated_pod:
+    if subject.part or is_updated_pod:
         return
     template = context.template(subject)
     if subject.old is obj:  # stored, so that kube-apiserver has accepted it

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.documents import to_dict
-from forewarn.policies.base.findings import Finding, described, plural
+from forewarn.policies.base.findings import Finding, ObjectRef, Text, described, listed, plural
+from forewarn.policies.base.findings import grouped as by_key
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.inputs.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
@@ -24,7 +25,7 @@ from forewarn.policies.linting.lint.charts import lowered
 from forewarn.policies.questions.application.findings import Report, configured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.inputs.manifests.groups import Grouping
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot
@@ -173,13 +174,45 @@ def findings_on(
     """
     now = datetime.now(UTC)
     request = EvaluationRequest(ChangeSet((), tuple(files.diagnostics)), cluster, config, phase=Phase.LINT, now=now)
-    findings, unchecked = {f.order: f for f in evaluate(request)}, 0
+    found, unchecked = evaluate(request), 0
     for group in grouping.groups:
         sent = lint_input.as_updates(group, cluster)
         request = request._replace(change_set=ChangeSet(sent.subjects), evaluated=sent.evaluated)
-        findings |= {f.order: f for f in evaluate(request)}
+        found += evaluate(request)
         unchecked += count_open(request.change_set, config, cluster, now, sent.evaluated)
-    return lint_input.of_values(lowered(findings.values()), files), unchecked
+    findings = lint_input.of_values(lowered({finding.order: finding for finding in found}.values()), files)
+    return _with_overlays(findings, found, grouping) if any(f.overlay for f in found) else findings, unchecked
+
+
+def _with_overlays(findings: Iterable[Finding], every: Sequence[Finding], grouping: Grouping) -> list[Finding]:
+    """Return the findings; those that hold only in some of the overlays of an object name them.
+
+    `every`: also those with the same text in other overlays.
+    """
+    having = by_key((_place_of(f), f.overlay) for f in every)
+    refs = {_without_namespace(finding.object) for finding in every if finding.overlay}
+    subjects = [s for group in grouping.groups for s in group.evaluated if _without_namespace(s.ref) in refs]
+    overlays = by_key(((_without_namespace(s.ref), s.source.locate(()).file), s.overlay) for s in subjects)
+    result = []
+    for finding in findings:
+        own = {*having.get(_place_of(finding), ())} - {""}
+        if own and not own.issuperset(overlays.get((_without_namespace(finding.object), finding.file), ())):
+            only = f"Only in overlay {listed(sorted(own), _MAX_OVERLAYS)}"
+            finding = finding.with_texts(partial(Text.with_caveat, caveat=only))
+        result.append(finding)
+    return result
+
+
+def _place_of(finding: Finding) -> tuple[Any, ...]:
+    return finding.location, finding.rule, _without_namespace(finding.object), finding.message
+
+
+def _without_namespace(ref: ObjectRef) -> ObjectRef:
+    """Return the reference without the namespace, which overlays set."""
+    return ref._replace(namespace="")
+
+
+_MAX_OVERLAYS: Final = 3
 
 
 def _unsuppressed(

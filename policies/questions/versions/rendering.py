@@ -16,7 +16,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import cut, grouped
-from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, Kustomization, Member, reached, read_kustomization
+from forewarn.policies.inputs.manifests.groups import Member, reached
+from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization, read_kustomization
 from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import SourceError, find_files, readable

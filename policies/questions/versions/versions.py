@@ -14,10 +14,11 @@ from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.findings import listed, reachable
+from forewarn.policies.base.findings import listed, plural, reachable
 from forewarn.policies.inputs.manifests.differences import Version, fields_about_pods, other_objects
 from forewarn.policies.inputs.manifests.documents import Fault
-from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, kustomized
+from forewarn.policies.inputs.manifests.groups import kustomized
+from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS
 from forewarn.policies.inputs.manifests.object_finder import items_of
 from forewarn.policies.inputs.manifests.values import scalars_in, values
 from forewarn.policies.inputs.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file
@@ -156,9 +157,11 @@ def read_version(
         real = [os.path.join(root, path) for path in changed]
         failures = render(given, request, rendering, lambda directory: _is_affected(directory, real))
     snapshots = {member.file for member in given.members if _is_running(member.subject.object)}
-    members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
+    members, unpatched, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations}, given.content)
     version = Version([member for member in members if member.file not in snapshots], side.root)
-    return version, [*_unread(given, root, {*changed}, snapshots), *_unrendered(failures, root)]
+    notes = [*_unread(given, root, {*changed}, snapshots), *_unrendered(failures, root)]
+    more = f"{plural(unpatched, 'object')} not compared: patches that forewarn does not apply"
+    return version, [*notes, more] if unpatched else notes
 
 
 def _unread(files: Input, root: str, differing: set[str], snapshots: Iterable[str]) -> Iterator[str]:

@@ -235,25 +235,6 @@ def test_what_is_left_out_is_counted_and_named(tmp_path: Path, monkeypatch: pyte
     assert f"\nleft out ({what}): " in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("patches", "count"),
-    [
-        ("patches: [{path: p.txt}]", 1),
-        ("patchesStrategicMerge: [p.txt]", 1),
-        (f"patches: [{{patch: {json.dumps(YAML)}}}]", 1),
-        (f"patches: [{{patch: {json.dumps(JSON)}}}, {{path: p.txt}}]", 2),
-        (f"patchesStrategicMerge: [{json.dumps(YAML)}]", 1),
-    ],
-)
-def test_patches_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patches: str, count: int) -> None:
-    write(tmp_path, {"kustomization.yaml": f"resources: [class.yaml]\n{patches}\n", "p.txt": YAML})
-    monkeypatch.chdir(tmp_path)
-    done = forewarn("lint", ".")
-    assert done.returncode == 0
-    noun = "object" if count == 1 else "objects"
-    assert f"{count} {noun} not applied: patches (`kustomize build" in done.stderr
-
-
 def test_a_tree_that_names_too_much_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {"kustomization.yaml": "resources: [a, b, web]\n", "a": "", "b": "", "web": YAML})
     monkeypatch.setattr("forewarn.policies.linting.lint.deployed.MAX_NAMED", 2)

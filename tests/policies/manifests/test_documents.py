@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.policies.inputs.manifests import groups
 from forewarn.policies.inputs.manifests.documents import Document, Fault, split
-from forewarn.policies.inputs.manifests.groups import read_kustomization
+from forewarn.policies.inputs.manifests.kustomizations import read_kustomization
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, filled_in, intended_type
 from forewarn.policies.inputs.manifests.reading import MAX_FILE, _is_json, read
 from forewarn.policies.inputs.manifests.values import values

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.inputs.manifests.groups import read_kustomization
+from forewarn.policies.inputs.manifests.kustomizations import read_kustomization
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -236,8 +236,6 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     least = at(subject.object, "spec", "minAvailable")
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
-    if subject.may_change("minAvailable", "maxUnavailable"):
-        return
     selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
     total, names, workload = _selected_workloads(selector, namespace, context)
     if 0 < total <= least:
@@ -392,7 +390,7 @@ def _selected_workloads(selector: Any, namespace: str, context: Context) -> _Sel
 
 def _replicas(workload: ReviewedObject, context: Context) -> int | None:
     """Return the replicas of a workload, which scalers raise to their minimum; None if unknown."""
-    is_known = group_kind(workload.object) in _SCALED and not workload.may_change("replicas")
+    is_known = group_kind(workload.object) in _SCALED
     replicas = at(workload.object, "spec", "replicas") if is_known else None
     minimums = (scaler.minimum or 0 for scaler in _scalers_of(workload, context))
     if not isinstance(replicas, int):
@@ -570,7 +568,7 @@ def workload_field_changed(subject: ReviewedObject, context: Context) -> Iterato
 
 
 def _changed_fields(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    if context.cluster is None or subject.is_patched or is_recreated(subject.object):
+    if context.cluster is None or is_recreated(subject.object):
         return
     stored = context.cluster.workload(group_kind(subject.object), subject.effective_namespace, subject.ref.name)
     if stored is None:

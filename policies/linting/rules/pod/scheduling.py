@@ -657,7 +657,7 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
 
     Fix: lower `partition`, or set `maxUnavailable: 1`.
     """
-    if context.phase is not Phase.LINT or subject.is_partial or subject.is_patched:
+    if context.phase is not Phase.LINT or subject.is_partial:
         return
     if group_kind(subject.object) == ROLLOUT:
         canary = at(subject.object, "spec", "strategy", "canary")
@@ -726,7 +726,7 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
     `karpenter.sh/do-not-disrupt`.
     """
     template = context.template(subject)
-    if template is None or subject.is_partial or subject.is_patched or context.phase is not Phase.LINT:
+    if template is None or subject.is_partial or context.phase is not Phase.LINT:
         return
     annotations = mapping_at(template.object, "metadata", "annotations")
     if annotations.get(_DO_NOT_EVICT) == "true" and _DO_NOT_DISRUPT not in annotations:

@@ -269,7 +269,7 @@ class Context:
         ranges: dict[str, dict[str, LimitRange]] = {}
         for subject in subjects:
             with suppress(InvalidObject):
-                if subject.may_change("limits") or validate(subject.object, self.semantics):
+                if validate(subject.object, self.semantics):
                     continue  # unknown, or kube-apiserver rejects it
                 new = LimitRange.from_api(subject.object)
                 namespace = subject.effective_namespace

@@ -235,8 +235,6 @@ class QuotaUse:
         quotas: dict[str, dict[str, ResourceQuota]] = {}
         for subject in self._context.of_kind(RESOURCE_QUOTA):
             with suppress(InvalidObject):
-                if subject.is_patched:
-                    continue
                 check_quota_extent(subject.object.get("spec"))
                 quota = ResourceQuota.from_api(subject.object)
                 namespace = subject.effective_namespace
@@ -274,9 +272,7 @@ class QuotaUse:
         template = context.template(subject)
         if template is None or (not template.is_template and subject.operation is Operation.UPDATE):
             return None
-        if context.phase is Phase.LINT and (
-            _runs(subject) or subject.is_patched or is_fragment(subject.object, template)
-        ):
+        if context.phase is Phase.LINT and (_runs(subject) or is_fragment(subject.object, template)):
             return None
         if self._is_created_by(subject):
             return None

@@ -54,7 +54,7 @@ _FIELDS = {
 def scaler_of(subject: ReviewedObject) -> Scaler | None:
     """Return the scaler that an object is; None for other objects, and for those of which a part is unknown."""
     kind = group_kind(subject.object)
-    if kind not in _FIELDS or subject.is_partial or subject.is_patched:
+    if kind not in _FIELDS or subject.is_partial:
         return None
     least, most, default = _FIELDS[kind]
     version = text_at(subject.object, "spec", "scaleTargetRef", "apiVersion") or "apps/v1" * (kind == SCALED_OBJECT)

@@ -1,0 +1,458 @@
+"""Reads kustomizations, and applies their patches to objects, in the order of kustomize.
+
+Sources: kustomize api/internal/target/kusttarget_configplugin.go, api/internal/builtins/PatchTransformer.go,
+api/types/selector.go, api/resmap/reswrangler.go (Select).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.findings import grouped
+from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.base.metering import CutShort, charge
+from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
+from forewarn.policies.inputs.manifests.embedded import place_of
+from forewarn.policies.inputs.manifests.values import first_value, values
+from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
+from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
+from forewarn.policies.kubernetes.objects.patches import MERGE_KEYS, PatchError, json_patched, merged
+from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, ReviewedObject, Source
+from forewarn.policies.kubernetes.selectors import one_of
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Location, Path
+
+KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+MAX_WORK: Final = 5_000_000
+"""The maximum units of work for all patches of an input."""
+_COST: Final = 20
+"""The units of work to compare a patch with an object."""
+_SIMPLE: Final = later(r"[\w.*/|-]+")
+"""Regular expressions of targets that shell patterns can replace."""
+_NAME: Final = later(r"[a-z0-9-]*")
+"""A name without the characters of expressions."""
+_TERM: Final = later(r"(!)?([\w./-]+)(?:\s*(=|==|!=)\s*([\w.-]*))?")
+_HARMLESS: Final = ("metadata.annotations", "metadata.labels")
+"""Fields in which replacements change nothing that rules read."""
+_SCALED: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "/ReplicationController")
+REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
+"""The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
+_PATCH_LISTS: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
+_PATCHES: Final = (*_PATCH_LISTS, "replacements", "configurations")
+MAX_NAMED: Final = 100_000
+"""The maximum number of files and directories that kustomizations name."""
+_MAX: Final = 10_000
+"""The maximum number of generators and their files in one list."""
+_CHANGING: Final = (*_PATCH_LISTS, "namePrefix", "nameSuffix", "namespace", "replacements", "replicas", "transformers")
+"""Keys of a kustomization that change objects, as far as rules read them."""
+_OPEN: Final = frozenset(
+    ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "replacements", "crds")
+)
+"""Keys of a kustomization that may add or rename objects, in lower case."""
+_RESOURCES: Final = ("resources", "bases", "components")
+_GENERATORS: Final = ("configMapGenerator", "secretGenerator")
+_KEYS: Final = {key.casefold(): key for key in (*_RESOURCES, *_PATCHES, *_CHANGING, *_GENERATORS)}
+"""The keys of a kustomization that are read, by their names in lower case: kustomize ignores the case, as Go's decoder
+does.
+"""
+
+
+class Kustomization(NamedTuple):
+    """A kustomization.yaml, with its `resources`, `components` (which are also resources) and `patches` as real paths.
+
+    `file`: the path as named in the input; "" for a directory relative to the working directory. `affixes`:
+    `namePrefix` and `nameSuffix`. `content`: the fields with changes. `remotes`: the addresses of other resources.
+    `is_open`: whether it may add objects, rename objects, or change objects of other kustomizations. `data`: the real
+    paths of files from which it generates ConfigMaps and Secrets.
+    """
+
+    directory: str
+    resources: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
+    namespace: str = ""
+    file: str = ""
+    affixes: tuple[str, str] = ("", "")
+    components: tuple[str, ...] = ()
+    content: Mapping[str, Any] = {}
+    remotes: tuple[str, ...] = ()
+    is_open: bool = False
+    data: tuple[str, ...] = ()
+
+    @property
+    def overlay(self) -> str:
+        """The directory, as in reports."""
+        return os.path.dirname(os.path.normpath(self.file)) if self.file else os.path.relpath(self.directory)
+
+    @property
+    def has_patches(self) -> bool:
+        """Whether it changes fields of objects."""
+        return not self.content.keys().isdisjoint((*_PATCH_LISTS, "replicas"))
+
+    def real(self, path: str) -> str:
+        """Return the real path of an entry."""
+        return real_in(self.directory, path)
+
+
+def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.path.realpath) -> Kustomization | None:
+    """Return the kustomization in a file; None for other or invalid files (the linter reports the error elsewhere).
+
+    `real`: returns the real path of a directory.
+    """
+    if not isinstance(given := first_value(text, path), dict):
+        return None
+    content = {_KEYS.get(str(key).casefold(), str(key)): value for key, value in given.items()}
+    directory = real(os.path.dirname(path) or os.curdir)
+    namespace = content.get("namespace")
+    is_open = content.get("kind") == "Component" or b"allowNameChange" in text
+    return Kustomization(
+        directory,
+        tuple(real_in(directory, p) for p in _paths(content, _RESOURCES, directory)),
+        tuple(real_in(directory, p) for p in _paths(content, _PATCHES, directory)),
+        namespace if isinstance(namespace, str) else "",
+        path,
+        (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
+        tuple(real_in(directory, p) for p in _paths(content, ("components",), directory)),
+        {key: content[key] for key in _CHANGING if content.get(key)},
+        tuple(_remotes(content, directory)),
+        is_open or not _OPEN.isdisjoint(map(str.lower, content)),
+        tuple(real_in(directory, path) for path in _data_of(content)),
+    )
+
+
+def _data_of(content: dict[str, Any]) -> Iterator[str]:
+    generators = (each for key in _GENERATORS for each in list_at(content, key)[:_MAX])
+    entries = (entry for generator in generators for entry in list_at(generator, "files")[:_MAX])
+    return (entry.rpartition("=")[2] for entry in entries if isinstance(entry, str) and "\0" not in entry)
+
+
+def _remotes(content: dict[str, Any], directory: str) -> Iterator[str]:
+    for entry in (entry for key in _RESOURCES for entry in list_at(content, key)[:MAX_NAMED]):
+        is_remote = isinstance(entry, str) and REMOTE.match(entry) is not None
+        if is_remote and not os.path.lexists(os.path.join(directory, entry.replace("\0", ""))):
+            yield entry
+
+
+def real_in(directory: str, path: str) -> str:
+    """Return the real path of an entry. `directory` is real, so only steps of the entry can be links."""
+    current = directory
+    for step in () if os.path.isabs(path) else path.split(os.sep):
+        if step == os.pardir:
+            current = os.path.dirname(current)
+        elif step not in ("", os.curdir):
+            current = os.path.join(current, step)
+            if os.path.islink(current):
+                return os.path.realpath(os.path.join(directory, path))
+    return os.path.realpath(path) if os.path.isabs(path) else current
+
+
+def _paths(content: dict[str, Any], keys: tuple[str, ...], directory: str) -> Iterator[str]:
+    """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries.
+
+    What looks like a URL or an inline patch is a path if a file has this name.
+    """
+    for key in keys:
+        for entry in list_at(content, key)[: MAX_NAMED + 1]:
+            path = entry.get("path") if isinstance(entry, dict) else entry
+            if not isinstance(path, str) or not path or "\0" in path:
+                continue
+            if ("\n" not in path and "://" not in path) or os.path.lexists(os.path.join(directory, path)):
+                yield path
+
+
+class NotApplied(Exception):
+    """A kustomization changes an object in a way that is not applied here."""
+
+
+class _Deleted(Exception):
+    """A patch deletes the object."""
+
+
+class _Patch(NamedTuple):
+    """Operations of JSON Patch, or strategic merge patches with their sources, and the target of both, if any.
+
+    `name`: of the objects that it may change; "" for several names, or an expression.
+    """
+
+    target: Mapping[str, Any] | None
+    name: str
+    operations: Sequence[Any] = ()
+    merges: Sequence[tuple[ApiObject, Source]] = ()
+    may_rename: bool = False
+
+
+class Overlays:
+    """The kustomizations of an input. `read`: returns the content of a file with a patch, None if the file is not in
+    the input. `merges`: the objects in files of strategic merge patches. Keys are real paths.
+    """
+
+    def __init__(
+        self,
+        kustomizations: Mapping[str, Kustomization],
+        read: Callable[[str], bytes | None],
+        merges: Mapping[str, Sequence[ReviewedObject]],
+    ) -> None:
+        self._kustomizations, self._read, self._merges = kustomizations, read, merges
+        self._parsed: dict[tuple[str, str], Mapping[str, Sequence[tuple[int, _Patch]]] | None] = {}
+        self._values: dict[str, list[Any] | None] = {}
+        self._is_cut_short = False
+        self.applied = set[int]()
+        """The `id`s of the objects in files of patches that change an object."""
+        self.not_applied = set[int]()
+        """The `id`s of the subjects that kustomizations change in ways that are not applied."""
+
+    def built(self, subject: ReviewedObject, directories: Sequence[str]) -> ReviewedObject | None:
+        """Return an object as kustomizations change it, the innermost first; None if deleted or in `not_applied`."""
+        state = _State(subject)
+        try:
+            for directory in directories if not subject.within else ():
+                if directory not in self._kustomizations or self._is_cut_short:
+                    raise NotApplied
+                self._apply(self._kustomizations[directory], state)
+        except _Deleted:
+            return None
+        except (CutShort, Fault, NotApplied, PatchError) as why:
+            self._is_cut_short |= isinstance(why, CutShort)
+            self.not_applied.add(id(subject))
+            return None
+        if any(self._kustomizations[directory].has_patches for directory in directories):
+            subject = subject._replace(overlay=self._kustomizations[directories[-1]].overlay)
+        if state.object is subject.object:
+            return subject
+        return subject._replace(object=state.object, source=_PatchedSource(subject, state.object, state.merged))
+
+    def _apply(self, kustomization: Kustomization, state: _State) -> None:
+        """Apply one kustomization to an object. Raises NotApplied, PatchError, Fault."""
+        for key in ("patchesStrategicMerge", "patches"):
+            self._patch(kustomization, key, state)
+        state.place(kustomization.namespace, *kustomization.affixes)
+        self._patch(kustomization, "patchesJson6902", state)
+        for entry in list_at(kustomization.content, "replicas"):
+            charge()
+            count = at(entry, "count")
+            if text_at(entry, "name") in state.names and group_kind(state.object) in _SCALED and count is not None:
+                state.object = {**state.object, "spec": {**mapping_at(state.object, "spec"), "replicas": count}}
+        if kustomization.content.get("transformers") or self._is_replaced(kustomization, state):
+            raise NotApplied
+
+    def _patch(self, kustomization: Kustomization, key: str, state: _State) -> None:
+        by_name = self._patches_of(kustomization, key)
+        for _, patch in sorted(chain.from_iterable(by_name.get(name, ()) for name in {"", *state.names})):
+            charge(_COST)
+            is_target = patch.target is not None and state.is_selected(patch.target)
+            for value, source in patch.merges:
+                if is_target or (patch.target is None and state.has_id(value)):
+                    self.applied.add(id(value))
+                    state.merge(value, source, patch)
+            if is_target and patch.operations:
+                state.object = json_patched(state.object, patch.operations)
+                state.names.append(text_at(state.object, "metadata", "name"))
+
+    def _is_replaced(self, kustomization: Kustomization, state: _State) -> bool:
+        """Report whether `replacements` write a value of another object to a field that rules may read."""
+        if group_kind(state.object) == registry.FLUX_KUSTOMIZATION:
+            return False
+        for replacement in list_at(kustomization.content, "replacements"):
+            path = text_at(replacement, "path")
+            entries = self._values_in(kustomization, path) if path else [replacement]
+            for entry in entries[0] if entries and isinstance(entries[0], list) else entries:
+                for target in list_at(entry, "targets"):
+                    fields = (str(field) for field in list_at(target, "fieldPaths"))
+                    if state.is_selected(mapping_at(target, "select")) and not all(map(_is_harmless, fields)):
+                        return True
+        return False
+
+    def _patches_of(self, kustomization: Kustomization, key: str) -> Mapping[str, Sequence[tuple[int, _Patch]]]:
+        """Return the numbered patches by the name of their object; "" for targets that are expressions, or several.
+
+        Raises NotApplied.
+        """
+        place = kustomization.directory, key
+        if place not in self._parsed:
+            self._parsed[place] = None
+            entries = enumerate(list_at(kustomization.content, key))
+            patches = [(number, self._patch_of(kustomization, entry, (key, number))) for number, entry in entries]
+            self._parsed[place] = grouped((patch.name, (number, patch)) for number, patch in patches)
+        if (parsed := self._parsed[place]) is None:
+            raise NotApplied
+        return parsed
+
+    def _patch_of(self, kustomization: Kustomization, entry: Any, place: Path) -> _Patch:
+        """Return a patch from its entry in a kustomization: an object, or a text or path of strategic merge patches.
+
+        Raises NotApplied, Fault.
+        """
+        is_text = isinstance(entry, str)
+        path = entry if is_text and "\n" not in entry else text_at(entry, "path")
+        subjects = self._merges.get(kustomization.real(path), ()) if path else ()
+        merges: list[tuple[ApiObject, Source]] = [(subject.object, subject.source) for subject in subjects]
+        operations: Sequence[Any] = ()
+        if not merges:
+            text = entry if is_text else text_at(entry, "patch")
+            parsed = self._values_in(kustomization, path) if path else _parsed(text.encode(), "")
+            operations = next((value for value in parsed[:1] if isinstance(value, list)), ())
+            place = place if is_text else (*place, "patch")
+            is_one = text and len(parsed) == 1
+            source = _InlineSource(text, kustomization, self._read, place) if is_one else NO_SOURCE
+            merges = [(value, source) for value in parsed if isinstance(value, dict)]
+        may_rename = any(at(entry, "options", option) is True for option in ("allowNameChange", "allowKindChange"))
+        target = at(entry, "target")
+        holder = {"metadata": target} if isinstance(target, dict) else merges[0][0] if len(merges) == 1 else {}
+        name = text_at(holder, "metadata", "name")
+        name = name if _NAME.fullmatch(name) else ""
+        return _Patch(target if isinstance(target, dict) else None, name, operations, merges, may_rename)
+
+    def _values_in(self, kustomization: Kustomization, path: str) -> list[Any]:
+        """Return the values in a file of a kustomization. Raises NotApplied, Fault."""
+        path = kustomization.real(path)
+        if path not in self._values:
+            self._values[path] = None
+            content = self._read(path)
+            self._values[path] = None if content is None else _parsed(content, path)
+        if (parsed := self._values[path]) is None:
+            raise NotApplied
+        return parsed
+
+
+def _parsed(text: bytes, file: str) -> list[Any]:
+    return [each.value for each in values(text, file)]
+
+
+class _State:
+    """An object while kustomizations change it. `names`, `namespaces`: its present ones and those before."""
+
+    def __init__(self, subject: ReviewedObject) -> None:
+        self._subject = subject
+        self.object: ApiObject = subject.object
+        self.names = [subject.ref.name]
+        self.namespaces = [text_at(subject.object, "metadata", "namespace") or registry.DEFAULT_NAMESPACE]
+        self.merged: list[tuple[ApiObject, Source]] = []
+
+    def place(self, namespace: str, prefix: str, suffix: str) -> None:
+        """Add the namespace and the name that a kustomization gives to the object."""
+        if namespace:
+            self.namespaces.append(namespace)
+        if prefix or suffix:
+            self.names.append(f"{prefix}{self.names[-1]}{suffix}")
+
+    def has_id(self, patch: ApiObject) -> bool:
+        """Report whether a strategic merge patch without a target is for the object."""
+        namespace = text_at(patch, "metadata", "namespace") or registry.DEFAULT_NAMESPACE
+        is_named = text_at(patch, "metadata", "name") in self.names and namespace in self.namespaces
+        return is_named and group_kind(patch) == group_kind(self.object)
+
+    def is_selected(self, target: ApiObject) -> bool:
+        """Report whether the target of a patch includes the object. Raises NotApplied."""
+        group, _, kind = group_kind(self.object).rpartition("/")
+        version = text_at(self.object, "apiVersion").rpartition("/")[2]
+        given = (("kind", [kind]), ("group", [group]), ("version", [version]))
+        for field, own in (*given, ("name", self.names), ("namespace", self.namespaces)):
+            pattern = text_at(target, field)
+            if pattern and pattern not in own and not any(_matches(pattern, value) for value in own):
+                return False
+        return all(
+            _has_labels(text_at(target, f"{field}Selector"), mapping_at(self.object, "metadata", f"{field}s"))
+            for field in ("label", "annotation")
+        )
+
+    def merge(self, value: ApiObject, source: Source, patch: _Patch) -> None:
+        """Apply a strategic merge patch. Raises PatchError, _Deleted."""
+        group = group_kind(self.object).rpartition("/")[0]
+        new = merged(self.object, value, MERGE_KEYS if "." not in group or group.endswith(".k8s.io") else {})
+        if new is None:
+            raise _Deleted
+        if not patch.may_rename:
+            own = mapping_at(self.object, "metadata")
+            kept = {key: own[key] for key in ("name", "namespace") if key in own}
+            metadata = {key: value for key, value in mapping_at(new, "metadata").items() if key not in _IDENTITY}
+            new |= {"kind": self.object.get("kind"), "metadata": {**metadata, **kept}}
+        self.object = new
+        self.merged.append((value, source))
+
+
+_IDENTITY: Final = ("name", "namespace")
+
+
+def _matches(pattern: str, value: str) -> bool:
+    """Report whether a regular expression of a target matches a value. Raises NotApplied for one that is not simple."""
+    inner = pattern.removeprefix("^").removesuffix("$")
+    inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
+    if not _SIMPLE.fullmatch(inner) or "*" in inner.replace(".*", ""):
+        raise NotApplied
+    return one_of((each.replace(".", "?").replace("?*", "*") for each in inner.split("|")), value)
+
+
+def _has_labels(selector: str, labels: Mapping[str, Any]) -> bool:
+    """Report whether labels match a selector such as `app=web,!canary`. Raises NotApplied for sets."""
+    for term in filter(None, map(str.strip, selector.split(","))):
+        match = _TERM.fullmatch(term)
+        if match is None:
+            raise NotApplied
+        no, key, operator, value = match.groups()
+        has = key in labels if operator is None else labels.get(key) == value
+        if has == (no is not None or operator == "!="):
+            return False
+    return True
+
+
+def _is_harmless(field: str) -> bool:
+    return field.startswith(_HARMLESS)
+
+
+class _InlineSource(NamedTuple):
+    """The source of a patch in a kustomization itself."""
+
+    text: str
+    kustomization: Kustomization
+    read: Callable[[str], bytes | None]
+    path: Path
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """Return the position of a value in the kustomization."""
+        file = self.kustomization.file
+        content = self.read(self.kustomization.real(os.path.basename(file))) or b""
+        place = place_of(self.text, YamlSource(Tree(Document(as_utf8(content), file))), self.path)
+        document = place.moved(Document(f"{self.text}\n".encode(), file))
+        return YamlSource(Tree(document)).locate(path, key=key)
+
+
+class _PatchedSource:
+    """The source of a patched object: the file of the object, or for values of patches the file of the last one."""
+
+    def __init__(self, subject: ReviewedObject, patched: ApiObject, merges: Sequence[tuple[ApiObject, Source]]) -> None:
+        self._origins = ((subject.object, subject.source), *reversed(merges))
+        self._patched = patched
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """Return the position of a value; of the nearest parent in the object's file for one of an inline patch."""
+        value = at(self._patched, *path)
+        for origin, source in self._origins if value is not None else ():
+            there = self._path_in(origin, path)
+            if len(there) == len(path) and at(origin, *there) == value and source is not NO_SOURCE:
+                return source.locate(there, key=key)
+        origin, source = self._origins[0]
+        return source.locate(self._path_in(origin, path), key=key)
+
+    def _path_in(self, origin: Any, path: Path) -> Path:
+        """Return the path in the object or patch, as far as it exists there. Items of lists may have other indexes."""
+        there: list[str | int] = []
+        patched: Any = self._patched
+        for number, step in enumerate(path):
+            if isinstance(step, int) and isinstance(origin, list) and isinstance(patched, list) and step < len(patched):
+                key = MERGE_KEYS.get(str(path[number - 1]), ("name",))[0]
+                item = patched[step]
+                name = at(item, key)
+                same = (i for i, other in enumerate(origin) if other == item or (name and at(other, key) == name))
+                place: Any = next(same, None)
+            else:
+                place = step if isinstance(origin, dict) and step in origin else None
+            if place is None:
+                break
+            there.append(place)
+            origin, patched = origin[place], at(patched, step)
+        return tuple(there)
