@@ -46,7 +46,7 @@ from forewarn.policies.prediction.simulation.clock import CLOSE, Clock
 from forewarn.policies.prediction.simulation.scenario import MINUTE, Arrival, World, completed, quiet_for, read_workload
 from forewarn.policies.prediction.simulation.scheduler import QUEUE_STARTS
 from forewarn.policies.prediction.simulation.scheduler_cache import Rejected, SchedulerCache, node_tree_of
-from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.simulation import Simulation, seldom_collected
 from forewarn.policies.prediction.simulation.summary import Eviction, Levels, in_vain
 
 if TYPE_CHECKING:
@@ -256,6 +256,7 @@ class Rehearsal(NamedTuple):
         return Counter(controllers), len(self.pending), self.quota.rejected, len(self.evicted)
 
 
+@seldom_collected  # until the simulation is freed
 def rehearse(
     cluster: ClusterSnapshot,
     snapshot: Snapshot,

@@ -860,8 +860,8 @@ class ControllerManager:
             self.rejections.rejected(key, rejection)
             return
         owner = pod.owner or Owner(key[0].rpartition("/")[2], key[2], text(state.object, "metadata", "uid"))
-        pod = pod if pod.name else replace(pod, name=self._name(action))
-        self.rejections.created(key, self.api.create_pod(replace(pod, owner=owner), action.template))
+        pod = replace(pod, name=pod.name or self._name(action), owner=owner)
+        self.rejections.created(key, self.api.create_pod(pod, action.template))
 
     def _name(self, action: CreatePod) -> str:
         if action.owner[0] == DAEMON_SET:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ContextDecorator
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -268,6 +269,36 @@ _TIME_TOLERANCE: Final = 1e-3
 """Seconds between two arrivals at the same time."""
 
 
+class _SeldomCollected(ContextDecorator):
+    """Context manager and decorator that reduces the runs of Python's garbage collector during simulations.
+
+    The collector would need a tenth of the time or more. Its thresholds are global, so overlapping simulations of
+    several threads share one change.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._runs = 0
+        self._before = 0, 0, 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._runs += 1
+            if self._runs == 1:
+                self._before = new, looks, older = gc.get_threshold()
+                if new:  # 0: the collector is off
+                    gc.set_threshold(max(_COLLECT_AFTER[0], new), max(_COLLECT_AFTER[1], looks), older)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._runs -= 1
+            if not self._runs:
+                gc.set_threshold(*self._before)
+
+
+seldom_collected: Final = _SeldomCollected()
+
+
 class Simulation:
     """One run of a simulation.
 
@@ -447,15 +478,12 @@ class Simulation:
         """Drain a node; see `drain`."""
         drain(self.clock, self.api, self._latencies, node)
 
+    @seldom_collected
     def run(self, before: float = inf) -> bool:
         """Run until the horizon, until nothing happens for `World.quiet` seconds, or until a limit of work.
 
         Returns false if it pauses before the first event at or after `before`; `run` continues. Raises NotPredicted.
         """
-        with _seldom_collected:
-            return self._run(before)
-
-    def _run(self, before: float) -> bool:
         for step in range(self._steps, self.max_steps):
             if step % _PROGRESS_EVERY == 0 and self._is_too_large(step):
                 return True
@@ -527,36 +555,6 @@ def _in_turn(arrivals: Iterable[Arrival]) -> Iterator[tuple[float, Arrival]]:
     for arrival in arrivals:
         time = arrival.at if arrival.at > time else time + _TIME_TOLERANCE
         yield time, arrival
-
-
-class _SeldomCollected:
-    """Context manager that reduces the runs of Python's garbage collector during simulations.
-
-    The collector would need a tenth of the time or more. Its thresholds are global, so overlapping simulations of
-    several threads share one change.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._runs = 0
-        self._before = 0, 0, 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._runs += 1
-            if self._runs == 1:
-                self._before = new, looks, older = gc.get_threshold()
-                if new:  # 0: the collector is off
-                    gc.set_threshold(max(_COLLECT_AFTER[0], new), max(_COLLECT_AFTER[1], looks), older)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._runs -= 1
-            if not self._runs:
-                gc.set_threshold(*self._before)
-
-
-_seldom_collected: Final = _SeldomCollected()
 
 
 def _any_order(pods: Sequence[PodState], random: Random) -> list[PodState]:
