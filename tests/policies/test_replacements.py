@@ -169,3 +169,16 @@ def test_only_replacements_whose_outcome_depends_on_the_order_are_simulated(
     new = make_pod("new").priority(9).request(cpu="2")
     impact = without_simulation(made, new)
     assert (impact and impact.cascade) == cascade
+
+
+@pytest.mark.parametrize(("cpu", "cascade"), [("5", Cascade(replaced=2)), ("4", None)])
+def test_replacements_that_a_quota_admits_beside_new_pods_need_no_simulation(cpu: str, cascade: Cascade | None) -> None:
+    """`cpu`: limit of the quota. Replacements request more than the victims."""
+    made: list[Made] = [make_node("n").has(cpu="2"), make_node("x").has(cpu="2"), make_node("y").has(cpu="2")]
+    made.append(workload("ReplicaSet", "w", 2, make_pod("").request(cpu="1500m").obj["spec"]))
+    made += [controlled(make_pod(f"w-{at}").request(cpu="1"), "ReplicaSet", "w").on("n", started=at) for at in (1, 2)]
+    made += [make_pod(f"z-{node}").request(cpu="500m").priority(9).on(node) for node in ("x", "y")]
+    quota = Made("v1", "ResourceQuota", "q", "default").spec(hard={"requests.cpu": cpu})
+    made.append(quota.status(hard={"requests.cpu": cpu}, used={"requests.cpu": "2"}))
+    impact = without_simulation(made, make_pod("new").priority(9).request(cpu="2"))
+    assert (impact and impact.cascade) == cascade

@@ -363,8 +363,8 @@ class Forecast:
         return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes), after
 
     def _in_full(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted:
-        """Return the impact: by a simulation for a rollout, for Pods with new claims, and if the Pods of the workload
-        affect each other's retries; otherwise Pod by Pod.
+        """Return the impact: by a simulation for a rollout, for Pods with new claims, and if later attempts preempt
+        others; otherwise Pod by Pod, with the cascade as far as it is known in time.
 
         If a simulation is too large, only the first Pods are predicted, and `first_only` is set. Raises CutShort.
         """
@@ -377,28 +377,19 @@ class Forecast:
             simulated, too_many = None, True
         if simulated is not None:
             return simulated
-        if not change.rolled_out:
-            return self._with_cascade(change, impact, quotas, too_many=too_many)
         done, after = self._one_by_one(change, impact, quotas.most)
         if (done.preempting or done.by_waiting) and done.rest not in ("unknown", "not-predicted"):
-            done = done._replace(cascade=self._without_cascade(change, done, after) or self._not_simulated(done))
-        return done._replace(first_only=too_many and done.fitting < done.new), after
+            try:
+                done, after = self._followed(change, impact, quotas, done, after, too_many=too_many)
+            except CutShort:
+                done = done._replace(cascade=NOT_PREDICTED)
+        if change.rolled_out:
+            done = done._replace(first_only=too_many and done.fitting < done.new)
+        return done, after
 
     def _one_by_one(self, change: PodChange, impact: Impact, limit: int | None) -> _Predicted:
         done, after = self._limited(change, impact, limit)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done, after
-
-    def _with_cascade(self, change: PodChange, impact: Impact, quotas: QuotaLimits, *, too_many: bool) -> _Predicted:
-        """Return the impact Pod by Pod, with the cascade as far as it is known in time; the impact of a simulation if
-        later attempts preempt other Pods. Raises CutShort before the new Pods are predicted.
-        """
-        done, after = self._one_by_one(change, impact, quotas.most)
-        if not (done.preempting or done.by_waiting) or done.rest in ("unknown", "not-predicted"):
-            return done, after
-        try:
-            return self._followed(change, impact, quotas, done, after, too_many=too_many)
-        except CutShort:
-            return done._replace(cascade=NOT_PREDICTED), after
 
     def _followed(
         self, change: PodChange, impact: Impact, quotas: QuotaLimits, done: Impact, after: _State, *, too_many: bool
@@ -408,13 +399,14 @@ class Forecast:
         `after`: the cluster with the new Pods. Raises CutShort.
         """
         pod = change.pods[0]
-        in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
+        # Each Pod runs before the next is created, or the simulation of the rollout was too large.
+        in_turn = change.rolled_out or (change.one_by_one and not done.rejected)
         freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
         retries = not in_turn and depends_on_retries(done, pod, self._state.snapshot, freed=freed)
-        if not retries and (cascade := self._without_cascade(change, done, after)) is not None:
+        if not retries and (cascade := self._without_cascade(change, done, after, quotas)) is not None:
             return done._replace(cascade=cascade), after
         impact = impact._replace(by_chance=self._chance_of_retries(change, done)) if retries else impact
-        found = None if too_many else self._simulated_in_time(change, impact, quotas)
+        found = None if too_many or change.rolled_out else self._simulated_in_time(change, impact, quotas)
         if found is not None:
             simulated, after_simulation = found
             is_other = not _agree(simulated, done)
@@ -424,7 +416,7 @@ class Forecast:
             violations = simulated.num_pdb_violations
             done = done._replace(cascade=simulated.cascade, evicted=simulated.evicted, num_pdb_violations=violations)
             return done, after
-        cascade = self._without_cascade(change, done, after) if retries else None
+        cascade = self._without_cascade(change, done, after, quotas) if retries else None
         done = done._replace(cascade=cascade or self._not_simulated(done))
         if not retries:
             return done, after
@@ -454,7 +446,7 @@ class Forecast:
         except (CutShort, InvalidObject):
             return None
 
-    def _without_cascade(self, change: PodChange, impact: Impact, after: _State) -> Cascade | None:
+    def _without_cascade(self, change: PodChange, impact: Impact, after: _State, quotas: QuotaLimits) -> Cascade | None:
         """Return the cascade if no Pending Pod may use the capacity of the victims, and if no order of events changes
         the outcome of their replacements; otherwise None. `after`: the cluster with the new Pods.
         """
@@ -474,7 +466,7 @@ class Forecast:
                 if (waiting.pods or waiting.omitted) and help_pending(waiting, emptied(), freed):
                     return None
                 if replaced:
-                    pending = self._pending_replacements(replaced, emptied, change, impact, after.snapshot)
+                    pending = self._pending_replacements(replaced, emptied, change, impact, after.snapshot, quotas)
         except (CutShort, InvalidObject):
             return None
         if pending is None:
@@ -489,6 +481,7 @@ class Forecast:
         change: PodChange,
         impact: Impact,
         snapshot: Snapshot,
+        quotas: QuotaLimits,
     ) -> int | None:
         """Return how many replacements of these victims stay Pending; None if a simulation must find out. Raises
         CutShort and InvalidObject.
@@ -504,8 +497,11 @@ class Forecast:
             are_first = False
         if nominates or violates or impact.by_waiting or not are_first:
             return None
+        charged = ChargedQuotas(self._cluster, quotas.before)
+        if charged.admit(change.workload or change.pod_object or {}, change.pods)[0] < len(change.pods):
+            return None
         by_controller = grouped((controller_in(self._cluster, self._adoption.adopt(pod)), pod) for pod in victims)
-        return pending_replacements(self._cluster, snapshot, emptied, by_controller, change.pods[0])
+        return pending_replacements(charged, snapshot, emptied, by_controller, change.pods[0])
 
     def _recreator_of(self, pod: Pod) -> Recreator:
         owner = controller_in(self._cluster, self._adoption.adopt(pod))

@@ -10,7 +10,7 @@ nomination. Victims do not terminate, so only a simulation includes their replac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -51,12 +51,15 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Key, QueuedPodInfo
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
+    QuotasOf = Callable[[str], Sequence[ResourceQuota]]
+
 
 class ChargedQuotas:
     """The quotas of each namespace, with the use of all Pods so far."""
 
-    def __init__(self, cluster: ClusterSnapshot) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: ClusterSnapshot, quotas_of: QuotasOf | None = None) -> None:
+        """`quotas_of`: returns the quotas of a namespace before these Pods; None: those of the cluster."""
+        self.cluster, self._quotas_of = cluster, quotas_of or cluster.quotas_of
         self._now: dict[str, Sequence[ResourceQuota]] = {}
 
     def admit(self, obj: ApiObject, pods: Sequence[Pod], *, charge: bool = True) -> tuple[int, str]:
@@ -65,7 +68,7 @@ class ChargedQuotas:
 
         `charge`: charge the quotas for these Pods.
         """
-        if not pods or (pods[0].namespace, pods[0].name) in self._cluster.pods:  # it is counted already
+        if not pods or (pods[0].namespace, pods[0].name) in self.cluster.pods:  # it is counted already
             return len(pods), ""
         namespace = pods[0].namespace
         quotas = cached_in(self._now, namespace, lambda: self._stored(namespace))
@@ -74,8 +77,8 @@ class ChargedQuotas:
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
         is_template = template is not None and template.is_template
         made = made_of(namespace, obj, template.object) if template is not None and is_template else obj
-        counted = counted_by_quotas(made, pods[0].priority_class_name, self._cluster)
-        later = () if is_template else self._cluster.later_quotas.get((namespace, ref_of(obj).name), ())
+        counted = counted_by_quotas(made, pods[0].priority_class_name, self.cluster)
+        later = () if is_template else self.cluster.later_quotas.get((namespace, ref_of(obj).name), ())
         in_force = [quota for quota in quotas if quota.name not in later]
         first, check = first_rejected(counted, in_force, replicas=len(pods))
         if first == 1:
@@ -92,8 +95,8 @@ class ChargedQuotas:
             counted = counted_by_requests(pod)
             self._now[namespace] = given_back(quotas, counted, PODS.usage(counted))
 
-    def _stored(self, namespace: str) -> list[ResourceQuota]:
-        stored = self._cluster.quotas_of(namespace)
+    def _stored(self, namespace: str) -> Sequence[ResourceQuota]:
+        stored = self._quotas_of(namespace)
         check_quotas(len(stored))
         for quota in stored:
             check_quota_extent(quota.spec, quota.name)

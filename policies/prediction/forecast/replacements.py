@@ -19,7 +19,6 @@ from forewarn.policies.kubernetes.objects.workload import Workload, backoff_limi
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.prediction.forecast.placement import ChargedQuotas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+    from forewarn.policies.prediction.forecast.placement import ChargedQuotas
 
 _CREATING: Final = 100
 """Units of work to create a Pod from a template."""
@@ -36,7 +36,7 @@ _MAY_FAIL: Final = ("podFailurePolicy", "activeDeadlineSeconds", "backoffLimitPe
 
 
 def pending_replacements(
-    cluster: ClusterSnapshot,
+    quotas: ChargedQuotas,
     snapshot: Snapshot,
     emptied: Callable[[], Snapshot],
     victims: Mapping[Key | None, Sequence[Pod]],
@@ -45,12 +45,14 @@ def pending_replacements(
     """Return how many replacements of these victims stay Pending; None if this may depend on the order of events.
     Raises CutShort and InvalidObject.
 
-    `snapshot`: with the preemptors, which are like `preemptor`, and their terminating victims; `emptied`: returns it
-    without the victims. `victims`: by controller. kube-scheduler tries all preemptors before the replacements. Every
-    replacement either fits, because it fits on as many nodes as there are such replacements, each of which uses one
-    node; or fits nowhere, even after preemption and when all victims have terminated.
+    `quotas`: with the use of the preemptors. `snapshot`: with the preemptors, which are like `preemptor`, and their
+    terminating victims; `emptied`: returns it without the victims. `victims`: by controller.
+
+    kube-scheduler tries all preemptors before the replacements. Every replacement either fits, because it fits on as
+    many nodes as there are such replacements, each of which uses one node; or fits nowhere, even after preemption and
+    when all victims have terminated.
     """
-    predictions = _predictions(cluster, snapshot, victims, preemptor)
+    predictions = _predictions(quotas, snapshot, victims, preemptor)
     if predictions is None:
         return None
     for key, one in predictions.items():
@@ -86,14 +88,14 @@ def concern(pod: Pod, other: Pod, snapshot: Snapshot, but: str = "") -> bool:
 
 
 def _predictions(
-    cluster: ClusterSnapshot, snapshot: Snapshot, victims: Mapping[Key | None, Sequence[Pod]], preemptor: Pod
+    quotas: ChargedQuotas, snapshot: Snapshot, victims: Mapping[Key | None, Sequence[Pod]], preemptor: Pod
 ) -> dict[Key, Prediction] | None:
     """Return controller -> the prediction of one of the Pods that it creates; None if it is not certain that the
     controllers replace all victims, that quotas admit the replacements, that kube-scheduler tries the preemptors
     before, and that no replacement preempts.
     """
-    quotas = ChargedQuotas(cluster)
     predictions: dict[Key, Prediction] = {}
+    cluster = quotas.cluster
     for victim in chain.from_iterable(victims.values()):
         quotas.release(victim)
     # Those of the highest priority are the first to preempt.
@@ -103,8 +105,7 @@ def _predictions(
             return None
         charge(_CREATING)
         pod = admitted(made_of(pods[0].namespace, workload.object, template_of(workload.object)), cluster)
-        is_shared = pod.namespace == preemptor.namespace and cluster.quotas_of(pod.namespace)
-        depends = is_shared or pod.spec.pod_affinity.required_affinity or pod.spec.has_storage
+        depends = pod.spec.pod_affinity.required_affinity or pod.spec.has_storage
         if depends or pod.effective_priority >= preemptor.effective_priority:
             return None
         if quotas.admit(workload.object, [pod] * len(pods))[0] < len(pods):
