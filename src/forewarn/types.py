@@ -71,7 +71,6 @@ from forewarn.policies.questions.whatif.priority_levels import PreemptablePods a
 from forewarn.policies.questions.whatif.priority_levels import Requested as Requested
 from forewarn.policies.questions.whatif.risk_answer import AfterNewNodes as AfterNewNodes
 from forewarn.policies.questions.whatif.risk_answer import Amounts as Amounts
-from forewarn.policies.questions.whatif.risk_answer import EvictedFirst as EvictedFirst
 from forewarn.policies.questions.whatif.risk_answer import PreemptedTogether as PreemptedTogether
 from forewarn.policies.questions.whatif.risk_answer import Preemptor as Preemptor
 from forewarn.policies.questions.whatif.risk_answer import Unfinished as Unfinished

@@ -1,4 +1,4 @@
-"""Find the risks of each workload: possible preemptors, losses that cost replicas, and node-pressure eviction.
+"""Find the risks of each workload: possible preemptors, and losses that cost replicas.
 
 A loss of a zone or node is simulated. `whatif` simulates one question; this module the usual losses for all workloads.
 """
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, head_of
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, NODE
-from forewarn.policies.kubernetes.kubelet.pods import is_critical_pod
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, REPLICA_SET, STATEFUL_SET
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions
@@ -31,7 +30,6 @@ from forewarn.policies.questions.whatif.races import rivals_by_loser
 from forewarn.policies.questions.whatif.risk_answer import (
     AfterNewNodes,
     Amounts,
-    EvictedFirst,
     PreemptedTogether,
     Preemptor,
     Risks,
@@ -134,9 +132,9 @@ def risks(
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
     losses, unknown = _losses(cluster, world, zones[:limit], names[:limit], lose)
     by_group = _priorities_in_groups(cluster)
-    free_amounts, lowest, classes = _FreeAmounts(cluster, occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
+    free_amounts, classes = _FreeAmounts(cluster, occupancy, by_group), _that_preempt(cluster)
     workloads = [
-        _risk(name, own, _pods(cluster, own), classes, free_amounts, losses[name], lowest, cluster)
+        _risk(name, own, _pods(cluster, own), classes, free_amounts, losses[name], cluster)
         for name, own in intervals.items()
     ]
     if not autoscaling.grows or autoscaling.node_delay is None:
@@ -291,13 +289,11 @@ def _risk(
     classes: Sequence[PriorityClass],
     free_amounts: _FreeAmounts,
     losses: _Losses,
-    lowest: Mapping[str, int],
     cluster: ClusterSnapshot,
 ) -> WorkloadRisk:
     """Return the risks of one workload, from the lowest priority of its Pods, which are preempted first.
 
     `intervals`, `pods`: the workload's Pods on nodes. `classes`: PriorityClasses that may preempt, lowest first.
-    `lowest`: by node, the lowest priority of the Pods that the kubelet may evict.
     """
     least = min(intervals, key=lambda interval: interval.priority)
     above = classes[bisect_right(classes, min(map(free_amounts.priority, intervals)), key=lambda each: each.value) :]
@@ -308,7 +304,6 @@ def _risk(
     ]  # a DaemonSet's names one node
     free = Amounts(max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
     preemptors = [Preemptor(c.name, c.value, free, free_amounts.maximum(allowed, c.value)) for c in above[:MAX_CLASSES]]
-    first = {interval.node for interval in intervals if lowest.get(interval.node) == interval.priority}
     return WorkloadRisk(
         workload=name,
         namespace=least.namespace,
@@ -319,7 +314,6 @@ def _risk(
         may_be_preempted_by=preemptors,
         loses_replicas_with=losses.replicas,
         rejected_by_quota=losses.rejected,
-        evicted_first_on=EvictedFirst(len(first), len({interval.node for interval in intervals})),
         pod_losses=losses_of(pods, cluster.workload),
         pod_groups=_pod_groups(cluster, pods),
         rivals=losses.rivals or None,
@@ -329,8 +323,11 @@ def _risk(
 
 
 def _only_place(pods: Sequence[Pod], cluster: ClusterSnapshot) -> str | None:
-    """Return the node or zone on which all these Pods run; None for one Pod, a DaemonSet, or if there is no other."""
-    if len(pods) < 2 or pods[0].owner_kind == DAEMON_SET:
+    """Return the node or zone on which all these Pods run; None for a DaemonSet, one Pod that is not the replica of a
+    Deployment, ReplicaSet or StatefulSet, or if there is no other.
+    """
+    kind = pods[0].owner_kind if pods else DAEMON_SET
+    if kind == DAEMON_SET or (len(pods) == 1 and kind not in (REPLICA_SET, STATEFUL_SET)):
         return None
     every = cluster.objects.nodes
     nodes = {pod.node_name for pod in pods}
@@ -366,14 +363,4 @@ def _pod_groups(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> list[Preempted
             found.append(
                 PreemptedTogether(group.key, group.priority, len(whole), len({pod.node_name for pod in whole}))
             )
-    return found
-
-
-def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
-    """Return the lowest priority of the Pods that the kubelet may evict, by node."""
-    found: dict[str, int] = {}
-    for pod in cluster.pods.values():
-        priority, node = pod.effective_priority, pod.node_name
-        if node and not pod.terminal and not is_critical_pod(priority, of_node=pod.owner_kind == NODE):
-            found[node] = min(found.get(node, priority), priority)
     return found

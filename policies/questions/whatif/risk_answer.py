@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tally
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -52,15 +51,6 @@ class Preemptor(NamedTuple):
     up_to: Amounts
 
 
-class EvictedFirst(NamedTuple):
-    """Eviction under node pressure. `nodes`: number of nodes on which a Pod of the workload has the lowest priority of
-    all Pods that the kubelet may evict. `of`: number of nodes with Pods of the workload.
-    """
-
-    nodes: int
-    of: int
-
-
 class PreemptedTogether(NamedTuple):
     """A PodGroup with the disruption mode `all`: kube-scheduler preempts all its Pods or none.
 
@@ -91,8 +81,8 @@ class WorkloadRisk(NamedTuple):
       `mayBePreemptedBy`: these classes, lowest first, at most 30.
     - `losesReplicasWith`: a lost zone or node, such as `zone a` -> the number of replicas that do not return.
     - `rejectedByQuota`: a lost zone or node -> the number of these replicas that a ResourceQuota rejects.
-    - `onlyIn`: the zone or node on which all its Pods run, such as `node a-1`, if it has several Pods, and the cluster
-      several zones or nodes; absent for DaemonSets.
+    - `onlyIn`: the zone or node on which all its Pods run, such as `node a-1`, if the cluster has several; absent for
+      DaemonSets. With one Pod, only of Deployments, ReplicaSets and StatefulSets.
     - `podLosses`: what fails or is interrupted if one of its Pods is lost.
     - `rivals`: a lost zone or node -> workloads that may lose these replicas instead: chance decides which of equal
       Pods are preempted or stay Pending.
@@ -108,7 +98,6 @@ class WorkloadRisk(NamedTuple):
     may_be_preempted_by: Sequence[Preemptor]
     loses_replicas_with: Mapping[str, int]
     rejected_by_quota: Mapping[str, int]
-    evicted_first_on: EvictedFirst
     pod_losses: Sequence[PodLoss] = ()
     pod_groups: Sequence[PreemptedTogether] = ()
     rivals: Mapping[str, Sequence[str]] | None = None
@@ -239,10 +228,12 @@ def _counters(risks: Risks) -> Iterator[Counter]:
         after = [each for risk in risks.own for each in (risk.with_new_nodes or {}).values()]
         within = f" (all run again within {duration(_last(after))})" if after and not lasting else ""
         yield Counter("lose with new nodes too", lasting, more=within)
-    yield Counter("may be preempted next", sum(_next_preemptor(risk) is not None for risk in risks.own))
-    alone = Tally((risk.only_in or "").partition(" ")[0] for risk in risks.alone)
-    on_a_node = f" ({alone['node']:,} on one node)" if alone["node"] else ""
-    yield Counter("all replicas in one zone", alone.total(), more=on_a_node, optional=True)
+    preemptible = sum(_next_preemptor(risk) is not None for risk in risks.own)
+    yield Counter("may be preempted next", preemptible, more=" (besides by system classes)")
+    several = [(risk.only_in or "").partition(" ")[0] for risk in risks.alone if risk.pods > 1]
+    yield Counter("one replica", len(risks.alone) - len(several), optional=True)
+    on_a_node = f" ({several.count('node'):,} on one node)" if "node" in several else ""
+    yield Counter("all replicas in one zone", len(several), more=on_a_node, optional=True)
     yield Counter("fail with one Pod", sum(map(_fails, risks.own)), optional=True)
     yield Counter("placeholder workloads", len(risks.workloads) - len(risks.own), optional=True)
     yield Counter("Pods Pending now", risks.pending, optional=True)
@@ -277,8 +268,8 @@ def _warnings(risks: Risks) -> Iterator[str]:
         if others := _rivals(risks, kind) - losing_now:
             at_most = len(losing_now) + len(others)
             yield f"chance decides between equal Pods: up to {at_most:,} workloads lose replicas with a lost {kind}"
-    if risks.alone and len(risks.own) > MAX_ROWS:  # fewer have a row each
-        yield f"all replicas in one zone: {listed([risk.workload for risk in risks.alone], 3)}"
+    for is_single, alone in grouped((risk.pods == 1, risk.workload) for risk in risks.alone).items():
+        yield f"{'one replica' if is_single else 'all replicas in one zone'}: {listed(alone, 3)}"
     by_why = grouped((unsettled(*simulation), loss) for loss, simulation in risks.unfinished.items())
     for (what, fix), losses in by_why.items():
         named = listed(losses, _MAX_LOSSES)
@@ -310,7 +301,7 @@ def _tables(risks: Risks) -> Iterator[Table]:
 
 def _details(risks: Risks) -> Iterator[Table]:
     """Yield the tables of -v and -vv."""
-    heads = ("ALL REPLICAS IN ONE ZONE", "CLASS", "VALUE", "PODS", "ON")
+    heads = ("ONE REPLICA, OR ALL IN ONE ZONE", "CLASS", "VALUE", "PODS", "ON")
     yield Table(heads, [_alone(risk) for risk in risks.alone], detail=1)
     preemptors = [(risk, preemptor) for risk in risks.workloads if (preemptor := _next_preemptor(risk))]
     of_preemptors = ("PREEMPTED NEXT", "BY CLASS", "VALUE", "HIGHER CLASSES", "A POD THAT REQUESTS")
@@ -325,7 +316,7 @@ def _details(risks: Risks) -> Iterator[Table]:
 
 _HEADS: Final = (
     *("WORKLOAD", "CLASS", "VALUE", "PODS", "LOST", "WITH", "NEW NODES", "ONE POD LOST"),
-    *("EVICTED FIRST", "PREEMPTED BY"),
+    "PREEMPTED BY",
 )
 
 
@@ -333,7 +324,6 @@ def _row(risk: WorkloadRisk) -> list[str | int]:
     loss = max(risk.loses_replicas_with, key=risk.loses_replicas_with.__getitem__, default="")
     others = f", {len(risk.loses_replicas_with) - 1:,} more" if len(risk.loses_replicas_with) > 1 else ""
     by_quota = ", by quota" if risk.rejected_by_quota else ""
-    first, nodes = risk.evicted_first_on
     now = [preemptor.class_ for preemptor in risk.may_be_preempted_by if _size(preemptor)]
     full = f"{risk.may_be_preempted_by[0].class_} if full" if risk.may_be_preempted_by else ""
     return [
@@ -345,7 +335,6 @@ def _row(risk: WorkloadRisk) -> list[str | int]:
         f"{loss}{others}{by_quota}",
         _after(risk),
         str(risk.pod_losses[0].loss) if risk.pod_losses else "",
-        f"on {first:,} of {nodes:,}" if first else "",
         listed(now, 2) or full,
     ]
 
@@ -380,7 +369,7 @@ def _by_class(risks: Risks) -> Table:
         alone = sum(bool(risk.only_in) for risk in own)
         cells.append([name or NO_CLASS, -value, *counts, after, alone, sum(map(_fails, own)), worst])
     totals = [sum(int(row[column]) for row in cells) for column in range(2, 8)]
-    heads = ("WORKLOADS", "LOSE", "PREEMPTIBLE", "WITH NEW NODES", "ONE ZONE", "FAIL WITH ONE", "WORST LOSS")
+    heads = ("WORKLOADS", "LOSE", "PREEMPTIBLE", "WITH NEW NODES", "ONE POD OR ZONE", "FAIL WITH ONE", "WORST LOSS")
     return Table(("CLASS", "VALUE", *heads), cells, ["total", "", *totals, ""])
 
 

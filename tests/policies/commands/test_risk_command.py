@@ -203,21 +203,6 @@ def test_only_so_many_losses_are_tried_and_that_is_said(capsys: pytest.CaptureFi
     assert (nothing["status"], nothing["clause"]) == ("WARN", "no loss simulated")
 
 
-def test_the_kubelet_passes_over_critical_and_static_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    owner = {"apiVersion": "v1", "kind": "Node", "name": "a", "controller": True}
-    pods = [
-        make_pod("static").priority(-5).on("a").metadata(ownerReferences=[owner]),
-        make_pod("critical").priority(2_000_000_000).on("a"),
-        make_pod("plain").priority(7).on("a"),
-        make_pod("better").priority(8).on("a"),
-    ]
-    items = [make_node("a").obj, *(pod.obj for pod in pods)]
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
-    found = told(capsys, "--cluster", str(tmp_path / "cluster.json"), "--most", "0")
-    first = {risk["workload"] for risk in found["workloads"] if risk["evictedFirstOn"]["nodes"]}
-    assert first == {"default/plain"}
-
-
 def test_workloads_can_be_chosen_and_a_loss_can_fail_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "risk", "--cluster", SHOWN, "-n", "shop", "--fail-on", "loss")
     assert (status, "reports" in out) == (0, False)
@@ -340,7 +325,7 @@ def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsy
 def test_a_comment_and_a_page_have_a_row_for_each_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "-o", "markdown")
     rows = [line.replace("\\", "") for line in out.splitlines() if line.startswith("| ")]
-    assert rows[1] == "| reports/nightly | batch | 100 | 4 | 4 | zone a, 5 more | - | - | on 4 of 4 | gold |"
+    assert rows[1] == "| reports/nightly | batch | 100 | 4 | 4 | zone a, 5 more | - | - | gold |"
     assert rows[-1] == "| reports/nightly | gold | 100,000 | - | more than 0.5 and up to 2 cpu |"
     _, page, err = run(capsys, "risk", "--cluster", SHOWN, "-o", "html")
     assert (err, "zone a, 5 more" in page) == ("", True)
@@ -487,8 +472,10 @@ def test_workloads_whose_replicas_are_in_one_place_are_listed(
     path.write_text(cluster_text(items))
     found = told(capsys, "--cluster", str(path))
     alone = {risk["workload"]: risk["onlyIn"] for risk in found["workloads"] if "onlyIn" in risk}
-    assert alone == {"default/zonal": "zone a", "default/alone": "node b-1"}
-    assert found["counts"]["allReplicasInOneZone"] == 2
+    assert alone == {"default/zonal": "zone a", "default/alone": "node b-1", "default/single": "node a-1"}
+    assert (found["counts"]["oneReplica"], found["counts"]["allReplicasInOneZone"]) == (1, 2)
     _, out, _ = run(capsys, "risk", "-v", "--cluster", str(path))
+    assert "one replica 1" in out
     assert "all replicas in one zone 2 (1 on one node)" in out
+    assert "WARN  all replicas in one zone: default/alone, default/zonal\nWARN  one replica: default/single\n" in out
     assert re.search(r"^default/alone +\(no class\) +2  node b-1$", out, re.MULTILINE)
