@@ -129,7 +129,7 @@ def _counter_lines(document: AnswerDocument) -> Iterator[str]:
 def _warning_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
     shown = [*(document.warnings if level else document.warnings[:MAX_WARNINGS])]
     if hidden := len(document.warnings) - len(shown):
-        more = f"{hidden} more: -v"
+        more = f"{plural(hidden, 'more warning', 'more warnings')}: -v"
         last = f"{shown[-1]}; {more}"
         has_room = len(_wrapped(last, "WARN  ")) == len(_wrapped(shown[-1], "WARN  "))
         shown[-1:] = [last] if has_room else [shown[-1], more]

@@ -10,9 +10,10 @@ from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DEPLOYMENT, PO
 from forewarn.policies.kubernetes.objects.fields import group_kind, text_at
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES, PriorityClass
+from forewarn.policies.kubernetes.quantity import ZERO, Quantity, in_units
 from forewarn.policies.linting.rules.support import details
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, Context, Target, rule
-from forewarn.policies.linting.rules.support.predictions import Restarts, is_placeholder, needs_class
+from forewarn.policies.linting.rules.support.predictions import Restart, Restarts, is_placeholder, needs_class
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_CHARACTERS,
     class_names_of_workloads,
@@ -280,6 +281,22 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     restarts.require_all()
 
 
+def _limits_for(restart: Restart, context: Context) -> Iterator[str]:
+    """Yield the limits with which a quota admits a rollout: what is used now, and the surge; nothing if unknown."""
+    from forewarn.policies.kubernetes.controllers.deployment import max_surge
+    from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
+
+    ref, cluster, rejection = restart.ref, context.cluster, restart.rejection
+    workload = cluster.workload(DEPLOYMENT, ref.namespace, ref.name) if cluster else None
+    if cluster is None or workload is None or not isinstance(rejection, ExceededQuota):
+        return
+    used = cluster.resource_quotas[ref.namespace, rejection.quota].used
+    surge = max_surge(workload.object, restart.impact.new)
+    for name, each in rejection.amounts.items():
+        needed = used.get(name, ZERO).nano + surge * each.requested.nano
+        yield f"{in_units(Quantity(needed, each.limited.format))} {name}"
+
+
 _NOT_PREDICTED_FIX: Final = "restart it while its nodes have enough free capacity for the new Pods"
 _QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace before you restart the workload"
 
@@ -341,7 +358,10 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
             is_helped = new_nodes is not None and new_nodes.pods >= restart.impact.pending
             yield Problem(stuck, object=restart.ref, severity=Severity.NOTE if is_helped else None)
         elif restart.rejection:
-            problem = f"a restart now would not finish: {cut(in_short(restart.rejection), MAX_CHARACTERS)}"
+            rejection = cut(in_short(restart.rejection), MAX_CHARACTERS)
+            limits = ", ".join(_limits_for(restart, context))
+            needs = f"; the rollout needs {limits}" if limits else ""
+            problem = f"new Pods of a restart now would be rejected: {rejection}{needs}"
             harm = not_running([restart.impact.priority or 0])
             yield Problem(problem, remediation=_QUOTA_FIX, object=restart.ref, harm=harm)
     restarts.require_all()

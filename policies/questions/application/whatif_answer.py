@@ -670,16 +670,18 @@ def _scaled(answer: Answer) -> list[tuple[WorkloadCount, int]]:
 
 
 def _scaled_tables(answer: Answer) -> Iterator[Table]:
-    """Yield the workloads that do not reach the replicas to which they are scaled; with -v, those that do."""
+    """Yield the workloads that do not reach the replicas to which they are scaled, those that shrink instead first;
+    with -v, those that do.
+    """
     heads = ("WORKLOAD", "CLASS", "VALUE", "BEFORE", "AFTER", "WANTED")
-    reached: Rows = []
-    others: Rows = []
+    tables: dict[str, Rows] = {"SHRINKS INSTEAD: ITS PODS ARE PREEMPTED": [], "SCALED ONLY IN PART": [], "SCALED": []}
+    shrinks, in_part, reached = tables.values()
     for each, wanted in _scaled(answer):
-        row: list[str | int] = [each.workload, each.priority_class or NO_CLASS, each.priority]
-        row += [each.before, each.after, wanted]
-        (others if each.after < wanted else reached).append(row)
-    yield Table(heads, others, title="SCALED ONLY IN PART", zeros=True)
-    yield Table(heads, reached, title="SCALED", detail=1)
+        rows = shrinks if each.after < each.before else in_part if each.after < wanted else reached
+        name = each.priority_class or NO_CLASS
+        rows.append([each.workload, name, each.priority, each.before, each.after, wanted])
+    for title, rows in tables.items():
+        yield Table(heads, rows, title=title, zeros=True, detail=int(rows is reached))
 
 
 def _not_drained(answer: Answer) -> Table:

@@ -384,8 +384,10 @@ def test_a_restart_that_a_quota_blocks_is_found(
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text(cluster))
     _, out, _ = run(capsys, "--cluster", str(path), "--select", "restart-stays-pending", "-o", "json")
-    message = "a restart now would not finish: exceeded quota pods: "
-    assert [message in each["message"] for each in json.loads(out)["findings"]] == [True] * rejected
+    messages = [each["message"] for each in json.loads(out)["findings"]]
+    start, surge = "new Pods of a restart now would be rejected: exceeded quota pods: ", strategy["maxSurge"]
+    needed = f"; the rollout needs {1 + surge} pods"
+    assert [start in message and needed in message for message in messages] == [True] * rejected
 
 
 @pytest.mark.parametrize("is_simulated", [False, True])
