@@ -2,38 +2,90 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter as Tally
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, Sparse, in_json, inlined_in_json, optional_in_json
-from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerDocument, Fix
-from forewarn.policies.base.findings import listed, plural
+from forewarn.policies.base.documents.answer import (
+    MAX_ROWS,
+    NO_CLASS,
+    AnswerDocument,
+    AnswerStatus,
+    Cause,
+    Counter,
+    Effects,
+    Fix,
+    Rows,
+    Table,
+    Why,
+    counters_of,
+    why_of,
+)
+from forewarn.policies.base.findings import grouped, listed, plural
+from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
+from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota, rejecting
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, check_numbers
-from forewarn.policies.kubernetes.objects.pod_loss import Consequences
+from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
+from forewarn.policies.kubernetes.objects.pod_loss import Consequences, losses_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.quantity import ZERO, in_units
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions
+from forewarn.policies.kubernetes.scheduling.not_predicted import why_group_not_predicted
+from forewarn.policies.kubernetes.scheduling.reasons import in_short, joined
 from forewarn.policies.kubernetes.scheduling.schedule_one import Evicted, Prediction, PredictionDocument
-from forewarn.policies.linting.rules.support.predictions import is_placeholder
+from forewarn.policies.linting.rules.support.predictions import (
+    CLASS_FOR_DAEMONS,
+    cycle_error,
+    is_placeholder,
+    needs_class,
+    volume_fix,
+)
 from forewarn.policies.linting.rules.wording.forecasts import placement_notes
-from forewarn.policies.prediction.forecast.effects import Predicted
+from forewarn.policies.prediction.forecast.effects import PENDING, RUNNING, Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
+from forewarn.policies.prediction.forecast.impact import ESTIMATE, least
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, group_forecast
+from forewarn.policies.prediction.forecast.why_not import (
+    by_nodes,
+    cause,
+    ending_on_nominated_node,
+    explanations,
+    most_frequent,
+    waits_for,
+    why_not,
+)
+from forewarn.policies.prediction.simulation.summary import of_in_vain
+from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
-from forewarn.policies.questions.application.kueue import Queued, QueuedJob, assumed, queued_jobs
+from forewarn.policies.questions.application.kueue import (
+    Queued,
+    QueuedJob,
+    assumed,
+    clause_of,
+    counters_of_jobs,
+    queued_jobs,
+    status_of,
+    tables_of_jobs,
+    warnings_of_jobs,
+    with_evicted,
+)
 from forewarn.policies.questions.application.manifests import Manifest, with_manifests
-from forewarn.policies.questions.application.places import Places, Rejected
-from forewarn.policies.questions.application.predict_answer import document_of
+from forewarn.policies.questions.application.places import Places, Rejected, why_rejected
 from forewarn.policies.questions.application.simulated import new_classes
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, PendingPods, explained
+from forewarn.policies.questions.whatif.effects import Kind, consequences, left_by_new_nodes
+from forewarn.policies.questions.whatif.effects import joined as joined_phrases
+from forewarn.policies.questions.whatif.node_bands import zone_of
+from forewarn.policies.questions.whatif.node_groups import pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.prediction.forecast.placement import Applied, Attempts, Placement
 
 
@@ -153,7 +205,7 @@ class PredictResult(Result):
         return (pod for pod in found if pod is not None)
 
     @in_json
-    def outcomes(self) -> Counter[str]:
+    def outcomes(self) -> Tally[str]:
         """The number of new Pods by outcome: "fits", "preempts", "pending", "not-predicted", "waits" (for terminating
         Pods, without preempting others), "in-vain" (a Pod preempts and stays Pending), "preempted" (by a later new
         Pod), "rejected" (a ResourceQuota rejects them), "later" (created when earlier Pods run), or "unknown".
@@ -167,7 +219,7 @@ class PredictResult(Result):
     @in_json
     def victims(self) -> list[VictimsOf]:
         """The victims by workload, without placeholder Pods."""
-        of = Counter(
+        of = Tally(
             (self.cluster.top_workload_of(pod), pod.priority_class_name, pod.effective_priority)
             for pod in self.predicted.victims
         )
@@ -303,3 +355,479 @@ def _assumed(applied: Applied, groups: Sequence[GroupForecast], cluster: Cluster
         yield from placement.rollout.assumes if placement.rollout else ()
     for group in groups:
         yield from group.assumes
+
+
+_FEW_VICTIMS: Final = 5
+_MAX_EXPLAINED: Final = 100
+"""Pending Pods of one object whose reasons are evaluated."""
+_MAX_SHOWN: Final = 2
+BY_CONTROLLERS: Final = "the numbers depend on when controllers create the Pods: `forewarn whatif apply` simulates it"
+GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
+
+
+def document_of(result: PredictResult) -> AnswerDocument:
+    """Return a prediction in the form of all answers."""
+    jobs = result.queued.jobs
+    own = result.predicted.effects(len(result.faults))
+    effects = with_evicted(own, jobs)
+    grown = with_new_nodes(result.autoscalers, effects)
+    return AnswerDocument(
+        status=status_of(_status(result, effects), jobs),
+        question=_question(result),
+        clause=clause_of(jobs, _clause(result, own, grown)),
+        counters=effects,
+        shown=[*_counters(result, effects, grown), *counters_of_jobs(jobs)],
+        counters_with_new_nodes=grown,
+        warnings=[*warnings_of_jobs(jobs), *_warnings(result, effects)],
+        why=_why(result, effects),
+        tables=[*tables_of_jobs(jobs), *_tables(result)],
+        fix=result.fixes,
+        more=[*_more(result)],
+    )
+
+
+def with_new_nodes(reaction: Autoscalers | None, effects: Effects) -> Effects | None:
+    """The counters after autoscalers have added nodes for Pods that stay Pending; None if they add none."""
+    plan, launches = (reaction.node_groups, reaction.node_pools) if reaction else (None, None)
+    nodes = reaction.added.total() if reaction else 0
+    helped = plan.pods if plan else 0
+    helped += sum(each.pods for launch in launches.launches for each in launch.workloads) if launches else 0
+    return effects._replace(pending=max(effects.pending - helped, 0), new_nodes=nodes) if nodes else None
+
+
+def _missing(result: PredictResult) -> int:
+    """The number of new Pods that are not predicted."""
+    return sum(result.outcomes[name] for name in ("not-predicted", "unknown"))
+
+
+def _run(result: PredictResult) -> int:
+    return sum(result.outcomes[name] for name in RUNNING)
+
+
+def _status(result: PredictResult, effects: Effects) -> AnswerStatus:
+    if result.faults or (effects.rejected and not _run(result)):
+        return AnswerStatus.REJECTED
+    if _missing(result):
+        return AnswerStatus.NO_ANSWER
+    if effects.blocked:
+        return AnswerStatus.BLOCKED
+    if effects._replace(pending=0).harm:
+        return AnswerStatus.HARM
+    if effects.pending:
+        return AnswerStatus.PENDING
+    return AnswerStatus.WARN if effects.placeholders or result.outcomes["waits"] else AnswerStatus.OK
+
+
+def _question(result: PredictResult) -> str:
+    names = [placement.name for placement in result.placements]
+    names += [f"{group.id} ({group.policy})" for group in result.groups]
+    classes, noun = result.new_classes, "PriorityClasses" if result.new_classes[1:] else "PriorityClass"
+    with_classes = f" with new {noun} {listed(classes, 1)}" if classes else ""
+    return (names[0] if len(names) == 1 else plural(len(names or result.faults), "object")) + with_classes
+
+
+def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> str:
+    new, run, missing = result.outcomes.total(), _run(result), _missing(result)
+    by_preemption = result.outcomes["preempts"]
+    if result.faults and not new:
+        return f"{plural(len(result.faults), 'object')} rejected" if len(result.faults) > 1 else "rejected"
+    if not new:
+        return _without_new_pods(result.placements)
+    how = "by preemption" if effects.victims or not effects.placeholders else "by preemption of placeholder Pods"
+    if missing:
+        return f"{missing:,} of {plural(new, 'new Pod')} not predicted"
+    if new == 1:
+        (outcome,) = result.outcomes.elements()
+        node = "".join(f" on {each.node}" for each in result.predicted.alone[-1:] if each.node)
+        text = f"the new Pod {_OF_ONE.get(outcome, 'runs{on}').format(on=node, how=how)}"
+    else:
+        more = [f"{by_preemption:,} of them {how}"] if by_preemption else [*consequences(effects)]
+        text = joined_phrases([f"{run:,} of {new:,} new Pods run", *more][:2])
+        if effects.blocked:
+            rollouts = plural(effects.blocked, "rollout does not finish", "rollouts do not finish")
+            text = f"{rollouts}, {run:,} of {new:,} new Pods run"
+    return text if grown is None else f"{text}; {left_by_new_nodes(grown)}"
+
+
+def _without_new_pods(placements: Sequence[Placement]) -> str:
+    if len(placements) != 1:
+        return "no new Pods"
+    (placement,) = placements
+    why = f"{placement.existing:,} of {placement.wanted:,} exist" if placement.wanted else placement.none
+    if placement.rollout is not None:
+        why = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
+    return f"no new Pods: {why}"
+
+
+_OF_ONE: Final = dict.fromkeys(PENDING, "stays Pending") | {
+    "rejected": "is rejected",
+    "waits": "waits for terminating Pods{on}",
+    "preempts": "runs{on} {how}",
+}
+"""Outcome of the only new Pod -> the clause, unless it runs without preemption."""
+
+
+def _counters(result: PredictResult, effects: Effects, grown: Effects | None) -> Iterator[Counter]:
+    outcomes, total = result.outcomes, sum(is_placeholder(pod, result.options) for pod in result.running)
+    without = ["lost"] if effects.preempted != effects.victims else ["lost", "preempted"]
+    totals = {"placeholders": total or None}
+    yield from counters_of(effects, {}, grown, without=without, totals=totals, preempted=" (replacements included)")
+    for name, label in _OUTCOMES.items():
+        yield Counter(label, outcomes[name], optional=True)
+    impacts = [each.rollout or each.following for each in result.placements]
+    cascades = [each.cascade for each in impacts if each is not None and each.cascade is not None]
+    yield Counter("replacements Pending", sum(each.pending for each in cascades), optional=True)
+    yield Counter("replacements rejected", sum(each.rejected_by_quota for each in cascades), optional=True)
+    victims = result.predicted.victims
+    if victims and not any(pod.terminating for pod in result.stored(victims)):
+        yield Counter("waits up to", wait_seconds(victims), more=" s")
+
+
+_OUTCOMES: Final = {
+    "fits": "fit",
+    "preempts": "preempt",
+    "waits": "wait for terminating Pods",
+    "in-vain": "preempt and stay Pending",
+    "preempted": "preempted again",
+    "later": "not created yet",
+    "not-predicted": "not predicted",
+    "unknown": "not evaluated",
+}
+"""Outcome of new Pods -> its counter, unless `Effects` has one."""
+
+
+# Warnings
+
+
+def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
+    yield from result.places.warnings()
+    yield from _of_chance(result, effects)
+    yield from _of_rejections(result, effects)
+    yield from _of_several(result, effects)
+    notes = Tally(note for placement in result.placements for note in placement_notes(placement))
+    yield from notes
+    of_groups = (each for each in result.predicted.alone if each.not_predicted and each.pod.spec.pod_group)
+    if any(not why_group_not_predicted(each.pod, each.snapshot) for each in of_groups):
+        yield GROUPS
+    yield from dict.fromkeys(note for group in result.groups if group.victims for note in group.notes)
+    yield from _of_pods(result)
+    if result.autoscalers:
+        yield from autoscaler_tables.warnings_of(result.autoscalers)
+
+
+def _of_several(result: PredictResult, effects: Effects) -> Iterator[str]:
+    """Yield what the prediction of several objects omits: rollouts together, and the time at which Pods are created."""
+    rollouts = [placement for placement in result.placements if placement.rollout]
+    if rollouts and len(result.placements) > 1:
+        yield f"{plural(len(rollouts), 'rollout is', 'rollouts are')} evaluated without the other objects"
+    in_order = [each.predictions for each in result.placements if each.predictions and not each.rollout]
+    if len(in_order) > 1 and (effects.victims or effects.pending) and any(each[0].pod.owner_kind for each in in_order):
+        yield BY_CONTROLLERS
+
+
+def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
+    """Yield the quotas that reject Pods beside what the reasons tell, and those that are exceeded already, also if they
+    may reject the replacements of victims.
+    """
+    rejected = [placement for placement in result.placements if placement.rejection]
+    if (effects.pending or _missing(result) or result.faults) and rejected:
+        by = rejecting([(_namespace(each), each.rejection) for each in rejected])
+        yield f"{by} rejects {plural(result.outcomes['rejected'], 'new Pod')}"
+    yield from dict.fromkeys(text for each in rejected for text in _usage(each, result.cluster))
+    namespaces, victims = {_namespace(placement) for placement in rejected}, result.predicted.victims
+    of_namespace = Tally(pod.namespace for pod in victims if pod.owner_kind)
+    for name, usage in exceeded_quotas(result.cluster).items() if rejected or victims else ():
+        namespace = name.partition("/")[0]
+        replaced = of_namespace[namespace]
+        then = f": it may reject the replacements of {plural(replaced, 'victim')}" if replaced else ""
+        if then or namespace in namespaces:
+            yield f"quota {name} is exceeded already ({usage}){then}"
+
+
+def _usage(placement: Placement, cluster: ClusterSnapshot) -> Iterator[str]:
+    """Yield the usage of the quota that rejects new Pods: now, and with those that it admits."""
+    message, namespace = placement.rejection, _namespace(placement)
+    if isinstance(message, ExceededQuota):
+        for quota in cluster.quotas_of(namespace):
+            for name, amount in message.amounts.items() if quota.name == message.quota else ():
+                if (used := quota.used.get(name, ZERO)) < amount.limited:
+                    amounts = f"{in_units(used)} → {in_units(amount.used)} of {in_units(amount.limited)}"
+                    yield f"quota {namespace}/{quota.name}: {name} {amounts}; each Pod {in_units(amount.requested)}"
+
+
+def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
+    """Yield how certain the number of victims is, if it depends on the choice among equal nodes and Pods."""
+    in_turn = [each for placement in result.placements if not placement.rollout for each in placement.predictions]
+    of_rollouts = [placement.rollout.least for placement in result.placements if placement.rollout]
+    certain = [each for each in (least(in_turn), *of_rollouts) if each is not None]
+    if any(each.is_estimate for each in certain):
+        yield ESTIMATE
+    elif len(certain) == 1 and len(result.placements) == 1 and not effects.placeholders:
+        pods = plural(certain[0].victims, "Pod is", "Pods are")
+        yield f"equal nodes or Pods: kube-scheduler may select others; at least {pods} preempted"
+    elif certain or any(each.may_be_others for each in result.predicted.alone):
+        yield "equal nodes or Pods: kube-scheduler may select other victims"
+
+
+def _of_pods(result: PredictResult) -> Iterator[str]:
+    """Yield the doubts about single Pods, each once with the number of Pods."""
+    texts, predictions = Tally[str](), result.predicted.alone
+    yield from of_in_vain(len(result.predicted.in_vain))
+    for prediction in predictions:
+        texts.update(prediction.doubts)
+        texts.update(_attempts(prediction, result))
+    first = next((each for each in predictions if each.outcome in ("pending", "preempts")), None)
+    texts.update(explanations(first, result.cluster) if first is not None else ())
+    for text, pods in texts.most_common():
+        yield f"{text} ({pods:,} Pods)" if pods > 1 else text
+
+
+def _attempts(prediction: Prediction, result: PredictResult) -> Iterator[str]:
+    """Yield what objects that are applied later do to a Pod."""
+    turn = result.applied.attempts_of(prediction)
+    if turn.overtaken:
+        yield "Pods of higher priority that are applied later take the capacity of the victims"
+    if turn.attempts:
+        yield "several scheduling attempts: Pods applied later change where it fits"
+
+
+# Reasons
+
+
+def _why(result: PredictResult, effects: Effects) -> Why | None:
+    """The reasons of rejected objects, of Pods that are not predicted, that stay Pending, or that are rejected."""
+    if result.faults:
+        return why_rejected(result.faults)
+    for counter, number, (one, many), causes_of in (
+        ("not predicted", _missing(result), ("POD IS NOT PREDICTED", "PODS ARE NOT PREDICTED"), _not_predicted),
+        ("pending", effects.pending, ("POD STAYS PENDING", "PODS STAY PENDING"), _pending),
+        ("rejected", effects.rejected, ("POD IS REJECTED", "PODS ARE REJECTED"), _rejected),
+    ):
+        if number:
+            pods = Tally[tuple[str, str]]()
+            for pods_of_cause, kind, reason in causes_of(result):
+                pods[kind, reason] += pods_of_cause
+            return why_of(counter, number, one, many, (Cause(count, *cause) for cause, count in pods.items()))
+    return None
+
+
+def _not_predicted(result: PredictResult) -> Iterator[tuple[int, str, str]]:
+    for prediction in result.predicted.alone:
+        if prediction.outcome == "not-predicted":
+            yield 1, "notPredicted", prediction.not_predicted
+    for placement in result.placements:
+        counts, rollout = placement.without_prediction, placement.rollout
+        for outcome in ("not-predicted", "unknown"):
+            if (number := counts.get(outcome, 0)) and rollout is not None:
+                yield number, "notPredicted", rollout.why_not or "the rollout is too large to predict it to its end"
+    for group in result.groups:
+        if group.outcome == "not-predicted":
+            yield len(group.pods), "notPredicted", group.message
+
+
+def _rejected(result: PredictResult) -> Iterator[tuple[int, str, str]]:
+    for placement in result.placements:
+        if rejected := placement.without_prediction.get("rejected"):
+            by = rejecting([(_namespace(placement), placement.rejection)]) or "a ResourceQuota"
+            yield rejected, Kind.QUOTA, f"by {by}"
+
+
+def _namespace(placement: Placement) -> str:
+    return placement.name.rpartition(" ")[2].partition("/")[0]
+
+
+def _pending(result: PredictResult) -> Iterator[tuple[int, str, str]]:
+    predicted = result.predicted
+    for placement in result.placements:
+        pending = [each for each in placement.predictions if each.outcome == "pending" and predicted.is_alone(each)]
+        counts, explained = predicted.outcomes_of(placement), pending[:_MAX_EXPLAINED]
+        for prediction in explained:
+            yield 1, kind_of(prediction), pending_reason(prediction, result.cluster)
+        left = sum(counts[name] for name in PENDING) - len(explained)
+        if left > 0 and explained:
+            is_alike = not explained[-1].pod.spec.node_affinity.only_node
+            reason = pending_reason(explained[-1], result.cluster) if is_alike else "reasons not evaluated"
+            yield left, kind_of(explained[-1]), reason
+    for group in result.groups:
+        if stay := predicted.outcomes_of_group(group)["pending"] - predicted.pending_before(group):
+            yield stay, Kind.PENDING, of_group(group)
+
+
+def of_group(group: GroupForecast) -> str:
+    """Why Pods of a PodGroup stay Pending."""
+    if group.missing:
+        return f"{group.group.key} waits for {plural(group.missing, 'more Pod')}. Fix: {group.fix}"
+    why = in_short(group.message) or "minCount is reached without them"
+    return f"{group.group.key}: {why}{group.fix and f'. Fix: {group.fix}'}"
+
+
+def kind_of(prediction: Prediction) -> Kind:
+    """The kind of reason why a Pod stays Pending."""
+    found = cause(prediction)
+    if found or prediction.pre_filter is not None:
+        is_of_volumes = (found or joined(prediction.pre_filter.reasons if prediction.pre_filter else ())).of_volumes
+        return Kind.VOLUME if is_of_volumes else Kind.CONSTRAINT
+    return Kind.PENDING if prediction.error else Kind.CAPACITY
+
+
+def pending_reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
+    """Why a Pod stays Pending, with a fix if it is about volumes or the DaemonSet's class."""
+    reason = _reason(prediction, cluster)
+    fix = CLASS_FOR_DAEMONS if needs_class(prediction) else volume_fix(prediction)
+    return f"{reason}. Fix: {fix}" if fix else reason
+
+
+def _reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
+    node, only = prediction.pod.nominated_node_name, prediction.pod.spec.node_affinity.only_node
+    if not cluster.objects.nodes:
+        return "the cluster has no nodes"
+    if node and (ending := ending_on_nominated_node(prediction)):
+        return waits_for(ending, node)
+    if prediction.error:
+        return cycle_error(prediction)
+    if found := joined(prediction.pre_filter.reasons, "; ") if prediction.pre_filter else cause(prediction):
+        return found.short
+    if only and (reasons := why_not(prediction, only)):
+        return f"its only node: {in_short(reasons[0][1])}"
+    nodes = most_frequent(by_nodes((why, count) for count, why in why_not(prediction)))
+    never = prediction.preemption.ineligible_reason
+    return f"fits on no node{nodes}{never and f' and may not preempt: {in_short(never)}'}"
+
+
+# Tables
+
+
+def _tables(result: PredictResult) -> Iterator[Table]:
+    if len(result.placements) + len(result.groups) > 1:
+        yield _objects(result)
+    yield from _victims(result)
+    yield from _nodes(result)
+    violated = sorted({pdb for each in result.predicted.alone for pdb in each.violated_pdbs})
+    yield Table(("PDB VIOLATED",), [[name] for name in violated], detail=int(len(violated) > _MAX_SHOWN))
+    rejected: Rows = [
+        [each.name, each.without_prediction.get("rejected", 0), in_short(each.rejection)]
+        for each in result.placements
+        if each.rejection
+    ]
+    yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
+    if result.autoscalers:
+        yield from autoscaler_tables.tables_of(result.autoscalers)
+    yield from _nodes_of_new_pods(result)
+    yield from _pods(result)
+
+
+def _objects(result: PredictResult) -> Table:
+    """A row for each object, the one with most Pods that do not run first."""
+    predicted = result.predicted
+    rows: Rows = []
+    by = Tally(predicted.preemptor_of(victim) for victim in predicted.victims)
+    for placement in result.placements:
+        keys = {each.pod.key for each in placement.predictions}
+        rows.append(_object(placement.name, predicted.outcomes_of(placement), sum(by[key] for key in keys)))
+    rows += [_object(group.id, predicted.outcomes_of_group(group), by[group.id]) for group in result.groups]
+    rows.sort(key=lambda row: (-int(row[4]) - int(row[5]), -int(row[6]), -int(row[3])))
+    totals = [sum(int(row[column]) for row in rows) for column in range(1, len(_OBJECT))]
+    return Table(_OBJECT, rows, ["total", *totals])
+
+
+_OBJECT: Final = ("OBJECT", "NEW PODS", "FIT", "PREEMPT", "PENDING", "REJECTED", "VICTIMS", "OTHERS")
+
+
+def _object(name: str, counts: Tally[str], victims: int) -> list[str | int]:
+    pending = sum(counts[outcome] for outcome in PENDING)
+    known = counts["fits"], counts["preempts"], pending, counts["rejected"]
+    return [name, counts.total(), *known, victims, counts.total() - sum(known)]
+
+
+def _victims(result: PredictResult) -> Iterator[Table]:
+    """Yield the victims: each of few, by workload, or by class if they are of many workloads."""
+    victims, workload_of = result.predicted.victims, result.cluster.top_workload_of
+    losses = {
+        pod.key: f"its DaemonSet recreates it on {pod.node_name} only"
+        for pod in victims
+        if pod.owner_kind == DAEMON_SET
+    }
+    for loss in losses_of(victims, result.cluster.workload):
+        losses[loss.pod] = "; ".join(filter(None, (loss.effect, loss.condition)))
+    in_vain = {pod.key: "; in vain" for pod in result.predicted.in_vain}
+    pods: Rows = [
+        [pod.key, pod.priority_class_name or NO_CLASS, pod.effective_priority, pod.node_name,
+         result.predicted.preemptor_of(pod), f"{losses.get(pod.key, '')}{in_vain.get(pod.key, '')}".removeprefix("; ")]
+        for pod in victims
+    ]  # fmt: skip
+    heads = ("VICTIM", "CLASS", "VALUE", "NODE", "PREEMPTOR", "EFFECT")
+    if len(victims) <= _FEW_VICTIMS:
+        yield Table(heads, pods)
+        return
+    by_workload = grouped((workload_of(pod), pod) for pod in victims)
+    rows: Rows = []
+    for workload, of_workload in by_workload.items():
+        first, effects = of_workload[0], [losses[pod.key] for pod in of_workload if pod.key in losses]
+        class_ = first.priority_class_name or NO_CLASS
+        rows.append([workload, class_, first.effective_priority, len(of_workload), listed(effects, 1)])
+    rows.sort(key=lambda row: (-int(row[2]), -int(row[3]), row[0]))
+    if len(rows) > MAX_ROWS:
+        yield _by_class(result, victims)
+    yield Table(("VICTIMS OF", "CLASS", "VALUE", "PODS", "EFFECT"), rows, detail=int(len(rows) > MAX_ROWS))
+    yield Table(heads, pods, detail=2)
+
+
+def _by_class(result: PredictResult, victims: Sequence[Pod]) -> Table:
+    by_class = grouped(((pod.effective_priority, pod.priority_class_name or NO_CLASS), pod) for pod in victims)
+    rows: Rows = []
+    for (priority, name), pods in sorted(by_class.items(), key=lambda item: (-item[0][0], item[0][1])):
+        workloads = Tally(map(result.cluster.top_workload_of, pods)).most_common()
+        shown = listed([f"{workload} {count}" for workload, count in workloads], _MAX_SHOWN)
+        rows.append([name, priority, len(pods), shown])
+    return Table(("VICTIMS BY CLASS", "VALUE", "PODS", "WORKLOADS"), rows, ["total", "", len(victims), ""])
+
+
+def _nodes(result: PredictResult) -> Iterator[Table]:
+    """Yield why nodes do not fit the first Pending Pod; not of a DaemonSet, whose Pods have one node."""
+    pending = [each for each in result.predicted.alone if each.outcome == "pending"]
+    if pending and not pending[0].pod.spec.node_affinity.only_node:
+        yield from nodes_why_not(pending[0], detail=int(len(result.placements) > 1))
+
+
+def nodes_why_not(prediction: Prediction, detail: int = 0) -> Iterator[Table]:
+    """Yield why a Pod does not run on nodes now, one row for equal reasons, most nodes first."""
+    rows: Rows = [[count, reason] for count, reason in why_not(prediction)]
+    if candidates := len(prediction.candidates):
+        best = f"; {prediction.nominated_node} costs least" if candidates > 1 and prediction.nominated_node else ""
+        rows.append([candidates, f"fit after preemption{best}"])
+    rows.sort(key=lambda row: -int(row[0]))
+    yield Table(("NODES", "WHY NOT"), rows, detail=detail)
+
+
+def _nodes_of_new_pods(result: PredictResult) -> Iterator[Table]:
+    """Yield the nodes on which many new Pods run, most Pods first; those of DaemonSets by pool and zone."""
+    nodes = {node.name: node for node in result.cluster.objects.nodes.values()}
+    running = [each for each in result.predicted.alone if each.outcome in RUNNING and each.node in nodes]
+    places = Tally[tuple[str, str, str]]()
+    for each in running:
+        name = "(each)" if each.pod.spec.node_affinity.only_node else each.node
+        places[name, pool_of(nodes[each.node]), zone_of(nodes[each.node])] += 1
+    rows: Rows = [[*place, pods] for place, pods in places.most_common()]
+    if len(result.predicted.alone) > MAX_ROWS and rows:
+        yield Table(("NEW PODS RUN ON NODE", "POOL", "ZONE", "PODS"), rows, detail=1)
+
+
+def _pods(result: PredictResult) -> Iterator[Table]:
+    """Yield the predicted Pods with nodes and victims."""
+    rows: Rows = []
+    for each in result.predicted.alone:
+        on = {node: f" on {node}" for node in {victim.node_name for victim in each.victims} - {each.node}}
+        victims = ", ".join(f"{victim.key}{on.get(victim.node_name, '')}" for victim in each.victims)
+        rows.append([each.pod.key, each.pod.effective_priority, each.outcome, each.node, victims])
+    for group in result.groups:
+        rows += [[pod.key, pod.effective_priority, group.outcome, group.places.get(pod.identity, ""), ""]
+                 for pod in group.pods]  # fmt: skip
+    yield Table(("POD", "VALUE", "OUTCOME", "NODE", "VICTIMS"), rows, detail=1 if len(rows) <= MAX_ROWS else 2)
+
+
+def _more(result: PredictResult) -> Iterator[str]:
+    yield from ("-v workloads", "-vv Pods")
+    if (reaction := result.autoscalers) and reaction.node_groups is None and not reaction.are_off:
+        yield "--node-templates FILE"
+    if any(each.victims for each in result.predictions) or any(each.victims for each in result.groups):
+        yield "forewarn whatif apply: downtime of victims"

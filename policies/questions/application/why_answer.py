@@ -33,7 +33,7 @@ from forewarn.policies.questions.application.kueue import (
     tables_of_jobs,
     warnings_of_jobs,
 )
-from forewarn.policies.questions.application.predict_answer import nodes_why_not, pending_reason, with_new_nodes
+from forewarn.policies.questions.application.predict import nodes_why_not, pending_reason, with_new_nodes
 from forewarn.policies.questions.why.evidence import Trouble, shown_time
 
 if TYPE_CHECKING:
