@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.base.findings import one_line, quote
-from forewarn.policies.cli.commands.parser import Parser, integer_between
+from forewarn.policies.cli.commands.parser import Parser, any_duration, duration_between, integer_between
 from forewarn.policies.cli.commands.release import KNOWN, feature_gates, release_minor
 from forewarn.policies.kubernetes.releases.release import BadGates, Release
 from forewarn.policies.linting.config.load import load_config, load_limited_resources
@@ -115,24 +115,10 @@ def _one_of(values: Mapping[str, T]) -> Callable[[str], T]:
 log_level: Final = _one_of({level: level for level in LEVELS})
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of seconds') from None
-
-
-def _seconds(text: str) -> float:
-    value = _number(text)
-    if not 0 <= value <= 3_600:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 3600 seconds")
-    return value
-
-
 def _interval(text: str) -> float:
-    value = _number(text)
+    value = any_duration(text)
     if value and not LEAST_INTERVAL <= value <= _DAY:
-        raise argparse.ArgumentTypeError(f"{text} is not 0 and not between {LEAST_INTERVAL:g} and {_DAY:g} seconds")
+        raise argparse.ArgumentTypeError(f"must be 0, or between {LEAST_INTERVAL:g}s and {_DAY:g}s, not {quote(text)}")
     return value
 
 
@@ -180,16 +166,17 @@ def _flags() -> Iterator[_Flag]:
         "age at which the cluster state is stale; forewarn then marks responses, and does not deny because of this "
         "state alone"
     )
-    yield _Flag("max-cache-age", _seconds, "120", "SECONDS", text)
+    yield _Flag("max-cache-age", duration_between(0, 3_600), "120", "DURATION", text)
     text = "maximum number of concurrent requests; forewarn answers further requests with 503"
     yield _Flag("max-in-flight", integer_between(1, 100_000), "256", "N", text)
     text = "maximum number of processes for long predictions; with 0, the webhook process itself makes all predictions"
     yield _Flag("prediction-processes", integer_between(0, 64), "1", "N", text)
     text = "time between two audits of the cluster, at least 60; 0 for no audits; requires --namespace"
-    yield _Flag("audit-interval", _interval, "0", "SECONDS", text)
+    yield _Flag("audit-interval", _interval, "0", "DURATION", text)
     text = f"time for which an idle connection stays open, at least {LEAST_KEEP_ALIVE}"
     yield _Flag("keep-alive", integer_between(LEAST_KEEP_ALIVE, 86_400), "120", "SECONDS", text)
-    yield _Flag("drain", _seconds, "5", "SECONDS", "time for which forewarn still accepts requests after SIGTERM")
+    text = "time for which forewarn still accepts requests after SIGTERM"
+    yield _Flag("drain", duration_between(0, 3_600), "5", "DURATION", text)
     yield _Flag("log-level", log_level, "info", "|".join(LEVELS), "minimum level of log lines")
 
 
@@ -259,7 +246,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn webhook serve",
         description="Run the admission webhook. Each flag can also be set by an environment variable, for example "
         "FOREWARN_HOST for --host.",
-        epilog="On SIGTERM, forewarn still accepts requests for --drain seconds, then completes the requests in "
+        epilog="On SIGTERM, forewarn still accepts requests for the time --drain, then completes the requests in "
         "flight. A second SIGTERM stops it immediately. Exit status: 0: stopped. 2: wrong usage. 3: the webhook "
         "cannot start.",
         examples=("webhook serve --cluster cluster.yaml", "webhook serve --cluster live --config .forewarn.yaml"),
