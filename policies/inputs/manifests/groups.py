@@ -458,7 +458,7 @@ def _placements(
 _Place = tuple[str, str | None, tuple[str, str]]
 """The namespace, home and affixes of names that kustomizations set for a file."""
 _Placement = tuple[_Place, tuple[str, ...]]
-"""A place, and the directories of the kustomizations that may change the file's objects, the innermost first."""
+"""A place, and the directories of the kustomizations that change the file's objects, the outermost one last."""
 _AS_IT_IS: Final[_Place] = ("", None, _NO_AFFIXES)
 _UNCHANGED: Final[Sequence[_Placement]] = ((_AS_IT_IS, ()),)
 _LONGEST_NAME: Final = 253
@@ -491,7 +491,7 @@ def _reached(
         affixes = affixes if len("".join(affixes)) < _LONGEST_NAME else (prefix, suffix)  # kustomizations in a circle
         outer = home if home is not None else kustomization.overlay
         components = _in_order(kustomization.components, kustomizations)
-        changing = (current, *changing) if kustomization.content else changing
+        changing = (current, *changing) if kustomization.content or not changing else changing
         if len(components) + len(changing) > _MAX_CHANGING:
             components, changing = [], _TOO_MANY
         for path in kustomization.resources:

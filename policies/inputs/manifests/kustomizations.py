@@ -40,6 +40,9 @@ _NAME: Final = later(r"[a-z0-9-]*")
 _TERM: Final = later(r"(!)?([\w./-]+)(?:\s*(=|==|!=)\s*([\w.-]*))?")
 _HARMLESS: Final = ("metadata.annotations", "metadata.labels")
 """Fields in which replacements change nothing that rules read."""
+_LABELED: Final = ("includeSelectors", "includeTemplates")
+_SELECTING: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "apps/DaemonSet")
+_WITH_TEMPLATES: Final = (*_SELECTING, "batch/Job")
 _SCALED: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "/ReplicationController")
 REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
 """The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
@@ -49,7 +52,10 @@ MAX_NAMED: Final = 100_000
 """The maximum number of files and directories that kustomizations name."""
 _MAX: Final = 10_000
 """The maximum number of generators and their files in one list."""
-_CHANGING: Final = (*_PATCH_LISTS, "namePrefix", "nameSuffix", "namespace", "replacements", "replicas", "transformers")
+_CHANGING: Final = (
+    *(*_PATCH_LISTS, "commonLabels", "labels", "namePrefix", "nameSuffix", "namespace", "replacements", "replicas"),
+    "transformers",
+)
 """Keys of a kustomization that change objects, as far as rules read them."""
 _OPEN: Final = frozenset(
     ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "replacements", "crds")
@@ -231,6 +237,10 @@ class Overlays:
         for key in ("patchesStrategicMerge", "patches"):
             self._patch(kustomization, key, state)
         state.place(kustomization.namespace, *kustomization.affixes)
+        state.add_labels(mapping_at(kustomization.content, "commonLabels"), _LABELED[0])
+        for entry in list_at(kustomization.content, "labels"):
+            scope = next((key for key in _LABELED if at(entry, key) is True), "")
+            state.add_labels(mapping_at(entry, "pairs"), scope)
         self._patch(kustomization, "patchesJson6902", state)
         for entry in list_at(kustomization.content, "replicas"):
             charge()
@@ -339,6 +349,23 @@ class _State:
             self.namespaces.append(namespace)
         if prefix or suffix:
             self.names.append(f"{prefix}{self.names[-1]}{suffix}")
+
+    def add_labels(self, pairs: Mapping[str, Any], scope: str) -> None:
+        """Add labels to the object; if `scope` is one of `_LABELED`, also to its Pod template, and to its selector.
+
+        Source: kustomize api/internal/konfig/builtinpluginconsts/commonlabels.go.
+        """
+        metadata = {"metadata": {"labels": pairs}}
+        kind, with_selector = group_kind(self.object), scope == _LABELED[0]
+        spec: dict[str, Any] = {}
+        if scope and kind in _WITH_TEMPLATES:
+            spec["template"] = metadata
+        if scope and kind == registry.CRON_JOB:
+            spec["jobTemplate"] = {**metadata, "spec": {"template": metadata}}
+        if with_selector and (kind in _SELECTING or at(self.object, "spec", "selector", "matchLabels")):
+            spec["selector"] = {"matchLabels": pairs}
+        if pairs:
+            self.object = merged(self.object, {**metadata, "spec": spec} if spec else metadata) or self.object
 
     def has_id(self, patch: ApiObject) -> bool:
         """Report whether a strategic merge patch without a target is for the object."""

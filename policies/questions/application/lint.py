@@ -197,7 +197,7 @@ def _with_overlays(findings: Iterable[Finding], every: Sequence[Finding], groupi
     for finding in findings:
         own = {*having.get(_place_of(finding), ())} - {""}
         if own and not own.issuperset(overlays.get((_without_namespace(finding.object), finding.file), ())):
-            only = f"Only in overlay {listed(sorted(own), _MAX_OVERLAYS)}"
+            only = f"Only in {'overlays' if len(own) > 1 else 'overlay'} {listed(sorted(own), _MAX_OVERLAYS)}"
             finding = finding.with_texts(partial(Text.with_caveat, caveat=only))
         result.append(finding)
     return result
