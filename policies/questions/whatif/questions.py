@@ -60,15 +60,10 @@ _RESTARTED: Final[dict[tuple[str, ...], str]] = {
 _CLASSED: Final[dict[tuple[str, ...], str]] = {**_RESTARTED, **_KINDS, ("cronjob", "cronjobs", "cj"): "batch/CronJob"}
 """The kinds whose template can name another PriorityClass, by name. The template of a Job is immutable."""
 _INSTEAD: Final = {
-    "job": "pass its manifest to forewarn whatif delete -f",
+    "job": "pass its manifest to forewarn whatif apply -f or delete -f",
     "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
 }
 """Kinds without such changes -> what to do instead."""
-_INSTEAD_OF_SCALE: Final = {
-    **_INSTEAD,
-    "job": "change parallelism in its manifest, and pass it to forewarn whatif apply -f",
-}
-_INSTEAD_OF_RESTART: Final = {**_INSTEAD, "job": "delete and create it with forewarn whatif events --events"}
 _SHOWN: Final = 3
 
 
@@ -313,7 +308,7 @@ def scaled(
     if _kind_called(workload.rpartition("/")[0].rpartition("/")[2], _RESTARTED) == registry.DAEMON_SET:
         fix = "change its nodeSelector, and pass its manifest to forewarn whatif apply -f"
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
-    target = _named(cluster, workload, namespace, _KINDS, _INSTEAD_OF_SCALE)
+    target = _named(cluster, workload, namespace, _KINDS)
     arrival = _scaling(target, replicas)
 
     def command(kept: int) -> str:
@@ -456,7 +451,7 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
 
     Raises InvalidInput.
     """
-    key = _named(cluster, workload, namespace, _RESTARTED, _INSTEAD_OF_RESTART)
+    key = _named(cluster, workload, namespace, _RESTARTED)
     obj = cluster.workloads[key].object
     strategy = "OnDelete" if text_at(obj, "spec", "updateStrategy", "type") == "OnDelete" else "partition"
     why = f"updateStrategy: {strategy}" if replaces_no_pods(obj) else ""
@@ -521,18 +516,10 @@ def _inside(cluster: ClusterSnapshot, kinds: Container[str], pattern: str, label
     ]
 
 
-def _named(
-    cluster: ClusterSnapshot,
-    workload: str,
-    namespace: str,
-    kinds: Mapping[tuple[str, ...], str],
-    instead_of: Mapping[str, str] = _INSTEAD,
-) -> Key:
+def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> Key:
     """Return the key of a workload given as `KIND/NAME`, `NAMESPACE/KIND/NAME`, or as in `only_workload`.
 
-    `kinds`: names accepted for a kind -> the kind. `instead_of`: other kinds -> what to do instead.
-
-    Raises InvalidInput for other arguments and unknown workloads.
+    `kinds`: names accepted for a kind -> the kind. Raises InvalidInput for other arguments and unknown workloads.
     """
     parts = workload.split("/")
     if len(parts) == 3:
@@ -542,7 +529,7 @@ def _named(
     if found is None and (key := only_workload(cluster, workload, namespace, kinds.values())):
         return key
     if not found or not name:
-        fix, instead = _with_kind(cluster, workload, namespace, kinds), instead_of.get(kind.lower(), "")
+        fix, instead = _with_kind(cluster, workload, namespace, kinds), _INSTEAD.get(kind.lower(), "")
         keys = (key for key in cluster.workloads if key[0] in kinds.values() and not instead)
         why = f". Fix: {fix}" if fix else nearest(workload, {"/".join(key[-len(parts) :]) for key in keys})
         known = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)

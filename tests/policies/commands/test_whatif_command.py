@@ -1138,7 +1138,7 @@ def test_workloads_with_another_class_change_priority(
         ),
         (
             ["--workloads", "job/web"],
-            '"job/web": not a workload of a supported kind. Fix: pass its manifest to forewarn whatif delete -f',
+            '"job/web": not a workload of a supported kind. Fix: pass its manifest to forewarn whatif',
         ),
         (["--workloads", "team=a", "-n", "shop"], 'no workload in namespace "shop" matches "team=a"'),
         (["--workloads", "namespace=shop", "-f", "README.md"], "--workloads and -f are given. Fix: pass one of them"),
