@@ -48,7 +48,7 @@ def test_a_link_out_of_the_tree_is_left_out_and_counted(tree: Path, target: str)
     (tree / "link.yaml").symlink_to(target)
     done = _lint(tree)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "no findings: 1 file, 1 object checked, 1 link out of the directory left out\n"
+    assert done.stderr == "no findings: 1 file, 1 object checked, left out: link out of the directory (1)\n"
 
 
 @pytest.mark.parametrize("target", list(LINKS.values())[:3], ids=list(LINKS)[:3])
@@ -89,14 +89,14 @@ def test_pipes_in_the_tree_are_left_out(tree: Path) -> None:
     for name in (".git", ".ci", ".venv"):
         (tree / name).mkdir()
         (tree / name / "pod.yaml").write_text(POD)
-    assert "no findings: 3 files, 3 objects checked, 1 pipe or device left out" in _lint(tree).stderr
+    assert "no findings: 3 files, 3 objects checked, left out: pipe or device (1)" in _lint(tree).stderr
 
 
 BROKEN = "owners:\n- a\n b: [\n"
 TEMPLATE = "apiVersion: {}\nkind: {}\nmetadata:\n  name: {{{{ .Name }}}}-x\n"
 
 
-_UNTYPED = "no findings: 1 file, 1 object checked, 1 unreadable file without a kind left out"
+_UNTYPED = "no findings: 1 file, 1 object checked, left out: unreadable file without a kind (1)"
 _UNRENDERED = "1 template not rendered (Go template 1)"
 _NOTE = ("no errors or warnings, 1 note", "1 note not shown; -v shows it", _UNRENDERED)
 

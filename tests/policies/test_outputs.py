@@ -259,7 +259,7 @@ def test_small_flags(tree: Path) -> None:
     listed = _lint(tree, "--list-files", "--exclude", "*.json")
     assert listed.stdout.splitlines() == ["./a b/pod.yaml", "./class.yaml"]
     assert listed.stderr == "skipped: ./hostile.json (excluded file)\n"
-    assert "1 excluded file left out" in _lint(tree, "--exclude", "*.json").stderr
+    assert "left out: excluded file (1)" in _lint(tree, "--exclude", "*.json").stderr
     assert _lint(tree, "--select", "parse-error", "--closed").returncode == 0
     ignored = "unknown-priority-class,priority-class-name-invalid"
     assert _lint(tree, "--ignore", ignored, "--closed").stdout == ""

@@ -11,24 +11,6 @@ from forewarn.policies.cli.render import Painter, plain
 from forewarn.policies.kubernetes.objects.fields import NOTHING
 from forewarn.policies.questions.application.findings import one_line_finding
 
-_PLURALS: Final = {
-    "file or directory of a kustomization outside of the checked directories": (
-        "files or directories of a kustomization outside of the checked directories"
-    ),
-    "hidden directory of a test": "hidden directories of tests",
-    "testdata directory": "testdata directories",
-    "link out of the directory": "links out of the directory",
-    "pipe or device": "pipes or devices",
-    "chart's templates": "charts' templates",
-    "file or directory ignored by git": "files or directories ignored by git",
-    "file or directory that .gitignore names (git's index is unreadable)": (
-        "files or directories that .gitignore names (git's index is unreadable)"
-    ),
-    "remote resource of a kustomization": "remote resources of kustomizations",
-    "template of other kinds": "templates of other kinds",
-    "unreadable file without a kind": "unreadable files without a kind",
-}
-
 
 def render(
     findings: Sequence[Finding], line_of: Callable[[str, int], str | None], paint: Painter = plain, limit: int = 0
@@ -78,5 +60,5 @@ def _excerpt(finding: Finding, line: str | None, paint: Painter) -> Iterator[str
 def checked_text(files: int, objects: int, skipped: Mapping[str, int], omitted: Mapping[str, int] = NOTHING) -> str:
     """The numbers of files and objects read, and of skipped objects, as a phrase."""
     left = f", {plural(sum(skipped.values()), 'object')} of other kinds skipped" if skipped else ""
-    out = ", ".join(plural(omitted[what], what, _PLURALS.get(what, "")) for what in sorted(omitted))
-    return f"{plural(files, 'file')}, {plural(objects, 'object')} checked{left}{out and f', {out} left out'}"
+    out = ", ".join(f"{what} ({count:,})" for what, count in sorted(omitted.items()))
+    return f"{plural(files, 'file')}, {plural(objects, 'object')} checked{left}{out and f', left out: {out}'}"

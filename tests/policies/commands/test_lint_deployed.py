@@ -193,32 +193,32 @@ def test_what_is_deployed_is_checked_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 NOT_DEPLOYED: Final[dict[str, tuple[Files, str]]] = {
-    "testdata of Go": (TESTDATA, "1 testdata directory left out"),
-    "an assertion": (STEPS, "1 test assertion left out"),
-    "another directory of Flux": ({**TESTDATA, "a.yaml": flux("./other")}, "1 testdata directory left out"),
-    "the path of a file": ({**TESTDATA, "a.yaml": flux("go.mod")}, "1 testdata directory left out"),
-    "a null byte": ({**TESTDATA, "a.yaml": flux("testdata\0")}, "1 testdata directory left out"),
-    "a surrogate": ({**TESTDATA, "a.json": flux("testdata\ud800")}, "1 testdata directory left out"),
+    "testdata of Go": (TESTDATA, "left out: testdata directory (1)"),
+    "an assertion": (STEPS, "left out: test assertion (1)"),
+    "another directory of Flux": ({**TESTDATA, "a.yaml": flux("./other")}, "left out: testdata directory (1)"),
+    "the path of a file": ({**TESTDATA, "a.yaml": flux("go.mod")}, "left out: testdata directory (1)"),
+    "a null byte": ({**TESTDATA, "a.yaml": flux("testdata\0")}, "left out: testdata directory (1)"),
+    "a surrogate": ({**TESTDATA, "a.json": flux("testdata\ud800")}, "left out: testdata directory (1)"),
     "a resource with a null byte": (
         {**TESTDATA, "kustomization.yaml": 'resources: ["/testdata\\0", "testdata\\0"]\n'},
-        "1 testdata directory left out",
+        "left out: testdata directory (1)",
     ),
-    "a directory above": ({**TESTDATA, "a.yaml": flux("../../etc")}, "1 testdata directory left out"),
-    "a packed chart": ({"Chart.yaml": "name: a\n", "charts/b-1.tgz": b""}, "1 packed chart left out"),
+    "a directory above": ({**TESTDATA, "a.yaml": flux("../../etc")}, "left out: testdata directory (1)"),
+    "a packed chart": ({"Chart.yaml": "name: a\n", "charts/b-1.tgz": b""}, "left out: packed chart (1)"),
     "a file elsewhere": (
         {"kustomization.yaml": "resources: [/etc/hostname]\n"},
-        "1 file or directory of a kustomization outside of the checked directories left out",
+        "left out: file or directory of a kustomization outside of the checked directories (1)",
     ),
     "a remote base": (
         {
             "kustomization.yaml": "resources:\n- github.com/a/b//c?ref=v1\n- web@2.yaml\n",
             "web@2.yaml": CLASS.replace("gold", "silver"),
         },
-        "1 remote resource of a kustomization left out",
+        "left out: remote resource of a kustomization (1)",
     ),
     "an excluded file": (
         {**kustomized("web.txt"), ".forewarn.yaml": "exclude: [web.txt]\n"},
-        "1 excluded file left out",
+        "left out: excluded file (1)",
     ),
 }
 
@@ -231,7 +231,7 @@ def test_what_is_left_out_is_counted_and_named(tmp_path: Path, monkeypatch: pyte
     done = forewarn("lint", "-v", ".")
     assert done.returncode == 0
     assert said in done.stderr
-    what = said.removeprefix("1 ").removesuffix(" left out")
+    what = said.removeprefix("left out: ").removesuffix(" (1)")
     assert f"\nleft out ({what}): " in done.stderr
 
 

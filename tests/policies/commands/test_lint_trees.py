@@ -150,7 +150,7 @@ def test_an_assertion_of_chainsaw_or_kuttl_is_no_manifest(path: str, tree: Tree)
     tree.add(files | {path: ASSERTION})
     said = tree.lint("--closed", "-v")
     assert (said.status, said.rules) == (0, [])
-    assert "1 test assertion left out" in said.err
+    assert "left out: test assertion (1)" in said.err
     assert f"left out (test assertion): ./{path}\n" in said.err
     assert f"skipped: ./{path} (test assertion)" in tree.listed()
     assert tree.lint(path, "--closed").rules, "a file that is named is checked"
@@ -193,7 +193,7 @@ def test_a_file_without_a_type_at_its_root_is_no_manifest(name: str, tree: Tree)
     tree.add({"gold.yaml": CLASS % ("gold", 5), name: FOREIGN[name]})
     said = tree.lint()
     assert (said.status, said.rules) == (0, [])
-    assert "without a kind left out" in said.err
+    assert "without a kind (1)" in said.err
 
 
 BROKEN = {

@@ -114,7 +114,7 @@ def test_a_hostile_gitignore_hides_no_tracked_file(tmp_path: Path, capsys: pytes
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "--force", "deploy/class.yaml")
     assert main(["lint", str(tmp_path)]) == 1
-    assert ": 1 file, 1 object checked, 1 file or directory ignored by git left out" in capsys.readouterr().err
+    assert ": 1 file, 1 object checked, left out: file or directory ignored by git (1)" in capsys.readouterr().err
 
 
 @needs_git
@@ -140,7 +140,9 @@ def test_an_index_that_is_in_several_parts_is_not_believed(tmp_path: Path, capsy
     git(tmp_path, "add", "--force", ".")
     git(tmp_path, "update-index", "--split-index")
     main(["lint", str(tmp_path), "--allow-empty"])
-    assert "1 file or directory that .gitignore names (git's index is unreadable) left out" in capsys.readouterr().err
+    assert (
+        "left out: file or directory that .gitignore names (git's index is unreadable) (1)" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "directory", "device", "text", "gitdir of no directory"])
@@ -160,7 +162,9 @@ def test_an_index_that_is_none_is_not_believed(tmp_path: Path, kind: str, capsys
         else:
             index.symlink_to("/dev/zero" if kind == "device" else "../a.yaml")
     main(["lint", str(tmp_path), "--allow-empty"])
-    assert "1 file or directory that .gitignore names (git's index is unreadable) left out" in capsys.readouterr().err
+    assert (
+        "left out: file or directory that .gitignore names (git's index is unreadable) (1)" in capsys.readouterr().err
+    )
 
 
 def entry(name: bytes, version: int, kept: int = 0, before: bytes = b"") -> bytes:
@@ -221,7 +225,7 @@ def test_what_is_ignored_is_counted_and_can_be_read(tmp_path: Path, capsys: pyte
     tree(tmp_path, "build/\nx")
     (tmp_path / ".git").mkdir()
     main(["lint", str(tmp_path), "--allow-empty"])
-    assert "3 files or directories ignored by git left out" in capsys.readouterr().err
+    assert "left out: file or directory ignored by git (3)" in capsys.readouterr().err
     main(["lint", str(tmp_path), "--allow-empty", "--no-gitignore"])
     assert "ignored" not in capsys.readouterr().err
     main(["lint", str(tmp_path / "build/a.yaml"), "--allow-empty"])
