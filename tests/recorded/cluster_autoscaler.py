@@ -10,6 +10,7 @@ from forewarn.policies.kubernetes.objects.fields import at, boolean, int32, item
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, read_resource_list
 from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import (
     MAX_NODES,
@@ -33,7 +34,7 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator im
     Orchestrator,
     Priorities,
     Settings,
-    node_amounts,
+    balanced,
 )
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import (
     filter_out_schedulable,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.resources import ResourceList
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
@@ -106,7 +108,48 @@ class _Scene:
             return Decision()
         used = _used(self._nodes.values(), self.groups, self._upcoming)
         left = {name: max(limit - used[name], 0) for name, limit in settings.limits.items()}
-        return Orchestrator(snapshot, self.groups, self._templates, settings, left).decide(equivalence_groups)
+        orchestrator = LimitedOrchestrator(snapshot, self.groups, self._templates, settings)
+        orchestrator.left = left
+        return orchestrator.decide(equivalence_groups)
+
+
+def node_amounts(capacity: ResourceList) -> dict[str, int]:
+    """Return the cores and bytes that count for limits. Source: `GetNodeCoresAndMemory`."""
+    return {name: max(-(-capacity.get(name, 0) // NANO), 0) for name in (CPU, MEMORY)}
+
+
+class LimitedOrchestrator(Orchestrator):
+    """An orchestrator with the limits --cores-total and --memory-total, which only recorded cases have.
+
+    `left`: amount of each limited resource that may still be added.
+    """
+
+    left: Mapping[str, int]
+
+    def why_skipped(self, group: NodeGroup) -> str | None:
+        if (why := super().why_skipped(group)) or not (exceeded := self._exceeded(group, 1)):
+            return why
+        return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}'
+
+    def grown(self, group: NodeGroup, new_nodes: int) -> list[tuple[NodeGroup, int]]:
+        """Return the numbers that the limits allow together. Source: `capScaleUpsByQuota`."""
+        growing = (other for other in self._similar[group.name] if not self._exceeded(other, 1))
+        added = []
+        for each, wanted in balanced([group, *growing], self._allowed(group, new_nodes)):
+            nodes, amounts = self._allowed(each, wanted), node_amounts(each.capacity)
+            self.left = {name: left - amounts[name] * nodes for name, left in self.left.items()}
+            added += [(each, nodes)] if nodes else []
+        return added
+
+    def _exceeded(self, group: NodeGroup, nodes: int) -> list[str]:
+        """Return the limited resources of which too little is left for these nodes."""
+        amounts = node_amounts(group.capacity)
+        return [name for name, left in self.left.items() if amounts[name] > 0 and left < amounts[name] * nodes]
+
+    def _allowed(self, group: NodeGroup, nodes: int) -> int:
+        """Return how many of these nodes the limits allow. Source: resourcequotas `checkQuota`."""
+        amounts = node_amounts(group.capacity)
+        return min([nodes, *(self.left[name] // amounts[name] for name in self._exceeded(group, nodes))])
 
 
 def _as_dict(

@@ -432,16 +432,8 @@ class Decision(NamedTuple):
     similar: Mapping[str, Sequence[str]] = {}
 
 
-def node_amounts(capacity: ResourceList) -> dict[str, int]:
-    """Return the cores and bytes that count for limits. Source: `GetNodeCoresAndMemory`."""
-    return {name: max(-(-capacity.get(name, 0) // NANO), 0) for name in (CPU, MEMORY)}
-
-
 class Orchestrator:
-    """Decides on one scale-up of node groups for Pods that do not fit on the nodes of a Snapshot.
-
-    `left`: amount of each limited resource that may still be added.
-    """
+    """Decides on one scale-up of node groups for Pods that do not fit on the nodes of a Snapshot."""
 
     def __init__(
         self,
@@ -449,10 +441,8 @@ class Orchestrator:
         groups: Sequence[NodeGroup],
         templates: Mapping[str, NodeInfo],
         settings: Settings,
-        remaining: Mapping[str, int],
     ) -> None:
-        self._snapshot, self._groups, self._templates = snapshot, groups, templates
-        self._settings, self._left = settings, dict(remaining)
+        self._snapshot, self._groups, self._templates, self._settings = snapshot, groups, templates, settings
 
     def decide(self, equivalence_groups: Sequence[EquivalenceGroup]) -> Decision:
         """Return the scale-up; record why Pods do not fit. Raises NotPredicted for an unknown expander."""
@@ -464,10 +454,12 @@ class Orchestrator:
         ids = {group.name: group.id for group in self._groups}
         best = best_options(options, self._settings.expanders, self._settings.priorities, ids)
         chosen = next(estimate for estimate in estimates if estimate.group.name == best[0].group)
-        new_nodes = self._allowed(chosen.group, min(chosen.nodes, self._most_in_cluster))
-        growing = (group for group in self._similar[chosen.group.name] if not self._exceeded(group, 1))
-        added = balanced([chosen.group, *growing], new_nodes)
-        return Decision(list(self._capped(added)), options, best, chosen, similar)
+        added = self.grown(chosen.group, min(chosen.nodes, self._most_in_cluster))
+        return Decision([(group.name, nodes) for group, nodes in added], options, best, chosen, similar)
+
+    def grown(self, group: NodeGroup, new_nodes: int) -> list[tuple[NodeGroup, int]]:
+        """Return the number of new nodes for the chosen group and similar ones."""
+        return balanced([group, *self._similar[group.name]], new_nodes)
 
     @property
     def _most_in_cluster(self) -> int:
@@ -478,7 +470,7 @@ class Orchestrator:
         """Return an estimate for each group that may grow. Source: `prepareScaleUp`."""
         estimates: list[tuple[Estimate, list[EquivalenceGroup]]] = []
         for group in self._groups:
-            if why := self._why_skipped(group):
+            if why := self.why_skipped(group):
                 for equivalence_group in equivalence_groups:
                     equivalence_group.reasons[group.name] = why
                 continue
@@ -497,15 +489,9 @@ class Orchestrator:
                 estimate.placed.clear()
         return [estimate for estimate, _ in estimates]
 
-    def _why_skipped(self, group: NodeGroup) -> str | None:
+    def why_skipped(self, group: NodeGroup) -> str | None:
         """Return why a group does not grow, or None. Source: `filterValidScaleUpNodeGroups`."""
-        if group.blocked:
-            return group.blocked
-        if group.max_added == 0:
-            return MAX_SIZE_REACHED
-        if exceeded := self._exceeded(group, 1):
-            return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}'
-        return None
+        return group.blocked or (MAX_SIZE_REACHED if group.max_added == 0 else None)
 
     def _similar_groups(self, fitting: Mapping[str, Sequence[EquivalenceGroup]]) -> dict[str, list[NodeGroup]]:
         """Return the similar groups that fit the same Pods, by group. Source: `ComputeSimilarNodeGroups`."""
@@ -519,26 +505,6 @@ class Orchestrator:
             for group in growing
         }
         return {name: similar.get(name, []) for name in fitting}
-
-    def _exceeded(self, group: NodeGroup, nodes: int) -> list[str]:
-        """Return the limited resources of which too little is left for these nodes."""
-        amounts = node_amounts(group.capacity)
-        return [name for name, left in self._left.items() if amounts[name] > 0 and left < amounts[name] * nodes]
-
-    def _allowed(self, group: NodeGroup, nodes: int) -> int:
-        """Return how many of these nodes the limits allow. Source: resourcequotas `checkQuota`."""
-        amounts = node_amounts(group.capacity)
-        return min([nodes, *(self._left[name] // amounts[name] for name in self._exceeded(group, nodes))])
-
-    def _capped(self, added: Iterable[tuple[NodeGroup, int]]) -> Iterable[tuple[str, int]]:
-        """Yield the names of groups with the numbers that the limits allow together. Source: `capScaleUpsByQuota`."""
-        for group, wanted in added:
-            nodes = self._allowed(group, wanted)
-            for name, amount in node_amounts(group.capacity).items():
-                if name in self._left:
-                    self._left[name] -= amount * nodes
-            if nodes:
-                yield group.name, nodes
 
 
 def _fitting(estimate: Estimate, equivalence_groups: Iterable[EquivalenceGroup]) -> Iterable[EquivalenceGroup]:
@@ -614,7 +580,7 @@ class ClusterAutoscaler:
             group._replace(size=group.size + added.get(group.name, 0), blocked=group.blocked or halted)
             for group in self._groups
         ]
-        orchestrator = Orchestrator(snapshot, groups, self._templates, self._settings, {})
+        orchestrator = Orchestrator(snapshot, groups, self._templates, self._settings)
         return Scan(orchestrator.decide(waiting), waiting, fit, snapshot)
 
     def packed(
