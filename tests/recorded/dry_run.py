@@ -31,7 +31,7 @@ from forewarn.policies.kubernetes.kube_apiserver.priority import (
     check_default,
     resolved_spec,
 )
-from forewarn.policies.kubernetes.kube_apiserver.quota import Check, FaultKind, Pods, check_request, is_terminating
+from forewarn.policies.kubernetes.kube_apiserver.quota import Check, FaultKind, Pods, is_terminating
 from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
     POD_STRUCT,
     PRIORITY_CLASS_STRUCT,
@@ -62,6 +62,7 @@ from forewarn.policies.kubernetes.options import Options
 from tests.recorded.validation import (
     RESOURCE_QUOTAS,
     ObjectCount,
+    check_request,
     strict_error,
     validate_pod_create,
     validate_pod_update,

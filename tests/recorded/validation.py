@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kubernetes.kube_apiserver.quota import Pods
+from forewarn.policies.kubernetes.kube_apiserver import quota
+from forewarn.policies.kubernetes.kube_apiserver.quota import Check, FaultKind, InvalidScope, Pods
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     KEY_FORM,
     FieldError,
@@ -41,15 +42,16 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknow
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at
 from forewarn.policies.kubernetes.objects.pod_resources import PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.kubernetes.objects.resource_list import subtract_to_zero, without_zeros
 from forewarn.policies.kubernetes.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.objects.resource_list import ResourceList
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
-    from forewarn.policies.kubernetes.options import ScopeSelector
+    from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _MAX_ERRORS: Final = 100
@@ -273,6 +275,46 @@ class ObjectCount(Pods):
     @classmethod
     def of(cls, resource: str, *names: str) -> ObjectCount:
         return cls(resource=resource, names=names)
+
+
+def check_request(
+    obj: ApiObject,
+    quotas: Sequence[ResourceQuota],
+    limited: Sequence[LimitedResource] = (),
+    *,
+    old: ApiObject | None = None,
+    evaluator: Pods = quota.PODS,
+) -> Check:
+    """`quota.check_request` with the plugin's limitedResources, and of updates.
+
+    `old`: the replaced object, whose usage the quotas already include. A limited scope that cannot be parsed disables
+    all checks, as upstream.
+    """
+    try:
+        limited_scopes = [scope for entry in limited for scope in evaluator.matching_scopes(entry.match_scopes, obj)]
+    except InvalidScope:
+        return Check((), tuple(quotas))
+    check = quota.check_request(obj, quotas, evaluator=evaluator)
+    if any(fault.kind is not FaultKind.EXCEEDED for fault in check.faults) or not (limited or old):
+        return check
+    deltas = _deltas(old, [each for each in quotas if evaluator.matches(each, obj)], evaluator.usage(obj), evaluator)
+    if not any(deltas.values()):
+        return Check((), tuple(quotas))
+    if limited and (faults := quota._uncovered(obj, quotas, limited, limited_scopes, evaluator)):
+        return Check(tuple(faults), tuple(quotas))
+    return quota._charge(quotas, deltas)
+
+
+def _deltas(
+    old: ApiObject | None, interesting: Sequence[ResourceQuota], used: ResourceList, evaluator: Pods
+) -> dict[str, dict[str, Quantity]]:
+    """Return quota name -> usage to add; under "" if no quota applies."""
+    if old is None:
+        return {name: without_zeros(used) for name in ([each.name for each in interesting] or [""])}
+    change = without_zeros(subtract_to_zero(used, evaluator.usage(old)))
+    if not interesting:
+        return {"": change}
+    return {q.name: change if evaluator.matches(q, old) else without_zeros(used) for q in interesting}
 
 
 _ONE_OBJECT: Final = Quantity(10**9)

@@ -347,45 +347,27 @@ def rejecting(messages: Collection[tuple[str, str]]) -> str:
     return f"quota {cut('/'.join(*quotas), _LONGEST_NAME)}{why}" if len(quotas) == 1 and all(*quotas) else QUOTAS
 
 
-def check_request(
-    obj: ApiObject,
-    quotas: Sequence[ResourceQuota],
-    limited: Sequence[LimitedResource] = (),
-    *,
-    old: ApiObject | None = None,
-    evaluator: Pods = PODS,
-) -> Check:
-    """Check whether an object, after the Priority plugin, exceeds a quota of its namespace. Raises InvalidObject.
+def check_request(obj: ApiObject, quotas: Sequence[ResourceQuota], *, evaluator: Pods = PODS) -> Check:
+    """Check whether a new object, after the Priority plugin, exceeds a quota of its namespace. Raises InvalidObject.
 
-    `quotas`: the namespace's quotas, sorted by name (upstream's order is arbitrary). `limited`: the plugin's
-    limitedResources. `old`: the replaced object, whose usage the quotas already include. A limited scope that cannot
-    be parsed disables all checks, as upstream.
+    `quotas`: the namespace's quotas, sorted by name (upstream's order is arbitrary). Excludes limitedResources: see
+    `uncovered`.
     """
-    try:
-        limited_scopes = [scope for entry in limited for scope in evaluator.matching_scopes(entry.match_scopes, obj)]
-    except InvalidScope:
-        return Check((), tuple(quotas))
     demands: dict[frozenset[str], str] = {}
     if faults := [fault for quota in quotas for fault in _unmet(quota, obj, evaluator, demands)]:
         return Check(tuple(faults), tuple(quotas))
-    interesting = [quota for quota in quotas if evaluator.matches(quota, obj)]
     used = evaluator.usage(obj)
     if negative := sorted(name for name, quantity in used.items() if quantity.nano < 0):
         message = f"quota usage is negative for resource(s): {','.join(negative)}"
         return Check((Fault(FaultKind.NEGATIVE_USAGE, message, resources=tuple(negative)),), tuple(quotas))
-    deltas = _deltas(old, interesting, used, evaluator)
-    if not any(deltas.values()):
-        return Check((), tuple(quotas))
-    if limited and (faults := _uncovered(obj, quotas, limited, limited_scopes, evaluator)):
-        return Check(tuple(faults), tuple(quotas))
-    return _charge(quotas, deltas)
+    used = without_zeros(used)
+    return _charge(quotas, {quota.name: used for quota in quotas if evaluator.matches(quota, obj)})
 
 
 def first_rejected(pod: ApiObject, quotas: Sequence[ResourceQuota], *, replicas: int) -> tuple[int, Check]:
     """Return the number of the first rejected Pod of `replicas` equal Pods, from 1 (0 if none), and the last check.
 
-    The check contains the quotas with the usage of the Pods before. Excludes limitedResources, for which all Pods are
-    equal: see `uncovered`.
+    The check contains the quotas with the usage of the Pods before.
     """
     check = check_request(pod, quotas)
     if check.faults or replicas < 1:
@@ -443,18 +425,6 @@ def _unmet(
         yield Fault(FaultKind.STATUS_UNKNOWN, message, quota.name)
 
 
-def _deltas(
-    old: ApiObject | None, interesting: Sequence[ResourceQuota], used: ResourceList, evaluator: Pods
-) -> dict[str, dict[str, Quantity]]:
-    """Return quota name -> usage to add; under "" if no quota applies."""
-    if old is None:
-        return {name: without_zeros(used) for name in ([quota.name for quota in interesting] or [""])}
-    change = without_zeros(subtract_to_zero(used, evaluator.usage(old)))
-    if not interesting:
-        return {"": change}
-    return {q.name: change if evaluator.matches(q, old) else without_zeros(used) for q in interesting}
-
-
 def _uncovered(
     obj: ApiObject,
     quotas: Sequence[ResourceQuota],
@@ -479,7 +449,7 @@ def _uncovered(
     return faults
 
 
-def _charge(quotas: Sequence[ResourceQuota], deltas: dict[str, dict[str, Quantity]]) -> Check:
+def _charge(quotas: Sequence[ResourceQuota], deltas: Mapping[str, ResourceList]) -> Check:
     charged, faults = [], []
     for quota in quotas:
         requested = mask(deltas.get(quota.name) or {}, quota.hard)

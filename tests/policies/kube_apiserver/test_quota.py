@@ -21,7 +21,6 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import (
     InvalidScope,
     Pods,
     _value_errors,
-    check_request,
     first_rejected,
     is_covered_by,
     matches_scope,
@@ -37,7 +36,7 @@ from forewarn.policies.kubernetes.quantity import ZERO, Quantity
 from tests.cases import each
 from tests.policies.kube_apiserver.quota_cases import case as quota_case
 from tests.policies.recorded import load
-from tests.recorded.validation import RESOURCE_QUOTAS
+from tests.recorded.validation import RESOURCE_QUOTAS, check_request
 
 ORACLE = Path(__file__).parents[3] / ".cache" / "oracle"
 CLASSES = ["", "gold", "silver", "bronze"]
