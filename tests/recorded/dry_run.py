@@ -62,6 +62,7 @@ from forewarn.policies.kubernetes.options import Options
 from tests.recorded.validation import (
     RESOURCE_QUOTAS,
     ObjectCount,
+    PodsAt,
     check_request,
     strict_error,
     validate_pod_create,
@@ -334,7 +335,7 @@ def dry_run(
             return _delete(kind, subject, cluster)
         request = decode(kind, subject, cluster, options, now, strict=strict)
         if subject.subresource:
-            return _quota(request, _prepared_pod(request, request.obj), Pods(now))
+            return _quota(request, _prepared_pod(request, request.obj), PodsAt.of(now))
         return _answer_group(request) if kind.is_group else _STAGES[kind.kind](request)
     except RequestRejected as rejection:
         return rejection.answer
@@ -392,7 +393,7 @@ def _answer_pod(request: DecodedRequest) -> Answer:
         for limit_range in ranges:
             if errors := [error.text for error in validate_limits(read_pod_resources(pod), limit_range)]:
                 raise request.forbid(aggregate(errors))
-        answer = _quota(request, pod, Pods(request.now))
+        answer = _quota(request, pod, PodsAt.of(request.now))
         _check_new(request, (request.namespace, request.name) in request.cluster.pods)
         return replace(answer, resolved=resolved)
     pod = _prepared_pod(request, {**request.obj, "spec": _restored_spec(spec, request.old)})
@@ -403,7 +404,7 @@ def _answer_pod(request: DecodedRequest) -> Answer:
     )
     if is_terminating(pod) == is_terminating(request.old):
         return _accepted(is_update=True, resolved=resolved)
-    return replace(_quota(request, pod, Pods(request.now)), resolved=resolved)
+    return replace(_quota(request, pod, PodsAt.of(request.now)), resolved=resolved)
 
 
 def _answer_group(request: DecodedRequest) -> Answer:

@@ -20,6 +20,7 @@ from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjec
 from forewarn.policies.prediction.simulation.api_server import EPOCH
 from forewarn.policies.prediction.simulation.scenario import Arrival, World, bounded, read_node, read_workload
 from tests.recorded.controllers import RecordedControllers
+from tests.recorded.validation import PodsAt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -98,7 +99,7 @@ def _quotas(case: ApiObject, pods: Sequence[ApiObject]) -> dict[str, list[Resour
     for obj in _objects(case, "resourceQuotas"):
         quota = ResourceQuota.from_api(obj)
         mine = [pod for pod in pods if text(pod, "metadata", "namespace", default="default") == quota.namespace]
-        by_namespace.setdefault(quota.namespace, []).append(recalculated(quota, mine, EPOCH))
+        by_namespace.setdefault(quota.namespace, []).append(recalculated(quota, mine, PodsAt.of(EPOCH)))
     return {namespace: sorted(quotas, key=lambda quota: quota.name) for namespace, quotas in by_namespace.items()}
 
 

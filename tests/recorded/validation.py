@@ -39,7 +39,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class impor
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_pod_level, validate_requirements
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknown_fields
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, int32, timestamp
 from forewarn.policies.kubernetes.objects.pod_resources import PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.objects.resource_list import subtract_to_zero, without_zeros
@@ -275,6 +275,27 @@ class ObjectCount(Pods):
     @classmethod
     def of(cls, resource: str, *names: str) -> ObjectCount:
         return cls(resource=resource, names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class PodsAt(Pods):
+    """Quota usage of Pods at a time: one past its grace period counts only as an object. Source: `QuotaV1Pod`.
+
+    `now`: seconds since 1970.
+    """
+
+    now: float = 0
+
+    @classmethod
+    def of(cls, now: float) -> PodsAt:
+        return cls(now=now)
+
+    def usage(self, obj: ApiObject) -> ResourceList:
+        deleted = timestamp(obj, "metadata", "deletionTimestamp")
+        grace = int32(obj, "metadata", "deletionGracePeriodSeconds")
+        if deleted is not None and grace is not None and self.now > deleted + grace:
+            return {quota.POD_COUNT: _ONE_OBJECT}
+        return Pods.usage(self, obj)
 
 
 def check_request(

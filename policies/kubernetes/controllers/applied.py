@@ -93,7 +93,7 @@ def _put(views: Views, cluster: ClusterSnapshot, kind: str, obj: ApiObject) -> N
 
 def with_usage(quota: ResourceQuota, cluster: ClusterSnapshot) -> ResourceQuota:
     """Return a quota with the status that its controller writes: the stored usage, or else that of stored Pods."""
-    counted = recalculated(quota, _counted(cluster.pods_of(quota.namespace).values()), 0.0)
+    counted = recalculated(quota, _counted(cluster.pods_of(quota.namespace).values()))
     return replace(counted, used={**counted.used, **mask(quota.used, counted.hard)})
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge
-from forewarn.policies.kubernetes.kube_apiserver.quota import Pods, counts
+from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, Pods, counts
 from forewarn.policies.kubernetes.objects.resource_list import mask
 from forewarn.policies.kubernetes.quantity import ZERO, Quantity
 
@@ -24,12 +24,11 @@ _COUNTING: Final = 50
 """Units of work to read a Pod and to compare it with a quota."""
 
 
-def recalculated(quota: ResourceQuota, pods: Iterable[ApiObject], now: float) -> ResourceQuota:
+def recalculated(quota: ResourceQuota, pods: Iterable[ApiObject], evaluator: Pods = PODS) -> ResourceQuota:
     """Return the quota with the usage of `pods`, which are those of its namespace, as after a full sync.
 
-    Terminal Pods and Pods past their grace period do not count. `now`: seconds since 1970.
+    Terminal Pods do not count.
     """
-    evaluator = Pods(now)
     current = replace(quota, hard=quota.spec_hard or quota.hard)
     used = dict.fromkeys(current.hard, ZERO)
     if not evaluator.matching_resources(current.hard):

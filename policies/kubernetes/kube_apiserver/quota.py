@@ -28,7 +28,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     is_native,
     pod_qos,
 )
-from forewarn.policies.kubernetes.objects.fields import PREFERRED, REQUIRED, ApiObject, at, int32, text, timestamp
+from forewarn.policies.kubernetes.objects.fields import PREFERRED, REQUIRED, ApiObject, at, text
 from forewarn.policies.kubernetes.objects.pod_resources import OF_QUOTAS, PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.resource_list import (
     ResourceList,
@@ -185,20 +185,10 @@ def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Qu
     return used
 
 
-def _is_charged(pod: ApiObject, now: float) -> bool:
-    """Report whether quotas count a Pod's resources. Source: upstream `QuotaV1Pod`."""
-    if text(pod, "status", "phase") in ("Failed", "Succeeded"):
-        return False
-    deleted = timestamp(pod, "metadata", "deletionTimestamp")
-    grace = int32(pod, "metadata", "deletionGracePeriodSeconds")
-    return deleted is None or grace is None or now <= deleted + grace
-
-
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Quota usage of Pods (upstream `quota.Evaluator`). `now`: seconds since 1970."""
+    """Quota usage of Pods (upstream `quota.Evaluator`)."""
 
-    now: float = 0
     resource: str = "pods"
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
@@ -235,10 +225,10 @@ class Pods:
     def usage(self, obj: ApiObject) -> ResourceList:
         """Return the quota usage of the Pod. Raises InvalidObject.
 
-        A Pod that has ended (by phase, or deletion and grace period) counts only as an object, `count/pods`.
+        A Pod that has terminated counts only as an object, `count/pods`. Source: upstream `QuotaV1Pod`.
         """
         counted: dict[str, Quantity] = {POD_COUNT: Quantity(_ONE.nano)}
-        if not _is_charged(obj, self.now):
+        if text(obj, "status", "phase") in ("Failed", "Succeeded"):
             return counted
         resources = self.resources(obj)
         requests = resources.total_requests(use_status=True, counting=OF_QUOTAS)

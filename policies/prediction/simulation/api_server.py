@@ -140,7 +140,7 @@ class Quotas:
             with suppress(InvalidObject):
                 counted += [] if state.pod.terminal else [self._counted(state)]
         others = (other for other in self._of(quota.namespace) if other.name != quota.name)
-        quotas = (*others, recalculated(quota, counted, 0.0))
+        quotas = (*others, recalculated(quota, counted))
         self.now[quota.namespace] = tuple(sorted(quotas, key=lambda other: other.name))
         self.given_back += 1
 

@@ -159,5 +159,5 @@ def test_a_quota_counts_the_pods_that_have_not_ended() -> None:
     quota = ResourceQuota.from_api({"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": hard}})
     pods = [make_pod(f"p{n}").request(cpu="1500m").obj for n in range(3)]
     pods[2]["status"]["phase"] = "Succeeded"
-    found = recalculated(quota, pods, 0.0)
+    found = recalculated(quota, pods)
     assert {name: str(amount) for name, amount in found.used.items()} == {"pods": "2", "requests.cpu": "3"}

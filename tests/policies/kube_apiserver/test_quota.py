@@ -19,7 +19,6 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import (
     PODS,
     FaultKind,
     InvalidScope,
-    Pods,
     _value_errors,
     first_rejected,
     is_covered_by,
@@ -36,7 +35,7 @@ from forewarn.policies.kubernetes.quantity import ZERO, Quantity
 from tests.cases import each
 from tests.policies.kube_apiserver.quota_cases import case as quota_case
 from tests.policies.recorded import load
-from tests.recorded.validation import RESOURCE_QUOTAS, check_request
+from tests.recorded.validation import RESOURCE_QUOTAS, PodsAt, check_request
 
 ORACLE = Path(__file__).parents[3] / ".cache" / "oracle"
 CLASSES = ["", "gold", "silver", "bronze"]
@@ -91,7 +90,9 @@ def test_ten_thousand_random_pods_are_evaluated_as_upstream_evaluates_them() -> 
 
 
 def check_evaluation(case: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert {name: str(quantity) for name, quantity in Pods(case["now"]).usage(case["pod"]).items()} == expected["usage"]
+    assert {name: str(quantity) for name, quantity in PodsAt.of(case["now"]).usage(case["pod"]).items()} == expected[
+        "usage"
+    ]
     assert sorted(matching_resources(case["hard"])) == expected["resources"]
     assert PODS.constraints(case["pod"], expected["resources"]) == expected["constraints"]
     assert [matched(selector_of(given), case["pod"]) for given in case["selectors"]] == expected["matches"]
@@ -315,8 +316,8 @@ def test_the_evaluator_of_pods_knows_the_time() -> None:
     deleted = pod(requests={"cpu": "1"})
     deleted["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
     quotas, moment = [quota({"cpu": "0"})], 1767225600
-    assert check_request(deleted, quotas, evaluator=Pods(moment + 30)).faults
-    assert not check_request(deleted, quotas, evaluator=Pods(moment + 31)).faults
+    assert check_request(deleted, quotas, evaluator=PodsAt.of(moment + 30)).faults
+    assert not check_request(deleted, quotas, evaluator=PodsAt.of(moment + 31)).faults
 
 
 def test_what_no_pod_can_meet_refuses_the_first_however_much_room_there_is() -> None:
@@ -342,7 +343,7 @@ def test_without_a_time_no_pod_is_past_its_end() -> None:
     deleted["metadata"] |= {"deletionTimestamp": "1970-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
     assert check_request(deleted, [quota({"pods": "0"})]).faults
     assert first_rejected(deleted, [quota({"pods": "0"})], replicas=1)[0] == 1
-    assert not check_request(deleted, [quota({"pods": "0"})], evaluator=Pods(1)).faults
+    assert not check_request(deleted, [quota({"pods": "0"})], evaluator=PodsAt.of(1)).faults
 
 
 def test_the_least_request_takes_a_pod_out_of_best_effort() -> None:
