@@ -18,12 +18,14 @@ from typing import Any, Final, NoReturn
 from forewarn.policies.base.metering import TooLarge, limited
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, POD
 from forewarn.policies.kubernetes.objects.fields import (
-    OBJECT,
     PREFERRED,
     REQUIRED,
     ApiObject,
     InvalidObject,
+    at,
     group_kind,
+    list_at,
+    mapping_at,
     ref_of,
 )
 
@@ -247,14 +249,14 @@ def check_counts(holder: str, counts: Iterable[tuple[str, int, int]]) -> None:
 def check_extent(spec: Any) -> None:
     """Raise TooLarge if work is metered and a Pod's spec exceeds a limit."""
     if limited():
-        check_counts("the Pod", _counts(_object(spec)))
+        check_counts("the Pod", _counts(spec))
 
 
 def check_metadata_extent(metadata: Any) -> None:
     """Raise TooLarge if work is metered and the labels or the name of an object exceed a limit."""
     if not limited():
         return
-    labels, name = _object(_object(metadata).get("labels")), _object(metadata).get("name")
+    labels, name = mapping_at(metadata, "labels"), at(metadata, "name")
     check_counts("the Pod", [("labels", len(labels), MAX_LABELS)])
     texts = (*labels, *labels.values(), name)
     characters = sum(len(text) for text in texts if isinstance(text, str))
@@ -278,11 +280,10 @@ def check_quota_extent(spec: Any, name: str = "") -> None:
     """
     if not limited():
         return
-    scopes, selector = _list(_object(spec).get("scopes")), _object(_object(spec).get("scopeSelector"))
-    expressions = _list(selector.get("matchExpressions"))
-    values = sum(len(_list(_object(e).get("values"))) for e in expressions[:MAX_SCOPES])
+    scopes, expressions = list_at(spec, "scopes"), list_at(spec, "scopeSelector", "matchExpressions")
+    values = sum(len(list_at(expression, "values")) for expression in expressions[:MAX_SCOPES])
     counts = (
-        ("resources", len(_object(_object(spec).get("hard"))), MAX_QUOTA_RESOURCES),
+        ("resources", len(mapping_at(spec, "hard")), MAX_QUOTA_RESOURCES),
         ("scopes", len(scopes) + len(expressions), MAX_SCOPES),
         ("names of classes", values, MAX_SCOPE_VALUES),
     )
@@ -291,29 +292,27 @@ def check_quota_extent(spec: Any, name: str = "") -> None:
 
 def _counts(spec: ApiObject) -> Iterator[tuple[str, int, int]]:
     """Yield (name, number, maximum) for each limited part of a Pod's spec, the cheapest to count first."""
-    containers, inits = _list(spec.get("containers")), _list(spec.get("initContainers"))
-    yield "containers", len(containers) + len(inits), MAX_CONTAINERS
-    yield "volumes", len(_list(spec.get("volumes"))), MAX_VOLUMES
-    yield "tolerations", len(_list(spec.get("tolerations"))), MAX_TOLERATIONS
-    yield from _of_resources([spec, *map(_object, containers), *map(_object, inits)])
-    yield "ports", sum(len(_list(_object(c).get("ports"))) for c in (*containers, *inits)), MAX_PORTS
-    selectors: list[ApiObject] = [{"matchLabels": spec.get("nodeSelector")}]
-    spread = _list(spec.get("topologySpreadConstraints"))
+    containers = [*list_at(spec, "containers"), *list_at(spec, "initContainers")]
+    yield "containers", len(containers), MAX_CONTAINERS
+    yield "volumes", len(list_at(spec, "volumes")), MAX_VOLUMES
+    yield "tolerations", len(list_at(spec, "tolerations")), MAX_TOLERATIONS
+    yield from _of_resources(spec, containers)
+    yield "ports", sum(len(list_at(container, "ports")) for container in containers), MAX_PORTS
+    selectors: list[ApiObject] = [{"matchLabels": at(spec, "nodeSelector")}]
+    spread = list_at(spec, "topologySpreadConstraints")
     yield "topology spread constraints", len(spread), MAX_SPREAD
-    selectors += [_object(_object(constraint).get("labelSelector")) for constraint in spread]
-    affinity = _object(spec.get("affinity"))
+    selectors += [mapping_at(constraint, "labelSelector") for constraint in spread]
+    affinity = mapping_at(spec, "affinity")
     if affinity:
-        yield from _of_node_affinity(_object(affinity.get("nodeAffinity")), selectors)
+        yield from _of_node_affinity(affinity, selectors)
         yield from _of_pod_affinity(affinity, selectors)
     yield from _of_selectors(selectors)
 
 
-def _of_resources(holders: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
-    lists = [_object(spec_of.get("overhead")) for spec_of in holders[:1]]
-    for holder in holders:
-        resources = holder.get("resources")
-        if isinstance(resources, OBJECT):
-            lists += [_object(resources.get("requests")), _object(resources.get("limits"))]
+def _of_resources(spec: ApiObject, containers: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+    holders = (spec, *containers)
+    lists = [mapping_at(holder, "resources", part) for holder in holders for part in ("requests", "limits")]
+    lists.append(mapping_at(spec, "overhead"))
     amounts = sum(map(len, lists))
     yield "requests and limits", amounts, MAX_AMOUNTS
     if amounts > MAX_RESOURCES:
@@ -321,38 +320,27 @@ def _of_resources(holders: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
 
 
 def _of_node_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
-    required = _list(_object(affinity.get(REQUIRED)).get("nodeSelectorTerms"))
-    preferred = _list(affinity.get(PREFERRED))
+    required = list_at(affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+    preferred = list_at(affinity, "nodeAffinity", PREFERRED)
     yield "terms of node affinity", len(required) + len(preferred), MAX_NODE_TERMS
-    selectors += [*map(_object, required), *(_object(_object(term).get("preference")) for term in preferred)]
+    selectors += [*required, *(mapping_at(term, "preference") for term in preferred)]
 
 
 def _of_pod_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
-    lists = [
-        _list(_object(affinity.get(kind)).get(how))
-        for kind in ("podAffinity", "podAntiAffinity")
-        for how in (REQUIRED, PREFERRED)
-    ]
+    kinds = ("podAffinity", "podAntiAffinity")
+    lists = [list_at(affinity, kind, how) for kind in kinds for how in (REQUIRED, PREFERRED)]
     yield "terms of Pod affinity", sum(map(len, lists)), MAX_POD_TERMS
     for place, terms in enumerate(lists):
         for entry in terms:
-            term = _object(_object(entry).get("podAffinityTerm")) if place % 2 else _object(entry)
-            selectors += [_object(term.get("labelSelector")), _object(term.get("namespaceSelector"))]
-            named = sum(len(_list(term.get(key))) for key in ("namespaces", "matchLabelKeys", "mismatchLabelKeys"))
+            term = mapping_at(entry, "podAffinityTerm") if place % 2 else entry
+            selectors += [mapping_at(term, "labelSelector"), mapping_at(term, "namespaceSelector")]
+            named = sum(len(list_at(term, key)) for key in ("namespaces", "matchLabelKeys", "mismatchLabelKeys"))
             yield "names in a term of affinity", named, MAX_REQUIREMENTS
 
 
 def _of_selectors(selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
-    lists = [_list(s.get(key)) for s in selectors for key in ("matchExpressions", "matchFields")]
-    labels = sum(len(_object(s.get("matchLabels"))) for s in selectors)
+    lists = [list_at(s, key) for s in selectors for key in ("matchExpressions", "matchFields")]
+    labels = sum(len(mapping_at(s, "matchLabels")) for s in selectors)
     yield "requirements in selectors", labels + sum(map(len, lists)), MAX_REQUIREMENTS
-    values = sum(len(_list(_object(entry).get("values"))) for entries in lists for entry in entries)
+    values = sum(len(list_at(entry, "values")) for entries in lists for entry in entries)
     yield "values in selectors", values, MAX_VALUES
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _object(value: Any) -> ApiObject:
-    return value if value is not None and isinstance(value, OBJECT) else {}
