@@ -195,6 +195,14 @@ def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | 
     return LabelSelector(_requirements(sorted(requirements, key=lambda r: r.key)))
 
 
+def selector_or_error(selector: Mapping[str, Any] | None) -> tuple[LabelSelector | None, str]:
+    """Return a `metav1.LabelSelector`, None for an invalid one, and why it is invalid, or ""."""
+    try:
+        return parse_label_selector(selector), ""
+    except InvalidSelector as error:
+        return None, str(error)
+
+
 def with_label_keys(
     selector: LabelSelector | None, operator: str, keys: Iterable[str], labels: Mapping[str, str]
 ) -> LabelSelector | None:

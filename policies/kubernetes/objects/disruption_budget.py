@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, int32, mapping, text
-from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.kubernetes.selectors import LabelSelector, selector_or_error
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
@@ -45,12 +45,8 @@ class PodDisruptionBudget:
     @classmethod
     def from_api(cls, obj: ApiObject) -> PodDisruptionBudget:
         """Read an API object. Raises InvalidObject."""
-        selector = None
-        if at(obj, "spec", "selector") is not None:
-            try:
-                selector = parse_label_selector(mapping(obj, "spec", "selector"))
-            except InvalidSelector:
-                selector = None  # upstream ignores it, too
+        has_selector = at(obj, "spec", "selector") is not None
+        selector, _ = selector_or_error(mapping(obj, "spec", "selector") if has_selector else None)
         allowed, healthy, desired = (
             int32(obj, "status", field) or 0 for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy")
         )

@@ -45,7 +45,13 @@ from forewarn.policies.kubernetes.objects.resource_list import in_nano, mask
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource, as_resource
 from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, View, by
 from forewarn.policies.kubernetes.objects.volumes import Volume, read_volumes
-from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
+from forewarn.policies.kubernetes.selectors import (
+    InvalidSelector,
+    LabelSelector,
+    parse_label_selector,
+    selector_or_error,
+    with_label_keys,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.namespace import Namespace
@@ -93,11 +99,7 @@ def read_topology_spread(pod: ApiObject) -> tuple[TopologySpreadConstraint, ...]
 
 
 def _constraint(constraint: ApiObject) -> TopologySpreadConstraint:
-    selector, error = None, ""
-    try:
-        selector = parse_label_selector(constraint.get("labelSelector"))
-    except InvalidSelector as problem:
-        error = str(problem)
+    selector, error = selector_or_error(constraint.get("labelSelector"))
     min_domains = int32(constraint, "minDomains")
     return TopologySpreadConstraint(
         max_skew=int32(constraint, "maxSkew") or 0,

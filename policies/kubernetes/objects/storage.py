@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.objects.pod import Owner
 from forewarn.policies.kubernetes.objects.resources import read_resource_list
 from forewarn.policies.kubernetes.objects.view import CREATED, NAME, NAMESPACE, View, by
 from forewarn.policies.kubernetes.objects.volumes import MigratedVolume, migrated_volume, translated_topology
-from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.kubernetes.selectors import LabelSelector, selector_or_error
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -38,13 +38,6 @@ VOLUME_MODE: Final = by(text, "spec", "volumeMode", default="Filesystem")
 DELETING: Final = by(lambda obj: at(obj, "metadata", "deletionTimestamp") is not None)
 _SELECTOR: Final = ("spec", "selector")
 _Topology = tuple[tuple[str, frozenset[str]], ...]
-
-
-def _selector(selector: ApiObject | None) -> tuple[LabelSelector | None, str]:
-    try:
-        return parse_label_selector(selector), ""
-    except InvalidSelector as error:
-        return None, str(error)
 
 
 def _reference(obj: ApiObject) -> tuple[str, str, str] | None:
@@ -116,8 +109,10 @@ class PersistentVolumeClaim(View):
     bind_completed: bool = field(default=False, metadata=by(lambda obj: _annotation(obj, BIND_COMPLETED) is not None))
     selected_node: str | None = field(default=None, metadata=by(lambda obj: _annotation(obj, SELECTED_NODE)))
     deleting: bool = field(default=False, metadata=DELETING)
-    selector: LabelSelector | None = field(default=None, metadata=by(lambda obj: _selector(at(obj, *_SELECTOR))[0]))
-    selector_error: str = field(default="", metadata=by(lambda obj: _selector(at(obj, *_SELECTOR))[1]))
+    selector: LabelSelector | None = field(
+        default=None, metadata=by(lambda obj: selector_or_error(at(obj, *_SELECTOR))[0])
+    )
+    selector_error: str = field(default="", metadata=by(lambda obj: selector_or_error(at(obj, *_SELECTOR))[1]))
     volume_mode: str = field(default="Filesystem", metadata=VOLUME_MODE)
     attributes_class: str = field(default="", metadata=by(text, "spec", "volumeAttributesClassName"))
     owner: Owner | None = field(default=None, metadata=by(Owner.from_api))
@@ -280,7 +275,7 @@ class CSIStorageCapacity:
         sizes = read_resource_list(
             {**obj, "sizes": {k: obj[k] for k in ("capacity", "maximumVolumeSize") if obj.get(k)}}, "sizes"
         )
-        nodes, _ = _selector(obj.get("nodeTopology"))
+        nodes, _ = selector_or_error(obj.get("nodeTopology"))
         capacity = sizes.get("capacity")
         return cls(text(obj, "storageClassName"), sizes.get("maximumVolumeSize", capacity), nodes, capacity)
 

@@ -39,13 +39,7 @@ from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
     rejected,
 )
 from forewarn.policies.kubernetes.scheduling.vectorized.scores import ScorePluginInColumns
-from forewarn.policies.kubernetes.selectors import (
-    InvalidSelector,
-    LabelSelector,
-    Requirement,
-    parse_label_selector,
-    with_label_keys,
-)
+from forewarn.policies.kubernetes.selectors import LabelSelector, Requirement, selector_or_error, with_label_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,10 +64,7 @@ def default_selector(pod: Pod, objects: ClusterObjects) -> LabelSelector:
         labels.update(selector)
     more: tuple[Requirement, ...] = ()
     if kind in ("apps/ReplicaSet", "apps/StatefulSet"):
-        try:
-            parsed = parse_label_selector(selector)
-        except InvalidSelector:
-            parsed = None
+        parsed, _ = selector_or_error(selector)
         more = parsed.requirements if parsed else ()
     return LabelSelector((*(Requirement(key, "In", frozenset([value])) for key, value in labels.items()), *more))
 
