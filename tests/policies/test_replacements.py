@@ -117,6 +117,10 @@ def without_simulation(made: Sequence[Made], new: Made) -> Impact | None:
     return None if simulations else impact
 
 
+PAUSE = {"name": "c", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "1"}}}
+"""The container of a placeholder Pod, whose replacements are in no counter."""
+
+
 def test_certain_replacements_are_those_of_a_simulation() -> None:
     compared = Counter[bool]()
     for seed in range(cases(200)):
@@ -150,6 +154,7 @@ def test_counted_pods_and_rolled_out_deployments_are_those_of_a_full_simulation(
         (2, {}, Cascade(replaced=2)),
         (1, {}, None),  # which of the two fits depends on the order
         (0, {}, Cascade(replaced=2, pending=2)),
+        (0, {"priority": -1, "containers": [PAUSE]}, Cascade(replaced=2)),
         (0, {"priority": 1}, None),  # replacements preempt the Pod of another workload
         (2, {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}, None),
     ],

@@ -262,13 +262,15 @@ class Forecast:
         recreated: Collection[str] = (),
         before_simulation: Callable[[Impact, Waiting], object] | None = None,
         explains: bool = False,
+        is_placeholder: Callable[[Pod], bool] = lambda _: False,
     ) -> None:
         """Set the cluster and the options.
 
         `expired`: returns True once time is up. `recreated`: see `again`. `before_simulation`: called with the initial
         impact and the Pending Pods before the simulation of a rollout, which it prevents by an exception. `explains`:
-        see `rehearse`.
+        see `rehearse`. `is_placeholder`: reports whether a Pod only reserves capacity; no counter includes it.
         """
+        self._is_placeholder = is_placeholder
         self._recreated, self._before_simulation = recreated, before_simulation
         self._explains = explains
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
@@ -501,7 +503,7 @@ class Forecast:
         if charged.admit(change.workload or change.pod_object or {}, change.pods)[0] < len(change.pods):
             return None
         by_controller = grouped((controller_in(self._cluster, self._adoption.adopt(pod)), pod) for pod in victims)
-        return pending_replacements(charged, snapshot, emptied, by_controller, change.pods[0])
+        return pending_replacements(charged, snapshot, emptied, by_controller, change.pods[0], self._is_placeholder)
 
     def _recreator_of(self, pod: Pod) -> Recreator:
         owner = controller_in(self._cluster, self._adoption.adopt(pod))
@@ -576,6 +578,7 @@ class Forecast:
             by_chance=bool(impact.by_chance),
             explains=self._explains,
             recreated=self._recreated,
+            is_placeholder=self._is_placeholder,
         )
         if not isinstance(change.pods, DaemonPods):
             return self._of_rehearsal(simulate(), change, impact)
@@ -771,7 +774,12 @@ def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_
 
 
 def place_rollout(
-    cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None, *, is_alone: bool = True
+    cluster: ClusterSnapshot,
+    obj: ApiObject,
+    replicas: int | None = None,
+    is_placeholder: Callable[[Pod], bool] = lambda _: False,
+    *,
+    is_alone: bool = True,
 ) -> Placement | None:
     """Predict an object as the linter and the webhook do; None if `place` or `place_in_order` predicts it.
 
@@ -789,7 +797,7 @@ def place_rollout(
     if not (is_rollout or has_retries or is_alone):
         return None
     limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
-    forecast = Forecast(cluster, POD_TEMPLATE_PATHS, never, explains=True)
+    forecast = Forecast(cluster, POD_TEMPLATE_PATHS, never, explains=True, is_placeholder=is_placeholder)
     impact = forecast.predict_impact(subject, limits)
     if not is_rollout and (impact is None or not impact.preempting):
         return None
@@ -824,20 +832,26 @@ def _has_retries(change: PodChange, cluster: ClusterSnapshot) -> bool:
     return not pod.spec.pod_group and not not_scheduled(pod, snapshot) and concerns_itself(pod, snapshot)
 
 
-def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
+def place_all(
+    cluster: ClusterSnapshot,
+    objects: Sequence[ApiObject],
+    replicas: int | None = None,
+    is_placeholder: Callable[[Pod], bool] = lambda _: False,
+) -> Applied:
     """Predict the new Pods of all objects: rollouts and Pods with retries by a simulation, the others by `place` or
     `place_in_order`.
 
     `replicas`: the number of Pods for each object; None: as the objects say. With a number, no object counts as a
-    rollout.
+    rollout. `is_placeholder`: as in `Forecast`.
     """
     rollouts: dict[int, Placement | InvalidObject] = {}
+    rolled_out, is_alone = partial(place_rollout, is_placeholder=is_placeholder), len(objects) == 1
     for index, obj in enumerate(objects):
         try:
             if (started := started_elsewhere(obj, cluster)) is not None and replicas is None:
                 impact = Impact((), started[0], None, rest="not-predicted", why_not=started[1])
                 rollouts[index] = Placement(str(ref_of(obj, "default")), (), started[0], rollout=impact)
-            elif (placement := place_rollout(cluster, obj, replicas, is_alone=len(objects) == 1)) is not None:
+            elif (placement := rolled_out(cluster, obj, replicas, is_alone=is_alone)) is not None:
                 rollouts[index] = placement
         except InvalidObject as fault:
             rollouts[index] = fault

@@ -268,6 +268,7 @@ def rehearse(
     by_chance: bool = False,
     explains: bool = False,
     recreated: Collection[str] = (),
+    is_placeholder: Callable[[Pod], bool] = lambda _: False,
 ) -> Rehearsal:
     """Simulate a changed workload or new Pods. Raises CutShort and InvalidObject.
 
@@ -275,9 +276,10 @@ def rehearse(
     Pending Pods of other workloads. `nodes`: the order in which the controller of a DaemonSet visits nodes.
     `quotas_of`: returns the quotas of a namespace, by default those of the cluster. `by_chance`: whether chance decides
     which Pods are created, and therefore the victims. `explains`: whether predictions keep the Snapshots of their
-    cycles in memory, to explain the decisions. `recreated`: see `again`.
+    cycles in memory, to explain the decisions. `recreated`: see `again`. `is_placeholder`: as in
+    `Forecast`.
     """
-    run = _Run(cluster, snapshot, arrivals, waiting, quotas_of, frozenset(recreated))
+    run = _Run(cluster, snapshot, arrivals, waiting, quotas_of, frozenset(recreated), is_placeholder)
     run.controllers.view.order = {name: place for place, name in enumerate(nodes)}
     run.by_chance, run.explains = by_chance, explains
     return run.rehearsal()
@@ -314,7 +316,9 @@ class _Run(Simulation):
         waiting: Waiting,
         quotas_of: Callable[[str], Sequence[ResourceQuota]] | None,
         recreated: frozenset[str],
+        is_placeholder: Callable[[Pod], bool],
     ) -> None:
+        self._is_placeholder = is_placeholder
         self._cluster, self._snapshot, self._waiting = cluster, snapshot, waiting
         self._adoption = Adoption(cluster)
         self._own = {_workload_of(arrival.object) for arrival in arrivals}
@@ -606,21 +610,25 @@ class _Run(Simulation):
         deleted = Counter(eviction.origin.workload for eviction in others)
         more = [one for one in evictions if one.by not in preemptors and not self._is_own(one.by)]
         origins = self.timeline.origins
-        states = [state for state in self.api.pods.values() if not state.pod.terminal and not state.terminating]
         created = Counter(origins[event.pod].workload for event in self.timeline.events if event.event == "created")
         missing = self._missing()
         replaced = (deleted & (created + missing)).total()
-        pods = [state.pod for state in states if not self._is_own(state.pod.key)]
         return Cascade(
             replaced,
             deleted.total() - replaced,
             len(more),
             max((max(eviction.level - 1, 1) for eviction in more), default=0),
-            min(replaced, sum(not pod.node_name and not origins[pod.key].before for pod in pods)),
+            min(replaced, sum(map(self._is_pending_replacement, self.api.pods.values()))),
             rejected_by_quota=(deleted & missing).total(),
             pending_not_evaluated=self._waiting.omitted,
             controller_unknown=sum(eviction.origin.again.is_assumption for eviction in others),
         )
+
+    def _is_pending_replacement(self, state: PodState) -> bool:
+        """Report whether a new Pod of another workload is Pending, and no placeholder."""
+        pod = state.pod
+        is_left_out = self._is_own(pod.key) or self.timeline.origins[pod.key].before or self._is_placeholder(pod)
+        return not (is_left_out or pod.node_name or pod.terminal or state.terminating)
 
     def _missing(self) -> Counter[tuple[str, str]]:
         """Return how many Pods of each other workload quotas reject at the end."""

@@ -4,7 +4,7 @@ simulation.
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge, charging
@@ -41,6 +41,7 @@ def pending_replacements(
     emptied: Callable[[], Snapshot],
     victims: Mapping[Key | None, Sequence[Pod]],
     preemptor: Pod,
+    is_placeholder: Callable[[Pod], bool],
 ) -> int | None:
     """Return how many replacements of these victims stay Pending; None if this may depend on the order of events.
     Raises CutShort and InvalidObject.
@@ -68,7 +69,7 @@ def pending_replacements(
         later = emptied()
         if any(Prediction(later, pod).outcome != "pending" for pod in pending.values()):
             return None
-    return sum(len(victims[key]) for key in pending)
+    return len([*filterfalse(is_placeholder, chain.from_iterable(map(victims.__getitem__, pending)))])
 
 
 def concern(pod: Pod, other: Pod, snapshot: Snapshot, but: str = "") -> bool:

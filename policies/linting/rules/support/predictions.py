@@ -134,6 +134,7 @@ class Predicted:
             pods_defaulted=context.phase is Phase.VALIDATE,  # after LimitRanger
             recreated=context.options.recreates_pods,
             before_simulation=self._before_simulation,
+            is_placeholder=partial(is_placeholder, options=context.options),
         )
 
 
