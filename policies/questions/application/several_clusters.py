@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import (
-    NO_EFFECT,
     AnswerDocument,
     AnswerStatus,
     Cell,
@@ -57,8 +56,12 @@ def row_of(document: AnswerDocument) -> dict[str, Cell]:
     shown = {label(name).upper(): number for name, number in numbers}
     reasons = [cause.reason for cause in document.why.causes] if document.why else []
     if document.status in (AnswerStatus.NO_ANSWER, AnswerStatus.WARN):
-        reasons += document.warnings[:1] if document.clause == NO_EFFECT else [document.clause]
-    return {_STATUS: str(document.status), **shown, _BECAUSE: reasons[0] if reasons else ""}
+        reasons += [*document.warnings[:1], document.clause]
+    reason = reasons[0].partition(". Fix: ")[0] if reasons else ""
+    name, _, why = reason.partition(" (")
+    if document.status is AnswerStatus.REJECTED and why.endswith(")"):
+        reason = f"{why.removesuffix(')')}: {name}"
+    return {_STATUS: str(document.status), **shown, _BECAUSE: reason}
 
 
 def rank_of(document: AnswerDocument) -> list[int]:

@@ -883,7 +883,7 @@ def test_what_all_clusters_reject_is_in_each_row(versions: Callable[..., tuple[P
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     found = asked(*sides, "--clusters", tmp_path / "*.yaml")
     assert (found["status"], found["clause"]) == ("REJECTED", "all alike: 1 object rejected, 1 of 1 new Pod runs")
-    why = 'Pods of Deployment shop/wrong (no PriorityClass with name hihg was found; did you mean "high"?)'
+    why = 'no PriorityClass with name hihg was found; did you mean "high"?: Pods of Deployment shop/wrong'
     rows = [(row["status"], row["rejected"], row["preempted"], row["because"]) for row in found["rows"]]
     assert rows == [("REJECTED", 1, 1, why)] * 2
     assert counters_of(found) == {"victims": 2, "preempted": 2, "lost": 2, "rejected": 2}
