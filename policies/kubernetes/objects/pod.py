@@ -41,6 +41,7 @@ from forewarn.policies.kubernetes.objects.pod_resources import (
     PodResources,
     read_pod_resources,
 )
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resource_list import in_nano, mask
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource, as_resource
 from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, View, by
@@ -923,3 +924,8 @@ def _with_slim_containers(spec: dict[str, Any]) -> dict[str, Any]:
         if key in spec:
             spec[key] = [{name: c[name] for name in _OF_A_CONTAINER if name in c} for c in spec[key]]
     return spec
+
+
+def without_requests(pod: Pod) -> Pod:
+    """Return a Pod that needs no capacity, to find the constraints that more capacity does not lift."""
+    return replace(pod, spec=replace(pod.spec, request=Resource()), preemption_policy=PREEMPT_NEVER)

@@ -11,7 +11,7 @@ from forewarn.policies.base.findings import cut, listed, plural
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.fields import NOTHING
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
-from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, merge_namespaces
+from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, merge_namespaces, without_requests
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import InterPodAffinity
@@ -39,13 +39,14 @@ from forewarn.policies.kubernetes.scheduling.reasons import (
     joined,
     ranked,
 )
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
 from forewarn.policies.prediction.forecast.tried_fixes import with_tried_fixes
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
-    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
 """Topology keys -> their usual names."""
@@ -101,6 +102,14 @@ def _more_than_usable_nodes_have(prediction: Prediction) -> Reason | None:
     usable = [info for info in infos if statuses[info.name].plugin == NodeResourcesFit.name]
     exceeded = _exceeded_on_all(prediction, usable)
     return _more_than_any_node_has(exceeded, _USABLE if len(usable) < len(infos) else "") if exceeded else None
+
+
+def lasting_statuses(snapshot: Snapshot, pod: Pod) -> dict[str, Status]:
+    """Return node -> why it does not fit a Pod, whatever capacity it has: kube-scheduler's filters of capacity run
+    before others, and hide them.
+    """
+    statuses = Prediction(snapshot, without_requests(pod), reasons=True).statuses
+    return {node: status for node, status in statuses.items() if status.plugin != NodeResourcesFit.name}
 
 
 def constraint_of(prediction: Prediction) -> Reason:

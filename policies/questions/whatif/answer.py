@@ -68,6 +68,9 @@ class WorkloadCount(NamedTuple):
     """The number of running Pods at the start beyond the replicas of the workload, which are also unwanted."""
     failures: Hidden[Sequence[str]] = ()
     """The reason of each Job of the workload that fails."""
+    constraint: Hidden[str] = ""
+    """The constraint with which `constrained` of the Pending Pods fit on no node, whatever its capacity."""
+    constrained: Hidden[int] = 0
 
     @property
     def decrease(self) -> int:

@@ -26,14 +26,16 @@ from forewarn.policies.kubernetes.objects.fields import (
     string_map,
     text_at,
 )
-from forewarn.policies.kubernetes.objects.pod import Owner, Pod
+from forewarn.policies.kubernetes.objects.pod import Owner, Pod, without_requests
 from forewarn.policies.kubernetes.objects.pod_loss import PodLoss, losses_of, named_loss
 from forewarn.policies.kubernetes.objects.workload import backoff_limit
+from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
+from forewarn.policies.kubernetes.scheduling.framework import Code
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import lacks_capacity
-from forewarn.policies.kubernetes.scheduling.reasons import FitError
+from forewarn.policies.kubernetes.scheduling.reasons import FitError, in_short
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.prediction.forecast.why_not import constraint_of
+from forewarn.policies.prediction.forecast.why_not import constraint_of, lasting_statuses
 from forewarn.policies.prediction.simulation.scenario import Arrival
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.prediction.simulation.summary import (
@@ -468,12 +470,31 @@ def _causes(simulation: Simulation, messages: Mapping[str, str], names: Names) -
             yield name, FitError(message, message.reasons, message.preemption, found or None)
 
 
+def _constrained(simulation: Simulation, messages: Mapping[str, str], names: Names) -> dict[str, tuple[str, int]]:
+    """Return workload -> the constraint with which some of its Pending Pods fit on no node, whatever capacity it has,
+    and how many Pods fit with any capacity.
+    """
+    snapshot, found = simulation.cache.snapshot(), dict[str, tuple[str, int]]()
+    for key, state in simulation.api.pods.items():
+        name = names.name_of(simulation.timeline.origins["/".join(key)].workload)
+        if name in found or len(found) == _MAX_CAUSES or not simulation.scheduler.is_pending(state):
+            continue
+        if lacks_capacity(messages.get(name, "")):
+            statuses = lasting_statuses(snapshot, state.pod).values()
+            lasting = (status for status in statuses if status.code is Code.UNSCHEDULABLE)
+            room = capacity_for(snapshot, without_requests(state.pod))
+            reasons = Counter(reason for status in lasting for reason in status.reasons)
+            found[name] = (in_short(reasons.most_common(1)[0][0]), room.total) if reasons and room else ("", 0)
+    return {name: each for name, each in found.items() if each[0]}
+
+
 def _compared(
     simulation: Simulation, question: Question, start: Start, after: Mapping[tuple[str, str], Count], summary: Summary
 ) -> list[WorkloadCount]:
     """Return the workloads that differ, fail or have Pending Pods: those that miss Pods first, by priority."""
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
     messages |= dict(islice(_causes(simulation, messages, summary.names), _MAX_CAUSES))
+    constrained = _constrained(simulation, messages, summary.names)
     failures = failures_in(simulation, start.failed)
     more = surplus(simulation, {workload: count.running for workload, count in start.before.items()})
     scaled_down = start.replicas + more - _replicas(simulation, question, start.before)
@@ -487,6 +508,7 @@ def _compared(
         one, other = start.before.get(workload, Count(origin)), after.get(workload, Count(origin))
         if one.running != other.running or one.pending or other.pending or workload in failures:
             name = summary.names.name_of(workload)
+            constraint, room = constrained.get(name, ("", other.pending))
             standing = WorkloadCount(
                 *(name, origin.namespace, origin.priority_class, origin.priority),
                 *(one.running, other.running, one.pending, other.pending),
@@ -500,6 +522,8 @@ def _compared(
                 left=other.left,
                 succeeded=succeeded[workload],
                 surplus=more[workload],
+                constraint=constraint,
+                constrained=max(other.pending - room, 0),
             )
             found.append(standing)
     return sorted(found, key=lambda s: (not (s.lost or s.pending), -s.priority, -s.lost, -s.pending, s.workload))

@@ -229,8 +229,8 @@ def reasons_of_pending(answer: Answer) -> Mapping[Reason, Share]:
     """The additional Pending Pods by reason; the numbers add up to the counter `pending`."""
     found: dict[Reason, Share] = {}
     for workload in own_workloads(answer):
-        if workload.more_pending:
-            _add(found, _reason_of_pending(workload), workload, workload.more_pending)
+        for reason, pods in _reasons_of_pending_of(workload, workload.more_pending):
+            _add(found, reason, workload, pods)
     return found
 
 
@@ -257,7 +257,7 @@ def reasons_of_loss_of(workload: WorkloadCount, answer: Answer) -> Iterator[tupl
         yield Reason(Kind.QUOTA, quota_of(workload.workload, answer)), rejected
     if left := workload.lost - rejected:
         if workload.more_pending:
-            yield _reason_of_pending(workload), left
+            yield from _reasons_of_pending_of(workload, left)
         elif rejected:
             yield Reason(Kind.QUOTA, quota_of(workload.workload, answer)), left
         elif not workload.is_recreated:
@@ -278,6 +278,15 @@ def quota_of(workload: str, answer: Answer) -> str:
     """What rejects Pods of a workload, such as `quota shop/q`."""
     namespace = answer.after.summary.names.group(workload).partition("/")[0]
     return rejecting([(namespace, row.message) for row in answer.after.summary.missing if row.group == workload])
+
+
+def _reasons_of_pending_of(workload: WorkloadCount, pods: int) -> Iterator[tuple[Reason, int]]:
+    """Yield why these Pods of a workload are Pending: first a constraint that more capacity does not lift."""
+    constrained = min(workload.constrained, pods)
+    if constrained:
+        yield Reason(Kind.CONSTRAINT, f"{workload.constraint}, with any capacity"), constrained
+    if left := pods - constrained:
+        yield _reason_of_pending(workload), left
 
 
 def _reason_of_pending(workload: WorkloadCount) -> Reason:

@@ -58,6 +58,7 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator im
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import is_expendable
 from forewarn.policies.prediction.forecast.impact import WITHOUT_CLAIMS
 from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
+from forewarn.policies.prediction.forecast.why_not import lasting_statuses
 from forewarn.policies.questions.whatif.autoscalers import MAX_NODES as MAX_TOGETHER
 from forewarn.policies.questions.whatif.autoscalers import MAX_WORK, NO_GROUPS, Autoscaling, below_cutoff
 
@@ -658,7 +659,8 @@ def _by_class(
 def _reasons(prediction: Prediction) -> Sequence[tuple[str, int]]:
     if prediction.pre_filter is not None:
         return [(joined(prediction.pre_filter.reasons, "; "), len(prediction.snapshot.node_infos))]
-    counts = Counter(status.reasons for status in prediction.statuses.values())
+    statuses = {**prediction.statuses, **lasting_statuses(prediction.snapshot, prediction.pod)}
+    counts = Counter(status.reasons for status in statuses.values())
     return ranked({joined(reasons): nodes for reasons, nodes in counts.items()})
 
 
@@ -669,9 +671,10 @@ def _stranded(prediction: Prediction) -> list[Stranded]:
         return []
     fit: NodeResourcesFit = framework.plugin(NodeResourcesFit.name)
     rows: dict[tuple[str, ...], Stranded] = {}
+    lasting = lasting_statuses(prediction.snapshot, prediction.pod)
     for name, status in prediction.statuses.items():
         info = prediction.snapshot.get(name)
-        if info is None or status.plugin != NodeResourcesFit.name:
+        if info is None or status.plugin != NodeResourcesFit.name or name in lasting:
             continue
         scarce = tuple(item.resource for item in fit.insufficient(prediction.pod, info))
         one, allocatable = rows.get(scarce, Stranded(scarce, 0, 0, 0)), info.node.allocatable
