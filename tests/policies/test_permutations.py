@@ -19,6 +19,7 @@ from forewarn.policies.prediction.forecast.effects import Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
 from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
+from tests.in_process import forewarn as lint_files
 from tests.policies.rollouts import pdbs, random_rollout
 from tests.policies.test_cascade import is_settled, random_world
 from tests.policies.test_rollouts import changed, deployment, rolling
@@ -235,3 +236,37 @@ def test_equal_pods_on_equal_nodes_are_alike_whatever_their_node(tmp_path: Path)
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
 def test_names_and_order_decide_nothing_in_many_simulations(kind: str, tmp_path: Path) -> None:
     check_simulations(kind, range(1000, 1000 + cases(350)), tmp_path / "cluster.json")
+
+
+QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q, namespace: team}\nspec: {hard: {limits.cpu: %s}}\n"
+SCALED = """apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %(name)s, namespace: team}
+spec:
+  replicas: %(replicas)s
+  selector: {matchLabels: {app: %(name)s}}
+  template:
+    metadata: {labels: {app: %(name)s}}
+    spec: {containers: [{name: c, image: c, resources: {limits: {cpu: %(cpu)s}}}]}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: %(name)s, namespace: team}
+spec: {maxReplicas: 40, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: %(name)s}}
+"""
+
+
+@pytest.mark.parametrize("hard", [1, 2, 4, 6, 9, 200])
+def test_names_of_files_decide_nothing_in_texts(hard: int, tmp_path: Path) -> None:
+    workloads = [{"name": "a", "replicas": 2, "cpu": "1"}, {"name": "b", "replicas": 3, "cpu": "500m"}]
+    texts = [QUOTA % hard, *(SCALED % workload for workload in workloads)]
+    outcomes = []
+    for number, names in enumerate(permutations(("x.yaml", "y.yaml", "z.yaml"))):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        for name, text in zip(names, texts, strict=True):
+            (directory / name).write_text(text)
+        found = json.loads(lint_files("lint", "-o", "json", cwd=directory).stdout)["findings"]
+        outcomes.append(Counter((f["severity"], f["rule"], f["message"], f["remediation"]) for f in found))
+    assert all(outcome == outcomes[0] for outcome in outcomes)
+    assert bool(outcomes[0]) is (hard < 200)

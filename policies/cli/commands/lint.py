@@ -82,6 +82,7 @@ FOLDED: Final[Mapping[str, Callable[[Finding], object]]] = {
     "priority-class-not-checked": lambda finding: finding.detail.get("class"),
     "system-class-outside-kube-system": lambda finding: (finding.message, os.path.dirname(finding.location.file)),
     "job-fails-on-eviction": lambda finding: (finding.message, os.path.dirname(finding.location.file)),
+    "quota-exceeded": lambda finding: (finding.message, finding.object.namespace),
     "daemon-set-without-class": lambda finding: (finding.severity, finding.message, finding.object.name),
 }
 """Rules that repeat one message for many objects, and what findings that are reported once have in common."""

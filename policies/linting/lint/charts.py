@@ -1,23 +1,18 @@
-"""Findings about manifests that nobody deploys or repairs: notes. Classes that several charts create."""
+"""Findings about manifests that nobody deploys or repairs: notes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from forewarn.policies.base.findings import Action, Finding, Severity, cut
+from forewarn.policies.base.findings import Action, Finding, Severity
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.inputs.sources.git import upwards
-from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, text_at
-from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
-
-if TYPE_CHECKING:
-    from forewarn.policies.linting.lint.input import Input
+from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
 
 CHART: Final = "Chart.yaml"
 _REQUIRED: Final = (CHART, "requirements.yaml")
@@ -32,8 +27,6 @@ _MEANT: Final = later(
 )
 """Words in names of files and objects that are wrong on purpose."""
 _IS_OWN: Final = later(r"file:|$")
-_TEMPLATES: Final = f"{os.sep}templates{os.sep}"
-_SHOWN: Final = 63
 
 
 def lowered(findings: Iterable[Finding]) -> list[Finding]:
@@ -55,30 +48,6 @@ def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
     if is_meant or any(map(is_of_others, upwards(os.path.dirname(finding.file)))):
         return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
     return finding
-
-
-def repeated_classes(files: Input) -> Iterator[FileDiagnostic]:
-    """Yield the PriorityClasses that several charts create in every release: helm installs only one of the charts."""
-    first = dict[str, Sequence[str]]()
-    classes = (member for member in files.members if group_kind(member.subject.object) == PRIORITY_CLASS)
-    for member in sorted(classes, key=lambda member: member.file):
-        subject = member.subject
-        is_whole = member.reported and not subject.is_partial and not subject.within
-        if is_whole and _TEMPLATES in member.file and member.file not in files.engines:
-            charts = [*_charts_of(member.file)]
-            others = first.setdefault(subject.ref.name, charts)
-            if others and set(charts).isdisjoint(others):
-                other, place = cut(others[-1], _SHOWN), subject.locate(("metadata", "name"))
-                message = f"chart {other} also creates this class: helm installs only one of both charts"
-                fix = "create it in one chart, or use another name"
-                yield FileDiagnostic("class-in-hook", message, place, fix, subject.ref, Severity.NOTE)
-
-
-def _charts_of(file: str) -> Iterator[str]:
-    """Yield the name of the chart of a file, and of the charts that have it as a subchart."""
-    for directory in upwards(os.path.dirname(file)):
-        if name := text_at(_value(os.path.join(directory, CHART)), "name"):
-            yield name
 
 
 def _is_of_others(directory: str) -> bool:

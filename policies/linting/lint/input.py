@@ -10,7 +10,6 @@ from functools import cached_property, lru_cache, partial
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Finding, Location, Severity
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import Group, Grouping, Member, grouped, matches
@@ -47,9 +46,9 @@ from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic,
 from forewarn.policies.kubernetes.selectors import one_of
 from forewarn.policies.linting.evaluation.suppressions import Suppression, of_annotations, of_comments
 from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
-from forewarn.policies.linting.lint.charts import repeated_classes
 
 if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Finding, Location
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.linting.config.model import Config
     from forewarn.policies.linting.lint.templates import Engine
@@ -166,11 +165,6 @@ class Input:
         """Record a skipped file or directory. `what`: the reason, as in the summary."""
         if what == TEMPLATES and path not in self.left_out:
             self.chart_templates.append(path)
-        if what == DANGLING:
-            place = Location(path, 1, 1, 2)
-            fix = "remove the link, or create its target"
-            found = FileDiagnostic("parse-error", "link without a target", place, fix, severity=Severity.WARNING)
-            self.diagnostics.append(found)
         self.left_out[path] = what
 
     @property
@@ -455,7 +449,6 @@ def read_templates(files: Input, request: LintRequest) -> None:
                 _read_chart_template(file, files, used, defining)
         for file in values_of[os.path.dirname(directory)]:
             _read_values(file, files, used, defining)
-    files.diagnostics += repeated_classes(files) if len(files.chart_templates) > 1 else ()
     if files.engines:
         from forewarn.policies.linting.lint.templates import by_directory
 

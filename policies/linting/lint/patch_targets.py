@@ -67,7 +67,7 @@ def _unmatched_in(
             place = source.locate(("patches", number, "target"))
             message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the patch"
             fix = "write the kind and name of an object of this kustomization"
-            yield FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING)
+            yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
 
 
 def _targets(content: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:

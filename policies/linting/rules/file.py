@@ -233,9 +233,9 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     for number, unknown in enumerate(_unknown_in(obj, subject, context)):
         path = unknown.path
         detail, hint, fix = advice(unknown, type_of(obj)) if number < _MOST_ADVISED else ({}, "", "remove it")
-        under = str(detail.get("under", "[")).replace("[*]", ".[*]").split(".")
-        there = (*(0 if step == "[*]" else step for step in under if step), path[-1])
-        if at(obj, *there) is not None:
+        under = str(detail.get("under", "[*]"))
+        there = (*filter(None, under.split(".")), path[-1])
+        if "[*]" not in under and at(obj, *there) is not None:
             line = subject.source.locate(there, key=True).line
             hint, fix = f"{hint}, which has one", f"remove it, or merge it with line {line}"
         is_item = len(path) > 1 and isinstance(path[-2], int)  # an item of another list: one mistake
@@ -298,7 +298,7 @@ def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
         return {"minors": list(minors)}, f" in this release; {releases} {have} it", "remove it"
     if fix := _OTHER_FIELDS.get((unknown.type, name)):
         return {}, "", fix
-    same = [other for other in fields if other.lower() in (name.lower(), f"{name.lower()}s")]
+    same = [other for other in fields if other.lower().removesuffix("s") == name.lower().removesuffix("s")]
     near = same[0] if same else nearest_word(name, sorted(fields), _NEAR)
     if near and (same or next(homes(name, root), None) is None):
         return {"meant": near}, f"; did you mean {quote(near)}?", f"write {near}"
@@ -323,6 +323,9 @@ _OTHER_FIELDS: Final = {
         ("autoscaling.v1.HorizontalPodAutoscalerSpec", name): "write apiVersion: autoscaling/v2"
         for name in ("metrics", "behavior")
     },
+    ("ContainerPort", "port"): "write containerPort",
+    ("ObjectMeta", "initializers"): "remove it",
+    ("PodDNSConfig", "ndots"): 'write options: [{name: ndots, value: "2"}]',
     ("JobSpec", "spec"): "write template, and spec below it",
     ("Volume", "mountPath"): "remove it; a volume has a source, such as emptyDir: {}",
     ("SecretVolumeSource", "name"): "write secretName",

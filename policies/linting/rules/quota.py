@@ -8,10 +8,27 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, listed, plural, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charge, charging
-from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping, mapping_at
+from forewarn.policies.kubernetes.kinds.registry import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEFAULT_NAMESPACE,
+    DEPLOYMENT,
+    JOB,
+    JOB_TEMPLATE,
+    RESOURCE_QUOTA,
+)
+from forewarn.policies.kubernetes.objects.fields import (
+    at,
+    group_kind,
+    list_at,
+    mapping,
+    mapping_at,
+    namespace_of,
+    text_at,
+)
 from forewarn.policies.kubernetes.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
+from forewarn.policies.kubernetes.quantity import ZERO
 from forewarn.policies.linting.rules.support import rule_text
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.details import UncoveredClass, UnknownClass
@@ -446,7 +463,8 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     if fault.kind == "must-specify":
         return  # quota-requirement-missing
     noun = "Pods" if subject.ref.kind in ("Job", "CronJob", "DaemonSet") else "replicas"
-    problem = _exceeded_message(use, fault, noun, _admitted_later(subject, context, use))
+    admitted = _admitted_later(subject, context, use)
+    problem = _exceeded_message(use, fault, noun, admitted, in_files=context.cluster is None)
     text = Text(
         problem,
         _exceeded_fix(use, fault, group_kind(subject.object)),
@@ -457,8 +475,15 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
         text,
         _COUNTS.get(group_kind(subject.object), _REPLICAS) if use.template.is_template else (),
         detail={"quota": fault.quota, "resources": list(fault.resources), "pod": use.first, **use.arrivals._asdict()},
-        severity=Severity.NOTE if _finishes(subject, use) else None,
+        severity=Severity.NOTE if _finishes(subject, use) or _is_assumed(subject, context) else None,
     )
+
+
+def _is_assumed(subject: ReviewedObject, context: Context) -> bool:
+    """Report whether only the default namespace relates an object with the quotas, which are in other files."""
+    is_named = subject.effective_namespace != DEFAULT_NAMESPACE or namespace_of(subject.object) or subject.overlay
+    files = (quota.locate(()).file for quota in context.of_kind(RESOURCE_QUOTA))
+    return not (context.cluster or is_named) and subject.locate(()).file not in files
 
 
 def _finishes(subject: ReviewedObject, use: Use) -> bool:
@@ -479,20 +504,24 @@ def _admitted_later(subject: ReviewedObject, context: Context, use: Use) -> int:
     return admitted if admitted > use.first - 1 and impact is not None and impact.new == use.arrivals.replicas else 0
 
 
-def _exceeded_message(use: Use, fault: Fault, noun: str, later: int) -> str:
+def _exceeded_message(use: Use, fault: Fault, noun: str, later: int, *, in_files: bool) -> str:
     """The message, for example `ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`.
 
-    `later`: see `_admitted_later`.
+    `later`: see `_admitted_later`. `in_files`: without a cluster, so that all other objects count.
     """
     quota = use.quota_named(fault.quota)
     if quota is None or not fault.resources:
         return cut(f"{rule_text.pods_of(use.template)} will be rejected: {fault.message}", rule_text.MAX_CHARACTERS)
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
-    subject = f"ResourceQuota {cut(quota.name, _LONGEST_QUOTA)} ({name}: {quota.hard[name]}, used: {quota.used[name]})"
+    start = f"ResourceQuota {cut(quota.name, _LONGEST_QUOTA)} ({name}: {quota.hard[name]}"
+    replicas, surge = use.arrivals
+    used = use.after(quota.name).used[name] if in_files else quota.used[name]
+    if in_files and use.before is not use.at_start and use.first <= replicas:
+        return f"{start}) is too small: all Pods of the input use {used}"
+    subject = f"{start}, used: {used if use.first > replicas else quota.used[name]})"
     requested = "" if name in _PODS else _requested(use, name)
     if not use.template.is_template:
         return f"{subject} rejects the Pod{requested}"
-    replicas, surge = use.arrivals
     if use.stops_after is not None:
         return f"{subject} stops the rollout after {use.stops_after} of {replicas} new Pods"
     if use.first > replicas:
@@ -516,16 +545,12 @@ def _requested(use: Use, name: str) -> str:
 
 def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> Iterator[str]:
     """Yield sentences that explain the used amount, if it differs from the amount in the cluster."""
-    from forewarn.policies.linting.rules.support.quota_use import QuotaUse
-
     quota = use.quota_named(fault.quota)
     if quota is None or not fault.resources:
         return
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
-    earlier = use.earlier(quota.name, name)
-    if not context.once(QuotaUse).has_status(subject.effective_namespace, quota.name):
-        yield "Its status is unknown: only this input is counted"
-    elif earlier.nano > 0:
+    earlier = use.earlier(quota.name, name) if context.cluster else ZERO
+    if earlier.nano > 0:
         yield f"Earlier objects of the input use {earlier}"
     if _finishes(subject, use):
         yield "The rollout continues with maxUnavailable"
@@ -599,15 +624,24 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     fault = use.faults[0] if use is not None and use.faults else None
     if use is None or fault is None or fault.kind != "must-specify":
         return
-    missing = fault.message.partition(f"{fault.quota}: ")[2]
-    names = [part.partition(" for: ")[0] for part in missing.removeprefix("must specify ").split("; ")]
+    missing = fault.message.partition(": must specify ")[2]
+    lacking = dict(part.split(" for: ") for part in missing.split("; "))
+    named = {name for names in lacking.values() for name in names.split(",")}
+    fields = ("initContainers", "containers")
+    places = {
+        text_at(c, "name"): (field, i) for field in fields for i, c in enumerate(list_at(use.template.spec, field))
+    }
+    container = next((name for name in places if name in named), "")
+    others = f" and {plural(len(named) - 1, 'other')}" if len(named) > 1 else ""
     start = f"ResourceQuota {cut(fault.quota, _LONGEST_QUOTA)} will reject {rule_text.pods_of(use.template)}"
-    text = Text(
-        cut(f"{start}: {missing}", rule_text.MAX_CHARACTERS),
-        f"set {' and '.join(_left(use, fault.quota, name) for name in names)}, or add a LimitRange with defaults",
-        shorter=(f"{start} without {', '.join(names)}",),
+    before = f"{start}: container {cut(container, _LONGEST_SCOPE)}{others} must specify "
+    yield Problem(
+        rule_text.naming(before, [*lacking], len(lacking)),
+        use.template.at(*places.get(container, fields[1:])),
+        f"set {' and '.join(lacking)}, or add a LimitRange with defaults",
+        detail={"quota": fault.quota, "rejection": fault.message},
+        severity=Severity.NOTE if _is_assumed(subject, context) else None,
     )
-    yield Problem(text, use.template.at("containers"), detail={"quota": fault.quota, "rejection": fault.message})
 
 
 @rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.WARN, depends_on=("limitranges", "classes"))
@@ -661,16 +695,6 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     if error is not None:
         why, _, fix = error.text.partition(". Fix: ")
         yield Problem(f"kube-apiserver rejects {rule_text.pods_of(template)}: {why}", template.at(*error.path[1:]), fix)
-
-
-def _left(use: Use, quota_name: str, resource: str) -> str:
-    """A resource with the amount that the quota still has for the new Pods, for example `cpu (2 left for 3 Pods)`."""
-    quota = use.quota_named(quota_name)
-    if quota is None or resource not in quota.hard or resource not in quota.used:
-        return resource
-    left, replicas = quota.hard[resource] - quota.used[resource], use.arrivals.replicas
-    amount = left if left.nano > 0 else 0
-    return f"{resource} ({amount} left{f' for {replicas} Pods' if replicas > 1 else ''})"
 
 
 @rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.DENY, depends_on=("quotas", "classes"))

@@ -516,7 +516,8 @@ def told(state: list[Obj], *objects: Obj, phase: Phase = Phase.LINT) -> list[str
 
 
 MISSING = "must specify limits.cpu for: c; requests.cpu for: c"
-OF_TEMPLATE = f"quota-requirement-missing: ResourceQuota compute will reject Pods: {MISSING}"
+IN_CONTAINER = "container c must specify limits.cpu, requests.cpu"
+OF_TEMPLATE = f"quota-requirement-missing: ResourceQuota compute will reject Pods: {IN_CONTAINER}"
 EXCEEDED = "quota-exceeded: ResourceQuota compute (requests.cpu: 3, used: 1)"
 ENFORCED = quota("1", requests_cpu="3", limits_cpu="9")
 
@@ -546,7 +547,7 @@ def test_what_is_given_is_not_said_to_be_a_default() -> None:
 def test_a_pod_at_the_webhook_has_been_through_limit_ranger() -> None:
     assert told([ENFORCED, RANGE], SINGLE) == []
     assert told([ENFORCED, RANGE], SINGLE, phase=Phase.VALIDATE) == [
-        f"quota-requirement-missing: ResourceQuota compute will reject the Pod: {MISSING}"
+        f"quota-requirement-missing: ResourceQuota compute will reject the Pod: {IN_CONTAINER}"
     ]
     assert told([ENFORCED, RANGE], replicas(2), phase=Phase.VALIDATE) == []
 

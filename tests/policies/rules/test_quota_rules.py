@@ -204,11 +204,9 @@ def test_what_another_object_of_the_apply_makes_is_counted_there() -> None:
     assert lint(deployment(2), made, cluster=cluster) == []
 
 
-def test_without_a_status_the_input_alone_is_counted_and_that_is_said() -> None:
-    told = messages(quota("few", {"pods": "1"}), pod("a"), pod("b"))
-    assert told == [
-        "ResourceQuota few (pods: 1, used: 1) rejects the Pod. Its status is unknown: only this input is counted"
-    ]
+def test_files_have_no_order_so_all_objects_of_the_input_exceed_a_quota_together() -> None:
+    said = "ResourceQuota few (pods: 1) is too small: all Pods of the input use 2"
+    assert messages(quota("few", {"pods": "1"}), pod("a"), pod("b")) == [said, said]
 
 
 def test_a_stored_quota_limits_pods_as_in_kube_apiserver_before_its_controller_has_counted() -> None:
@@ -237,16 +235,22 @@ def test_requirements_come_before_what_is_exceeded() -> None:
     (finding,) = lint(pod(), cluster=cluster)
     assert (finding.rule, finding.message) == (
         "quota-requirement-missing",
-        "ResourceQuota few will reject the Pod: must specify cpu for: c",
+        "ResourceQuota few will reject the Pod: container c must specify cpu",
     )
-    assert finding.remediation == "set cpu (1 left), or add a LimitRange with defaults"
+    assert finding.remediation == "set cpu, or add a LimitRange with defaults"
 
 
-def test_the_fix_of_missing_requests_names_what_the_quota_has_left_for_all_pods() -> None:
-    cluster = state(quota("few", {"requests.cpu": "8", "memory": "1Gi"}, {"requests.cpu": "6500m", "memory": "2Gi"}))
-    (finding,) = lint(deployment(3), cluster=cluster)
-    assert finding.message == "ResourceQuota few will reject Pods: must specify memory for: c; requests.cpu for: c"
-    assert finding.remediation.startswith("set memory (0 left for 3 Pods) and requests.cpu (1500m left for 3 Pods), or")
+def test_missing_requests_are_reported_at_the_init_container_that_lacks_them() -> None:
+    workload = deployment(3)
+    spec = workload["spec"]["template"]["spec"]
+    spec["initContainers"] = [{"name": "fetch"}, {"name": "migrate"}]
+    for container in (spec["containers"][0], spec["initContainers"][0]):
+        container["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    cluster = state(quota("few", {"requests.cpu": "8", "memory": "9Gi"}, {"requests.cpu": "0", "memory": "0"}))
+    (finding,) = lint(workload, cluster=cluster)
+    assert finding.message == "ResourceQuota few will reject Pods: container migrate must specify memory, requests.cpu"
+    assert finding.path == "spec.template.spec.initContainers[1]"
+    assert finding.remediation == "set memory and requests.cpu, or add a LimitRange with defaults"
 
 
 def test_pods_of_a_missing_class_are_refused_for_that_alone() -> None:

@@ -38,6 +38,7 @@ from forewarn.policies.linting.rules.support.predictions import Predicted, is_pl
 from forewarn.policies.linting.rules.support.rule_text import (
     Labelled,
     class_name,
+    diagnostics,
     integer,
     is_template_variable,
     resolved,
@@ -626,16 +627,17 @@ def host_port_with_surge(subject: ReviewedObject, context: Context) -> Iterator[
 
 
 @rule(
+    Target.FILE,
     Target.TEMPLATE,
     Target.PART,
     severity=Severity.WARNING,
-    objects={Target.TEMPLATE: "StatefulSets", Target.PART: "Rollouts of Argo Rollouts"},
+    objects={Target.FILE: "kustomizations", Target.TEMPLATE: "StatefulSets", Target.PART: "Rollouts of Argo Rollouts"},
 )
 def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The update strategy of a StatefulSet or of a Rollout of Argo Rollouts updates no Pod.
+    """An update strategy updates no Pod, or a patch of a kustomization changes no object.
 
     Why: a StatefulSet updates only Pods whose ordinal is `partition` or higher. Argo Rollouts rejects a canary strategy
-    with `maxSurge: 0` and `maxUnavailable: 0`.
+    with `maxSurge: 0` and `maxUnavailable: 0`. kustomize ignores a patch whose target matches no object.
 
     Example:
 
@@ -655,8 +657,9 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
               spec:
                 containers: [{name: c, image: "db:2"}]
 
-    Fix: lower `partition`, or set `maxUnavailable: 1`.
+    Fix: lower `partition`, set `maxUnavailable: 1`, or correct the target of the patch.
     """
+    yield from diagnostics("update-without-effect", context) if not subject.object else ()
     if context.phase is not Phase.LINT or subject.is_partial:
         return
     if group_kind(subject.object) == ROLLOUT:

@@ -134,6 +134,11 @@ class Use(NamedTuple):
         """The quota of this name before the object; None if there is none."""
         return next((quota for quota in self.before if quota.name == name), None)
 
+    def after(self, name: str) -> ResourceQuota:
+        """Return the quota of this name with the replicas of the object."""
+        quotas = _without(self.before, self.pod, -self.arrivals.replicas)
+        return next(quota for quota in quotas if quota.name == name)
+
     def earlier(self, name: str, resource: str) -> Quantity:
         """Return the amount of a quota's resource that earlier objects of the change set use."""
         then, now = (next(q for q in quotas if q.name == name) for quotas in (self.at_start, self.before))
@@ -225,10 +230,6 @@ class QuotaUse:
         counted = to_be.resource_quotas.get((quota.namespace, quota.name)) if to_be else None
         return quota.used if counted is None else counted.used
 
-    def has_status(self, namespace: str, name: str) -> bool:
-        """Report whether the used amounts of a quota are known."""
-        return self._context.cluster is not None or bool(self._defined[namespace][name].used)
-
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[str, ResourceQuota]]:
         """The quotas that the change set defines, by namespace and name. Ignores unreadable ones."""
@@ -253,7 +254,7 @@ class QuotaUse:
                 continue
             namespace = subject.effective_namespace
             try:
-                quotas = current.get(namespace) or self.quotas_of(namespace)
+                quotas = (self._context.cluster and current.get(namespace)) or self.quotas_of(namespace)
                 use = self._use(subject, quotas) if quotas else None
             except (InvalidObject, TooLarge) as fault:
                 uses[id(subject)] = fault.with_traceback(None)
@@ -264,7 +265,28 @@ class QuotaUse:
                     continue
                 current[namespace] = quotas
                 self._charged.setdefault(namespace, []).append((place, current[namespace]))
+        if self._context.cluster is None:
+            self._count_others(uses)
         return uses
+
+    def _count_others(self, uses: dict[int, Use | InvalidObject | TooLarge]) -> None:
+        """Add the Pods of all other objects to the uses of those that exceed no quota alone: files have no order, so
+        that the quotas admit none of them, or all.
+        """
+        using, totals = list[tuple[int, Use, str, int]](), dict[str, Quotas]()
+        for subject in self._context.change_set.subjects:
+            if isinstance(use := uses.get(id(subject)), Use):
+                is_met = not use.faults or use.faults[0].kind is FaultKind.EXCEEDED
+                count = use.arrivals.replicas if is_met and not creates_pods_later(subject.object) else 0
+                namespace = subject.effective_namespace
+                using.append((id(subject), use, namespace, count))
+                totals[namespace] = _without(totals.get(namespace, use.at_start), use.pod, min(use.present - count, 0))
+        for key, use, namespace, count in using:
+            if not 0 < use.first <= use.arrivals.replicas:
+                others = _without(totals[namespace], use.pod, count)
+                first, faults, _ = _place(use.pod, others, use.arrivals)
+                first = 1 if 0 < first <= use.arrivals.replicas else first
+                uses[key] = use._replace(first=first, faults=faults, before=others)
 
     def _use(self, subject: ReviewedObject, quotas: Quotas) -> tuple[Use, Quotas] | None:
         """The use of quotas by a subject's Pods, and the quotas after the subject; None without Pods or quotas."""
@@ -365,7 +387,7 @@ def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context, cla
 
 
 def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:
-    """Return the quotas without the use of `count` Pods like `pod`."""
+    """Return the quotas without the use of `count` Pods like `pod`; with it if `count` is negative."""
     if pod is None or not count:
         return quotas
     used = {name: Quantity(q.nano * count, q.format) for name, q in Pods().usage(pod).items()}
