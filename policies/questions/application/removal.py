@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.options import Options
+    from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, Price
     from forewarn.policies.prediction.simulation.scenario import World
 
 MAX_CHOICES: Final = 400
@@ -216,3 +217,17 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
         [] if is_complete else [f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more"]
     )
     return Removal(wanted, chosen, kept, search.untried(untried), notes)
+
+
+def price_of(nodes: Sequence[Node], groups: Sequence[NodeGroup]) -> Price | None:
+    """Return the price per month of nodes, by the node groups whose labels and extended resources they have; None if
+    that of a node is unknown.
+    """
+    prices: list[Price] = []
+    for node in nodes:
+        alike = {group.price for group in groups if group.has(node)}
+        price = alike.pop() if len(alike) == 1 else None
+        if price is None:
+            return None
+        prices.append(price)
+    return prices[0]._replace(cents=sum(price.cents for price in prices)) if prices else None

@@ -28,7 +28,7 @@ from forewarn.policies.kubernetes.objects.workload import applied_to
 from forewarn.policies.linting.rules.support.names import nearest, suggested
 from forewarn.policies.linting.rules.support.predictions import restarted
 from forewarn.policies.linting.rules.support.rule_text import integer
-from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, Price
 from forewarn.policies.prediction.simulation.scenario import MAX_REPLICAS, Arrival, node_object
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.questions.whatif.upgrade import UpgradeRun
@@ -82,7 +82,7 @@ class Removal(NamedTuple):
     """Which nodes can go: no Pod is preempted, Pending or lost if all are drained. `wanted`: their number.
 
     `kept`: nodes that were tried and cannot go as well, the first one stops the next. `untried`: all others, if fewer
-    nodes can go than wanted.
+    nodes can go than wanted. `saved`: the price of the nodes per month; absent without prices.
     """
 
     wanted: int
@@ -91,6 +91,7 @@ class Removal(NamedTuple):
     untried: Sequence[KeptNode] = ()
     notes: Hidden[Sequence[str]] = ()
     """What the search does not cover."""
+    saved: Price | None = None
 
     @property
     def missing(self) -> int:

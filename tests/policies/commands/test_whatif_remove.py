@@ -96,6 +96,26 @@ def test_all_wanted_nodes_can_go(tmp_path: Path) -> None:
     assert answer["counters"]["preempted"] == answer["counters"]["pending"] == answer["counters"]["blocked"] == 0
 
 
+@pytest.mark.parametrize(
+    ("prices", "clause"),
+    [
+        ({"even": "10 EUR", "odd": "20.50 EUR"}, "all can go, 40.50 EUR per month less"),
+        ({"even": "10 EUR"}, "all can go"),
+    ],
+)
+def test_the_price_of_the_nodes_is_saved(prices: dict[str, str], clause: str, tmp_path: Path) -> None:
+    """Of n0, n1 and n2; without a price for n1, the sum is unknown."""
+    status = {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}}
+    groups = [
+        {"name": pool, "pricePerMonth": price, "template": {"metadata": {"labels": {"pool": pool}}, "status": status}}
+        for pool, price in prices.items()
+    ]
+    (tmp_path / "g.json").write_text(json.dumps(groups))
+    path = _roomy(tmp_path / "c.json")
+    done = run("whatif", "remove", "3", "--cluster", path, "--node-templates", tmp_path / "g.json", "-o", "json")
+    assert json.loads(done.stdout)["clause"].partition(", 3 workloads")[0].partition(", 1 workload")[0] == clause
+
+
 def test_fewer_can_go_and_the_answer_says_why(tmp_path: Path) -> None:
     done = run("whatif", "remove", "4", "--cluster", _roomy(tmp_path / "c.json"))
     assert done.stdout.startswith("BLOCKED  removal of 4 of 4 nodes: 3 can go; n3 stops the next")

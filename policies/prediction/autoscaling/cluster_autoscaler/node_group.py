@@ -119,6 +119,12 @@ class NodeGroup(NamedTuple):
         labels = {key: value for key, value in self.node.labels.items() if key != TEMPLATE}
         return replace(self.node, name=name, labels=shared_labels({**labels, HOSTNAME: name}))
 
+    def has(self, node: Node) -> bool:
+        """Report whether a node has the labels and the extended resources of the template."""
+        added = {HOSTNAME, TEMPLATE, *_DEPRECATED.values()}
+        labels = {key: value for key, value in self.node.labels.items() if key not in added}
+        return labels.items() <= node.labels.items() and self.node.allocatable.scalars == node.allocatable.scalars
+
 
 def from_provider(name: str, size: int, max_size: int | None, obj: ApiObject) -> NodeGroup:
     """Return a group with a template of the cloud provider. `obj`: the Node. Raises InvalidObject."""
