@@ -214,24 +214,28 @@ class _Protected:
 
 
 class _Left(NamedTuple):
-    """Of how many new nodes of a family that a loss leaves it is known that they are too few, or enough; and the next
-    number to try.
+    """What is known of the number of new nodes of a family that a loss leaves: which are too few, with how many more it
+    needs then; which are enough; and the next one to try. `slope`: by how much one more node lowers what it needs.
     """
 
     few: int = -1
+    needed: float = 0.0
+    slope: float = 1.0
     enough: float = inf
     next: int = 0
 
     def after(self, count: int, needed: float | None) -> _Left:
-        """Return what is known after the simulation of a number. `needed`: how many more it needs; None if enough."""
+        """Return what is known after the simulation of a number. `needed`: None if it is enough."""
         if needed is None:
-            few, enough = self.few, min(self.enough, count)
+            known = self._replace(enough=min(self.enough, count))
         else:
-            few = max(self.few, count)
-            enough = self.enough if self.enough > few else inf
-        if enough == inf:
-            return _Left(few, enough, count + max(ceil(needed or 0), count, 1))
-        return _Left(few, enough, int(enough) if enough <= few + 1 else int(few + enough) // 2)
+            gained = (self.needed - needed) / (count - self.few) if 0 <= self.few < count else 1.0
+            enough = self.enough if self.enough > count else inf
+            known = _Left(max(self.few, count), needed, gained if gained > 0 else 1.0, enough)
+        if known.enough < inf:
+            return known._replace(next=max(int(known.few + known.enough) // 2, known.few + 1))
+        further = min(ceil(known.needed / known.slope), known.few + ceil(known.needed))
+        return known._replace(next=known.few + max(further, 1))
 
 
 class _TimeIsUp(Exception):
@@ -262,6 +266,7 @@ class _Search:
         self._done: dict[tuple[Sequence[int], str], _Harm] = {}
         self.none: Sequence[int] = (0,) * len(kinds)
         self._left: dict[str, Sequence[int]] = {}
+        self._known: Mapping[tuple[str, str], _Left] = {}
         self._alone, self._end = _Harm(0, 0), monotonic() + limit
 
     def count_alone(self) -> None:
@@ -402,11 +407,15 @@ class _Search:
             )
 
     def _with_fewer(self, choice: Sequence[int], names: Sequence[str]) -> Iterator[Sequence[int]]:
-        """Yield smaller choices that suffice, each with a node less than the one before; of expensive kinds first."""
+        """Yield smaller choices that suffice, each with a node less than the one before; of expensive kinds first.
+
+        Does not try those that leave as few nodes of a family after a loss as did not suffice before.
+        """
         for number in sorted(range(len(choice)), key=lambda number: -self._cents[number]):
             while choice[number]:
                 less = *choice[:number], choice[number] - 1, *choice[number + 1 :]
-                if not any(self._sufficient([less], names)):
+                is_known = any(self._count(less, *key) <= left.few for key, left in self._known.items())
+                if is_known or not any(self._sufficient([less], names)):
                     break
                 choice = less
                 yield choice
@@ -417,11 +426,11 @@ class _Search:
         A bisection for each loss and family, at the same time, of how many new nodes the loss has to leave.
         """
         families = dict.fromkeys(kind.family for kind in self.kinds)
-        left = {(name, family): _Left() for name in names for family in families}
+        left = self._known = {(name, family): _Left() for name in names for family in families}
         tried, choice = set[object](), self.none
         while choice not in tried:
             tried.add(choice)
-            counts = {key: sum(choice[number] for number in self._numbers(*key)) for key in left}
+            counts = {key: self._count(choice, *key) for key in left}
             harms = self.harms_of(choice, {key[0] for key, own in left.items() if counts[key] < own.enough})
             for name, harm in harms.items():
                 needed = self._needed(choice, harm, name)
@@ -437,16 +446,20 @@ class _Search:
         """Return the kinds of a family whose nodes the loss with this name leaves."""
         return [number for number in self._left_by(name) if self.kinds[number].family == family]
 
+    def _count(self, choice: Sequence[int], name: str, family: str) -> int:
+        """Return how many new nodes of a family the loss with this name leaves."""
+        return sum(choice[number] for number in self._numbers(name, family))
+
     def _covering(self, wanted: Mapping[tuple[str, str], int]) -> Sequence[int]:
         """Return few nodes of which losses leave as many as wanted, or as many as are allowed.
 
         `wanted`: by loss and family. Adds a node of the kind that most losses leave that still want one, of which the
         fewest are added.
         """
-        choice, helping = [*self.none], {key: self._numbers(*key) for key in wanted}
+        choice = [*self.none]
         while True:
-            wanting = [key for key, count in wanted.items() if sum(choice[each] for each in helping[key]) < count]
-            numbers = (number for key in wanting for number in helping[key])
+            wanting = [key for key, count in wanted.items() if self._count(choice, *key) < count]
+            numbers = (number for key in wanting for number in self._numbers(*key))
             helped = Tally(number for number in numbers if choice[number] < self._rooms[number])
             if not helped:
                 return tuple(choice)
@@ -609,8 +622,8 @@ def _of_search(search: _Search, choice: Sequence[int] | None, limit: float, *, i
     if choice is None and search.is_late:
         yield "the search takes too long. Fix: pass --like NAME, or use a machine with more CPUs"
     elif choice is not None and any(choice) and not is_least:
-        tried = f"in {duration(limit)} " if search.is_late else "only those with fewer nodes of one kind; "
-        yield f"not all cheaper choices were tried, {tried}others may need fewer"
+        late = f" in {duration(limit)}" if search.is_late else ""
+        yield f"not all cheaper choices were tried{late}; others may need fewer"
 
 
 def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind]) -> Iterator[str]:
