@@ -45,7 +45,7 @@ def json_patched(obj: ApiObject, operations: Iterable[Any]) -> Any:
         value = at(operation, "value")
         if name in ("copy", "move"):
             value = _edit(root, "remove" if name == "move" else "read", start, None)
-            charge(_nodes(value))
+            charge(_nodes(value, _MAX_STEPS))
         _edit(root, "add" if name in ("copy", "move") else name, path, value)
     return root[0]
 
@@ -93,10 +93,12 @@ def _no_such_place(name: str, pointer: str) -> PatchError:
     return PatchError(f"{name} {pointer}: the path does not exist")
 
 
-def _nodes(value: Any) -> int:
-    """Return the number of values in a value, itself included."""
+def _nodes(value: Any, max_depth: int) -> int:
+    """Return the number of values in a value, itself included. Raises PatchError if it is nested too deeply."""
+    if max_depth < 0:
+        raise PatchError("a copied value is nested too deeply")
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(map(_nodes, inner))
+    return 1 + sum(_nodes(item, max_depth - 1) for item in inner)
 
 
 def merged(obj: ApiObject, patch: ApiObject, keys: Mapping[str, Sequence[str]] = MERGE_KEYS) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ import yaml
 
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.inputs.manifests.groups import kustomized
-from forewarn.policies.kubernetes.objects.patches import json_patched
+from forewarn.policies.kubernetes.objects.patches import PatchError, json_patched
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.lint.input import LintRequest, read_input
 from tests.in_process import forewarn
@@ -141,3 +141,13 @@ def test_the_work_of_many_patches_of_many_objects_is_limited(tmp_path: Path, mon
     results: list[Any] = []
     assert steps(lambda: results.append(kustomized(given.members, kustomizations, given.content))) < 15_000_000
     assert 300 < results[0][1] <= 500
+
+
+def test_copies_do_not_nest_values_without_end() -> None:
+    value: Any = {}
+    for _ in range(95):
+        value = {"n": value}
+    copies = [("/x", "/y"), ("/y", "/x" + "/n" * 95)] * 20
+    operations = [{"op": "copy", "from": start, "path": path} for start, path in copies]
+    with metered(lambda: False, 10**9), pytest.raises(PatchError, match="nested too deeply"):
+        json_patched({"x": value}, operations)
