@@ -38,6 +38,7 @@ from forewarn.policies.questions.whatif.comparison import (
     placeholders_of,
     prepare,
 )
+from forewarn.policies.questions.whatif.effects import Kind
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.questions.whatif.questions import Loss, Question, each_loss, nothing_to_lose, question_of_loss
@@ -46,6 +47,7 @@ from forewarn.policies.questions.whatif.repetition import random_runs
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.base.documents.answer import Cause
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.prediction.simulation.clock import Origin
     from forewarn.policies.prediction.simulation.simulation import Simulation
@@ -582,7 +584,7 @@ def survive(
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, request.autoscaling)
     kinds = _kinds(snapshot, autoscaling.groups, request.like)
     search = _Search(cluster, request, kinds, progress, limit)
-    choice, is_least, unknown = None, False, ""
+    choice, is_least, unknown, late = None, False, "", list[str]()
     before: Mapping[str, _Harm] = {}
     try:
         search.count_alone()
@@ -592,9 +594,9 @@ def survive(
         for better in search.choices(before):
             choice, is_least = better
     except _TimeIsUp:
+        late = [f"the search ended after {duration(limit)}. Fix: pass --like NAME, or use a machine with more CPUs"]
         if choice is None:
             unknown = f"not found within {duration(limit)}, in which {plural(len(search.trials), 'choice')} were tried"
-    notes = [*_of_search(search, choice, limit, is_least=is_least), *_of_cluster(cluster, kinds)]
     is_found, choice = choice is not None, choice or search.none
     after = search.harms_of(choice) if before else before
     if any(harm.incomplete for harm in after.values()):
@@ -602,11 +604,13 @@ def survive(
     losses = [LossHarm(name, *before.get(name, _Harm(0, 0))[:3], *harm[:3]) for name, harm in after.items()]
     worst = sorted(losses, key=lambda loss: (-loss.lost_then, -loss.pending, -loss.preempted, loss.loss))
     tested = search.in_random_runs(choice, before) if is_found else []
+    why = [*why_lost(search.answer_of(choice, worst[0].loss))] if worst and worst[0].lost_then else []
+    notes = [*late, *_of_cluster(cluster, kinds, why)]
     states: dict[str, Any] = {
         "unknown": unknown,
         "is_found": is_found,
         "runs": (len(tested), sum(harm.is_prevented for harm in tested)),
-        "why": [*why_lost(search.answer_of(choice, worst[0].loss))] if worst and worst[0].lost_then else [],
+        "why": why,
         "is_least": is_least,
     }
     head = head_with_nodes(snapshot, (), is_loss=True)
@@ -617,20 +621,12 @@ def survive(
     return Survival(head, *question, added, survives, worst, search.trials, total, notes, **states)
 
 
-def _of_search(search: _Search, choice: Sequence[int] | None, limit: float, *, is_least: bool) -> Iterator[str]:
-    """Yield what the search leaves out."""
-    if choice is None and search.is_late:
-        yield "the search takes too long. Fix: pass --like NAME, or use a machine with more CPUs"
-    elif choice is not None and any(choice) and not is_least:
-        late = f" in {duration(limit)}" if search.is_late else ""
-        yield f"not all cheaper choices were tried{late}; others may need fewer"
-
-
-def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind]) -> Iterator[str]:
+def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind], why: Sequence[Cause]) -> Iterator[str]:
     """Yield the prices that are missing, exceeded quotas, and what is not simulated."""
     unpriced = sorted({kind.name for kind in kinds if kind.price is None})
     if any(kind.price for kind in kinds) and unpriced:
         yield f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"
-    if exceeded := [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(cluster.snapshot).items()]:
+    exceeded = [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(cluster.snapshot).items()]
+    if exceeded and all(cause.kind != Kind.QUOTA for cause in why):
         yield f"{listed(exceeded, 3)}: rejected Pods need no nodes until the quota is raised"
     yield from not_simulated(cluster.cache)

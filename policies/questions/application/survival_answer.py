@@ -163,9 +163,8 @@ class Survival(Result):
         for name in _COUNTERS if self.losses else ():
             later = self._worst(f"{name}_then") if self.is_found else None
             yield Counter(name, self._worst(name), after=later, more=" protected")
-        yield Counter(
-            "nodes to add", self.nodes, more=" (all cheaper choices were tried)" if self.is_least and self.add else ""
-        )
+        tried = "all cheaper choices were tried" if self.is_least else "others may need fewer"
+        yield Counter("nodes to add", self.nodes, more=f" ({tried})" if self.add else "")
         new = f", {self.nodes} of them new" if self.scope == "node" and self.nodes else ""
         runs = f"verified in {self.runs[1]} of {self.runs[0]} random runs" if self.runs[0] else "one run of each"
         yield Counter("losses", len(self.losses), more=f" (each {self.scope} alone{new}; the worst counts; {runs})")
@@ -195,7 +194,7 @@ class Survival(Result):
 
 
 def why_lost(answer: Answer) -> Iterator[Cause]:
-    """Yield the reasons why replicas are lost, with the first two workloads of each."""
+    """Yield the reasons why replicas are lost, with the first workload of several."""
     for reason, share in reasons_of_loss(answer).items():
         cause, names = cause_of(reason, share), [*share.workloads]
-        yield cause._replace(reason=f"{cause.reason}{f', such as {names[0]}, {names[1]}' if names[1:] else ''}")
+        yield cause._replace(reason=f"{cause.reason}{f', such as {names[0]}' if names[1:] else ''}")
