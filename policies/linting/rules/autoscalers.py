@@ -131,11 +131,14 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
 
 
 def _second(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
-    """Report a scaler of a workload that an earlier one of the same directory scales; others may be alternatives."""
+    """Report a scaler of a workload that an earlier one of the same directory scales, or of the same file if it names
+    no namespace; others may be alternatives.
+    """
     scalers = context.once(scalers_of_workloads).get((subject.effective_namespace, scaler.name), ())
-    directory = os.path.dirname(subject.locate(()).file)
+    place_of = os.path.dirname if text_at(subject.object, "metadata", "namespace") else str
+    place = place_of(subject.locate(()).file)
     same = (other.subject for other in scalers if other.kind == scaler.kind and scaler.name)
-    first = next((other for other in same if os.path.dirname(other.locate(()).file) == directory), subject)
+    first = next((other for other in same if place_of(other.locate(()).file) == place), subject)
     if first.ref == subject.ref or any(at(each.object, *_TAKES_OVER) for each in (subject, first)):
         return
     kinds = [group_kind(each.object) for each in (subject, first)]

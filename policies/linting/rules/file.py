@@ -326,6 +326,7 @@ _OTHER_FIELDS: Final = {
     ("ContainerPort", "port"): "write containerPort",
     ("ObjectMeta", "initializers"): "remove it",
     ("PodDNSConfig", "ndots"): 'write options: [{name: ndots, value: "2"}]',
+    **{(f"{kind}KeySelector", "value"): "write key" for kind in ("Secret", "ConfigMap")},
     ("JobSpec", "spec"): "write template, and spec below it",
     ("Volume", "mountPath"): "remove it; a volume has a source, such as emptyDir: {}",
     ("SecretVolumeSource", "name"): "write secretName",
