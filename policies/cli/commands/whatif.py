@@ -121,6 +121,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add_release_options(add)
     simulated.add_until_option(add)
     cluster_command.add_namespace_option(add)
+    parser.set_defaults(namespace=None)  # requests have defaults
     add("--timeline", action="store_true", help="also show all events in order")
     add_fail_on(add)
     autoscaling.add_autoscaling_options(add)

@@ -293,17 +293,24 @@ class Scale:
 
 @dataclass(frozen=True)
 class MaxReplicas:
-    """Scales workloads to the maxReplicas of their HorizontalPodAutoscalers.
+    """Scales workloads to the maxReplicas of their HorizontalPodAutoscalers, in `namespace` or all.
 
     `notes` of the result show why some are not simulated.
     """
 
+    namespace: str | None = None
+
     def question(self, start: Start) -> Question:
         """The workloads are scaled."""
-        if not start.cache.autoscalers:
+        autoscalers = start.cache.autoscalers
+        if not autoscalers:
             fix = "add the output of kubectl get hpa -A -o json as a second source"
             raise SourceError("", f"the cluster has no HorizontalPodAutoscalers. Fix: {fix}")
-        return questions.at_max_replicas(start.cluster, start.cache.autoscalers)
+        autoscalers = {key: obj for key, obj in autoscalers.items() if self.namespace in (None, key[0])}
+        if not autoscalers:
+            hint = questions.unknown_namespace(start.cluster, self.namespace or "")
+            raise InvalidInput(f"no HorizontalPodAutoscaler in namespace {self.namespace}{hint}")
+        return questions.at_max_replicas(start.cluster, autoscalers)
 
 
 @dataclass(frozen=True)

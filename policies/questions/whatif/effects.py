@@ -177,7 +177,8 @@ def of_runs(answer: Answer) -> Iterator[str]:
     alike = f"{runs.alike} of {runs.total} runs with random ties and races"
     if runs.counters:
         ranges = "; in parentheses, those of all runs" if answer.with_new_nodes is None else ", without new nodes"
-        yield f"chance decides: {runs.alike} of {runs.total} random runs have these counters{ranges}"
+        shown = "random runs, the most frequent outcome, have these counters"
+        yield f"chance decides: {runs.alike} of {runs.total} {shown}{ranges}"
     if runs.alike < runs.total and runs.others > 2 * runs.longest:
         yield f"{alike} take at most {duration(runs.longest)}, the others up to {duration(runs.others)}"
 

@@ -52,6 +52,14 @@ def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixtu
     assert len(answer["preempted"]) == 4
 
 
+def test_a_namespace_selects_autoscalers(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["whatif", "hpa", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], "-o", "json", "-n"]
+    statuses = [main([*line, namespace]) for namespace in ("shop", "reports")]
+    out, err = capsys.readouterr()
+    assert (statuses, json.loads(out)["change"][:27]) == ([0, 2], "1 HorizontalPodAutoscaler a")
+    assert err.startswith("forewarn whatif: no HorizontalPodAutoscaler in namespace reports")
+
+
 @pytest.mark.parametrize(
     ("sizes", "pending", "nodes", "because"),
     [

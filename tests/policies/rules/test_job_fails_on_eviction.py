@@ -26,7 +26,7 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "ignored first": ({"podFailurePolicy": {"rules": [IGNORE, ANY_CODE]}}, ""),
     "any exit code first": ({"podFailurePolicy": {"rules": [ANY_CODE, IGNORE]}}, "a podFailurePolicy rule matches"),
     "other exit codes first": ({"backoffLimit": 0, "podFailurePolicy": {"rules": [OTHER_CODES, IGNORE]}}, ""),
-    "more at once": ({"parallelism": 7, "completions": 9}, "all 7 Pods at once fails the Job: backoffLimit is 6"),
+    "more at once": ({"parallelism": 9, "completions": 9}, "7 of 9 Pods fails the Job: backoffLimit is 6"),
     "fewer to do than at once": ({"parallelism": 7, "completions": 6}, ""),
     "by index": ({"backoffLimitPerIndex": 0, "completionMode": "Indexed", "completions": 2}, "fails its index"),
     "by index, no retry": (

@@ -598,7 +598,7 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
     if limit == 0:
         return "eviction or preemption of one Pod fails the Job: backoffLimit is 0", "backoffLimit"
     if at_once > limit:
-        fault = f"eviction or preemption of all {at_once} Pods at once fails the Job: backoffLimit is {limit}"
+        fault = f"eviction or preemption of {limit + 1} of {at_once} Pods fails the Job: backoffLimit is {limit}"
         return fault, "parallelism"
     if int32(job, "spec", "backoffLimitPerIndex") == 0:
         return "eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0", "backoffLimitPerIndex"
