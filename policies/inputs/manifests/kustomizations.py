@@ -102,7 +102,7 @@ class Kustomization(NamedTuple):
 
     def real(self, path: str) -> str:
         """Return the real path of an entry."""
-        return real_in(self.directory, path)
+        return real_in(self.directory, path.replace("\0", ""))
 
 
 def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.path.realpath) -> Kustomization | None:
@@ -234,6 +234,7 @@ class Overlays:
 
     def _apply(self, kustomization: Kustomization, state: _State) -> None:
         """Apply one kustomization to an object. Raises NotApplied, PatchError, Fault."""
+        charge(_COST * sum(len(list_at(kustomization.content, key)) for key in ("labels", "replacements", "replicas")))
         for key in ("patchesStrategicMerge", "patches"):
             self._patch(kustomization, key, state)
         state.place(kustomization.namespace, *kustomization.affixes)
@@ -243,7 +244,6 @@ class Overlays:
             state.add_labels(mapping_at(entry, "pairs"), scope)
         self._patch(kustomization, "patchesJson6902", state)
         for entry in list_at(kustomization.content, "replicas"):
-            charge()
             count = at(entry, "count")
             if text_at(entry, "name") in state.names and group_kind(state.object) in _SCALED and count is not None:
                 state.object = {**state.object, "spec": {**mapping_at(state.object, "spec"), "replicas": count}}
@@ -271,7 +271,9 @@ class Overlays:
             path = text_at(replacement, "path")
             entries = self._values_in(kustomization, path) if path else [replacement]
             for entry in entries[0] if entries and isinstance(entries[0], list) else entries:
+                charge(_COST)
                 for target in list_at(entry, "targets"):
+                    charge(_COST)
                     fields = (str(field) for field in list_at(target, "fieldPaths"))
                     if state.is_selected(mapping_at(target, "select")) and not all(map(_is_harmless, fields)):
                         return True
