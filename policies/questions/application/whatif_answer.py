@@ -527,11 +527,9 @@ _REASONS: Final = {
 def _text_of(reason: Reason, share: Share) -> str:
     """The reason with the workloads that it concerns; of Jobs that fail, their number; of capacity, the classes."""
     if reason.kind is Kind.CAPACITY:
-        first, others = share.pods.most_common()[:2], share.pods.most_common()[2:]
-        classes = [f"{pods:,} {f'of class {name}' if name else 'without a class'}" for name, pods in first]
-        rest = sum(pods for _, pods in others)
-        classes += [f"{rest:,} of {plural(len(others), 'other class', 'other classes')}"] if rest else []
-        return f"no capacity: {', '.join(classes)}"
+        by_class = share.pods.most_common()
+        classes = [f"{pods:,} {f'of class {name}' if name else 'without a class'}" for name, pods in by_class]
+        return f"no capacity: {listed(classes, 3)}"
     what = _without_workloads(reason)
     if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED):
         return f"{plural(share.jobs, 'Job fails', 'Jobs fail')}: {what}"

@@ -44,7 +44,7 @@ from forewarn.policies.questions.why.evidence import (
     seconds,
     shown_time,
 )
-from forewarn.policies.questions.why.post_mortem import PostMortem, prevention
+from forewarn.policies.questions.why.post_mortem import PostMortem, preventions
 from forewarn.policies.questions.why.troubles import (
     Diagnosis,
     Timeline,
@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents.answer import AnswerDocument, Fix
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.questions.why.evidence import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class PodWhy(Result):
     missing: Sequence[str]
     autoscalers: Autoscalers | None = None
     age: Hidden[float] = 0.0
+    fixes: Hidden[Sequence[Fix]] = ()
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
@@ -212,7 +215,8 @@ class PendingGroup(NamedTuple):
 
 class PreemptedPod(NamedTuple):
     """A Pod that was preempted. `workload`: of a Pod that no longer exists, by its name.
-    `by`: the preemptor. `time`: in UTC. `source`: where it is from, `Event`, `audit log` or `condition`.
+    `by`: the preemptor. `byClass`: its PriorityClass, if known. `time`: in UTC. `source`: where it is from, `Event`,
+    `audit log` or `condition`.
     """
 
     pod: str
@@ -222,6 +226,7 @@ class PreemptedPod(NamedTuple):
     node: str
     time: str
     source: str = "Event"
+    by_class: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -324,7 +329,7 @@ def preempted_since(
     """
     found: dict[str, tuple[float, PreemptedPod]] = {}
     for key, event in events.within(now - since, now):
-        by = by_preemptor(cluster, event).removeprefix(" by ").partition(" (priority")[0]
+        by = _named_in(cluster, event)
         if records is not None and "no longer exists" in by and not event.by[1]:
             by = records.preemptor(event.by[2], event.node, event.when) or by
         found[key] = (event.when, _preempted(cluster, records, key, by, event.node, event.when))
@@ -343,6 +348,11 @@ def preempted_since(
     return [pod for _, pod in sorted(found.values(), key=lambda each: (-each[0], each[1].pod))]
 
 
+def _named_in(cluster: ClusterSnapshot, event: Event) -> str:
+    """Return the preemptor that an Event names, or that it no longer exists; "" if the Event names none."""
+    return by_preemptor(cluster, event).removeprefix(" by ").partition(" (")[0]
+
+
 UNKNOWN: Final = "unknown"
 """The preemptor of a Pod if nothing names it."""
 
@@ -356,21 +366,27 @@ def _preempted(
     owners = [own for _, there, own in cluster.workloads if there == namespace and name.startswith(f"{own}-")]
     workload = f"{namespace}/{min(owners, key=len, default=name)}" if pod is None else cluster.top_workload_of(pod)
     priority = pod.effective_priority if pod is not None else None
-    return PreemptedPod(key, workload, priority, by or UNKNOWN, node, shown_time(when))
+    preemptor = _pod_of(cluster, records, by)
+    of_class = preemptor.priority_class_name if preemptor is not None else ""
+    return PreemptedPod(key, workload, priority, by or UNKNOWN, node, shown_time(when), by_class=of_class or None)
 
 
-_MAX_FIXES: Final = 2
+def _pod_of(cluster: ClusterSnapshot, records: PostMortem | None, key: str) -> Pod | None:
+    """Return the Pod `namespace/name`, or as it was in the earlier snapshot."""
+    namespace, _, name = key.partition("/")
+    return cluster.pods.get((namespace, name)) or (records.former(namespace, name) if records is not None else None)
+
+
+_MAX_PREVENTED: Final = 2
 
 
 def _preventions(cluster: ClusterSnapshot, victims: Sequence[PreemptedPod], records: PostMortem) -> Iterator[Fix]:
     """Yield what would have prevented the most frequent preemptions, by simulation of the earlier snapshot."""
     pairs = Counter((each.workload, each.by) for each in victims if each.by != UNKNOWN)
-    for (workload, by), _ in pairs.most_common(_MAX_FIXES) if records.before is not None else ():
-        namespace, _, name = by.partition("/")
-        preemptor = cluster.pods.get((namespace, name)) or records.former(namespace, name)
-        fix = prevention(records.before, preemptor, workload) if preemptor is not None and records.before else None
-        if fix is not None:
-            yield fix
+    for (workload, by), _ in pairs.most_common(_MAX_PREVENTED):
+        preemptor = _pod_of(cluster, records, by)
+        if preemptor is not None and records.before is not None:
+            yield from preventions(records.before, preemptor, workload)
 
 
 def explain(
@@ -447,8 +463,19 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     messages = _messages(evidence, pod.uid if pod is not None else "")
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
     age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
-    nodes = list(starmap(CountedReason, reasons))
-    return PodWhy(head, key, cluster, diagnosis, nodes, messages, missing, age=max(age, 0.0))
+    nodes, fixes = list(starmap(CountedReason, reasons)), [*_of_a_preemption(cluster, evidence, name)]
+    return PodWhy(head, key, cluster, diagnosis, nodes, messages, missing, age=max(age, 0.0), fixes=fixes)
+
+
+def _of_a_preemption(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Iterator[Fix]:
+    """Yield what would have prevented the preemption of a Pod, by an earlier snapshot."""
+    if (records := evidence.records) is None:
+        return
+    uid, _ = evidence.events.last(name)
+    event, deletion = evidence.events.preempted(name, uid), records.deletion(cluster, evidence.namespace, name)
+    by = _named_in(cluster, event) if event is not None else deletion.by if deletion is not None else ""
+    victim = _preempted(cluster, records, f"{evidence.namespace}/{name}", by, "", 0)
+    yield from _preventions(cluster, [victim], records)
 
 
 def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
@@ -465,7 +492,7 @@ def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Dia
         troubles = [preempted, *(each for each in troubles if each.id != "preempted")]
     elif diagnosis is None and former is not None:
         was = f"it ran on {former.node_name}" if former.node_name else "it was Pending"
-        text = f"{was} in the earlier snapshot (priority {former.effective_priority}); nothing shows what deleted it"
+        text = f"{was} in the earlier snapshot (priority {former.effective_priority:,}); nothing shows what deleted it"
         troubles = [Trouble("deleted", text, "pass --audit-log FILE: Events live an hour by default")]
     return Diagnosis(None, "gone", tuple(troubles)) if troubles else None
 

@@ -99,6 +99,7 @@ def of_pod(result: PodWhy) -> AnswerDocument:
         warnings=[*result.missing, *(autoscaler_tables.warnings_of(result.autoscalers) if result.autoscalers else ())],
         why=_causes(diagnosis, effects),
         tables=tables,
+        fix=result.fixes,
         more=["-v victims, messages of conditions and Events"] * any(each.detail and each.rows for each in tables),
     )
 
@@ -181,7 +182,9 @@ def _text_of(trouble: Trouble, *, is_last_with_fix: bool = True) -> str:
     when = shown_time(trouble.when)
     at = f" at {when}" if when and when not in trouble.message else ""
     fix = f". Fix: {trouble.help}" if trouble.help and is_last_with_fix else ""
-    return f"{trouble.words}{at}: {trouble.message.rstrip('.')}{fix}"
+    message = trouble.message.rstrip(".")
+    details = message.removeprefix(f"{trouble.words} ")
+    return f"{trouble.words}{at}{':' if details == message else ''} {details}{fix}"
 
 
 def _of_prediction(prediction: Prediction) -> Iterator[Table]:
@@ -296,11 +299,14 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         rows.append([group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, cause])
     by_workload = grouped((pod.workload, pod) for pod in result.preempted)
     preempted: Rows = [
-        [workload, "" if own[0].priority is None else own[0].priority, len(own), own[0].by, own[0].node, own[0].time]
+        [
+            *(workload, "" if own[0].priority is None else own[0].priority, len(own)),
+            *(own[0].by, own[0].by_class or "", own[0].node, own[0].time),
+        ]
         for workload, own in sorted(by_workload.items(), key=lambda item: -len(item[1]))
     ]
     period = duration(result.period)
-    heads = (f"PREEMPTED IN {period.upper()}", "VALUE", "PODS", "LAST BY", "NODE", "LAST AT")
+    heads = (f"PREEMPTED IN {period.upper()}", "VALUE", "PODS", "LAST BY", "BY CLASS", "NODE", "LAST AT")
     pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in result.preempted]
     tables = [
         Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, ["total", "", pods, "", ""]),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.base.documents.answer import Fix
 from forewarn.policies.base.findings import brief, plural
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, mapping_at, text_at
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.questions.why.evidence import MAX_NAME, seconds
 
@@ -150,28 +151,32 @@ class PostMortem:
         return sum(pod.node_name in nodes and pod.key not in known for pod in gone)
 
 
-def prevention(before: ClusterSnapshot, preemptor: Pod, workload: str) -> Fix | None:
-    """Return what the preemptor's class for a workload of victims would have changed; None if the earlier snapshot does
-    not show the preemption.
+def preventions(before: ClusterSnapshot, preemptor: Pod, workload: str) -> Iterator[Fix]:
+    """Yield what would have prevented a preemption: the preemptor's class for the workload of the victims, a preemptor
+    that never preempts, and a quota of its class; nothing if the earlier snapshot does not show the preemption.
 
-    The scheduling cycle of the preemptor is repeated in the earlier snapshot, without and with this class.
+    The scheduling cycle of the preemptor is repeated in the earlier snapshot, without and with each of these.
     """
     snapshot = before.scheduling
     there = before.pods.get((preemptor.namespace, preemptor.name))
     if there is not None and there.node_name:
         snapshot = snapshot.with_pods((), [there])
     asking = replace(preemptor, node_name="", nominated_node_name="", terminating=False)
-    first = Prediction(snapshot, asking)
-    own = [pod for pod in first.victims if before.top_workload_of(pod) == workload]
+    own = [pod for pod in Prediction(snapshot, asking).victims if before.top_workload_of(pod) == workload]
     if not own:
-        return None
+        return
+    namespace, name = preemptor.namespace, preemptor.priority_class_name
     value = preemptor.effective_priority
-    old = [info_pod for info in snapshot.node_infos for info_pod in info.pods]
-    theirs = [pod for pod in old if before.top_workload_of(pod) == workload]
-    raised = [replace(pod, priority=value, priority_class_name=preemptor.priority_class_name) for pod in theirs]
-    second = Prediction(snapshot.with_pods(raised, theirs), asking)
-    others = f"preempts {plural(len(second.victims), 'other Pod')}" if second.victims else "stays Pending"
-    then = "runs without preemption" if second.fits else others
-    name = preemptor.priority_class_name or f"priority {value}"
-    effect = f"{plural(len(own), 'Pod')} of it preempted → 0 in the earlier snapshot; {preemptor.key} {then}"
-    return Fix(f"{name} for {workload}", effect)
+    theirs = [pod for info in snapshot.node_infos for pod in info.pods if before.top_workload_of(pod) == workload]
+    raised = [replace(pod, priority=value, priority_class_name=name) for pod in theirs]
+    of_class = Prediction(snapshot.with_pods(raised, theirs), asking)
+    never = Prediction(snapshot, replace(asking, preemption_policy=PREEMPT_NEVER))
+    effect = f"{plural(len(own), 'Pod')} of it preempted → 0 in the earlier snapshot; {preemptor.key}"
+    actions = f"{name or f'priority {value:,}'} for {workload}", f"preemptionPolicy: Never for {name or preemptor.key}"
+    for action, second in zip(actions, (of_class, never), strict=True):
+        others = f"preempts {plural(len(second.victims), 'other Pod')}" if second.victims else "stays Pending"
+        yield Fix(action, f"{effect} {'runs without preemption' if second.fits else others}")
+    if name:
+        alike = (pod for pod in before.pods.values() if (pod.namespace, pod.priority_class_name) == (namespace, name))
+        pods = sum(pod is not there and not pod.terminal for pod in alike)
+        yield Fix(f"quota for class {name} in namespace {namespace}: pods {pods:,}", f"{effect} is rejected")

@@ -512,14 +512,18 @@ _LOWER: Final = 3
 
 
 def by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
-    """Return a phrase such as ` by shop/web (priority 1000)`; "" if no Event names the preemptor."""
+    """Return a phrase such as ` by shop/web (gold, priority 1,000)`; "" if no Event names the preemptor."""
     if event is None or not any(event.by):
         return ""
     preemptor = _named_by(cluster, event)
     if preemptor is not None:
-        return f" by {preemptor.key} (priority {preemptor.effective_priority})"
+        return f" by {preemptor.key} ({_rank(preemptor)})"
     namespace, name, _ = event.by
     return f" by {namespace}/{name}, which no longer exists" if name else " by a Pod that no longer exists"
+
+
+def _rank(pod: Pod) -> str:
+    return ", ".join(filter(None, (pod.priority_class_name, f"priority {pod.effective_priority:,}")))
 
 
 def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
@@ -537,9 +541,9 @@ def of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> I
     if preemptor is None:
         by = by_preemptor(cluster, event)
         text = f"kube-scheduler preempts it on {victim.node_name}{by or '; the preemptor is unknown'}"
-        yield Trouble("preempted", text, f"use a class of higher priority than {victim.effective_priority}")
+        yield Trouble("preempted", text, f"use a class of higher priority than {victim.effective_priority:,}")
         return
-    priorities = f"priority {preemptor.effective_priority}; its own is {victim.effective_priority}"
+    priorities = f"{_rank(preemptor)}; its own is {victim.effective_priority:,}"
     yield Trouble("preempted", f"preempted on {victim.node_name} by {preemptor.key} ({priorities})")
     yield from _unnecessarily(cluster, preemptor)
     if not preemptor.node_name:
@@ -595,7 +599,7 @@ def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iter
     candidates = {candidate.node_name: candidate for candidate in prediction.candidates}
     chosen = candidates.get(victim.node_name)
     if chosen is not None and victim.key not in {pod.key for pod in chosen.victims}:
-        others = listed([f"{pod.key} (priority {pod.effective_priority})" for pod in chosen.victims])
+        others = listed([f"{pod.key} ({_rank(pod)})" for pod in chosen.victims])
         now = f"kube-scheduler would now preempt {others} on {chosen.node_name} instead"
         yield Trouble("preempted-before-lower", f"{now}: the cluster has changed since")
         return

@@ -481,7 +481,7 @@ def test_of_a_victim_that_is_gone_an_event_says_for_whom_it_went(
         status, out, _ = run(capsys, tmp_path, cluster, "default/new", "--fail-on", "preempted")
         assert status == 1
         assert out.startswith("WARN  default/new: gone: preempted\n")
-        assert f"preempted: preempted on n1 by {expected}" in out
+        assert f" preempted on n1 by {expected}" in out
         shown = run(capsys, tmp_path, cluster, "default/new", "-v")[1]
         assert "REPORTED MESSAGE Preempted Preempted by pod uid-high on node n1" in shown
         _, out, _ = run(capsys, tmp_path, cluster, "default/new", "-o", "json")
@@ -509,7 +509,7 @@ def test_a_pod_that_failed_as_it_was_preempted_says_so(tmp_path: Path, capsys: p
     victim = make_pod("new").priority(3).on("n1").terminating(preempted=True).status(phase="Failed")
     _, out, _ = run(capsys, tmp_path, [make_node("n1"), victim, preempted_by("high")], "default/new")
     assert out.startswith("HARM  default/new (3): ended on n1: preempted\n")
-    assert "preempted: preempted on n1 by default/high, which no longer exists" in out
+    assert " preempted on n1 by default/high, which no longer exists" in out
 
 
 def test_what_became_of_the_pod_of_the_same_name_before_is_told_apart(

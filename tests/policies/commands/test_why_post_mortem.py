@@ -179,9 +179,18 @@ def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(t
     cluster, before = _now(tmp_path / "c.json", _event("web-1", HIGH, 60)), _before(tmp_path / "before.json")
     answer = _answer("--cluster", cluster, "--before", before)
     assert [(pod["workload"], pod["priority"]) for pod in answer["preempted"]] == [("shop/web", 0)]
-    (fix,) = answer["fix"]
-    assert fix["action"] == "gold for shop/web"
-    assert fix["effect"] == "1 Pod of it preempted → 0 in the earlier snapshot; shop/urgent stays Pending"
+    assert [pod["byClass"] for pod in answer["preempted"]] == ["gold"]
+    effect = "1 Pod of it preempted → 0 in the earlier snapshot; shop/urgent"
+    fixes = [
+        ("gold for shop/web", f"{effect} stays Pending"),
+        ("preemptionPolicy: Never for gold", f"{effect} stays Pending"),
+        ("quota for class gold in namespace shop: pods 0", f"{effect} is rejected"),
+    ]
+    assert [(fix["action"], fix["effect"]) for fix in answer["fix"]] == fixes
+    of_pod = _answer("shop/web-1", "--cluster", cluster, "--before", before)
+    assert [(fix["action"], fix["effect"]) for fix in of_pod["fix"]] == fixes
+    out = forewarn("why", "shop/web-1", "--cluster", cluster, "--before", before).stdout
+    assert "       preempted at 2026-01-01T11:00:00Z on n1 by shop/urgent (gold, priority 1,000)\n" in out
 
 
 def test_pods_that_disappeared_without_a_record_are_counted(tmp_path: Path) -> None:
