@@ -23,7 +23,7 @@ from forewarn.policies.questions.whatif.autoscalers import Autoscaling, PendingP
 from forewarn.policies.questions.whatif.class_change import with_field
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
-from forewarn.policies.questions.whatif.questions import Removal, group_like
+from forewarn.policies.questions.whatif.questions import group_like
 
 if TYPE_CHECKING:
     from forewarn.policies.base.documents.answer import Range
@@ -164,15 +164,15 @@ def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) 
 
 def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them; of one that is exceeded and
-    would reject the Pods of Jobs that fail, those that are used.
+    would reject the Pods of Jobs that fail, or keeps nodes from being removed, those that are used.
     """
-    if answer.removal is not None:
-        yield from _of_exceeded_quotas(cluster, answer.removal)
+    removal = answer.removal
+    if removal is not None and all(each.cause == "blocked" for each in removal.kept):
         return
-    simulation, names = answer.after.simulation, answer.after.summary.names
+    simulation = answer.after.simulation
     new: dict[tuple[str, str], Counter[str]] = {}
     admits: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
-    for workload, row in missing(simulation, names).items():
+    for workload, row in missing(simulation, answer.after.summary.names).items():
         if not isinstance(row.message, ExceededQuota):
             continue
         key = workload[1].partition("/")[0], row.message.quota
@@ -180,10 +180,8 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         usage = new.setdefault(key, Counter())
         for resource, amount in _usage_of(workload, row.message, simulation).items():
             usage[resource] += amount.nano * row.pods
-    failing = {names.group(each.workload).partition("/")[0] for each in answer.after.workloads if each.failures}
-    for namespace, name in (exceeded.split("/") for exceeded in answer.exceeded_quotas):
-        if namespace in failing:
-            new.setdefault((namespace, name), Counter())
+    for key in _exceeded(answer):
+        new.setdefault(key, Counter())
     changed = simulation.api.quotas.changes() if simulation.api.quotas is not None else ()
     at_the_end = {(each.namespace, each.name): each for _, each in changed}
     for (namespace, name), usage in sorted(new.items()):
@@ -197,7 +195,17 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
             if needed > limit.nano:
                 limits[resource] = Quantity(needed, limit.format)
         if limits:
-            yield _raised(quota, limits, "rejected")._replace(admits=admits.get((namespace, name), {}))
+            counter = "rejected" if removal is None else "blocked"
+            yield _raised(quota, limits, counter)._replace(admits=admits.get((namespace, name), {}))
+
+
+def _exceeded(answer: Answer) -> Iterator[tuple[str, str]]:
+    """Yield the exceeded quotas of namespaces with Jobs that fail; all, if nodes are to be removed."""
+    names = answer.after.summary.names
+    failing = {names.group(each.workload).partition("/")[0] for each in answer.after.workloads if each.failures}
+    for namespace, name in (exceeded.split("/") for exceeded in answer.exceeded_quotas):
+        if namespace in failing or answer.removal is not None:
+            yield namespace, name
 
 
 def _usage_of(workload: tuple[str, str], message: ExceededQuota, simulation: Simulation) -> Mapping[str, Quantity]:
@@ -219,20 +227,12 @@ def _new_pod(workload: tuple[str, str], simulation: Simulation) -> tuple[Pod, Ap
     return simulation.world.admission(made_of(namespace, state.object, template)), template
 
 
-def _of_exceeded_quotas(cluster: Cluster, removal: Removal) -> Iterator[Edit]:
-    """Yield, by ResourceQuota that is exceeded already and keeps nodes from being removed, the limits that are used."""
-    if all(each.cause == "blocked" for each in removal.kept):
-        return
-    for namespace in sorted({namespace for namespace, _ in cluster.snapshot.resource_quotas}):
-        for quota in cluster.snapshot.quotas_of(namespace):
-            limits = {name: used for name, used in quota.used.items() if name in quota.hard and used > quota.hard[name]}
-            if limits:
-                yield _raised(quota, limits, "blocked")
-
-
 def _raised(quota: ResourceQuota, limits: Mapping[str, Quantity], counter: str) -> Edit:
     """Return an edit of a quota that raises these limits, in whole units."""
-    limits = {resource: _in_whole_units(limit) for resource, limit in sorted(limits.items())}
+    limits = {
+        resource: limit if limit.nano < NANO else Quantity(limit.value * NANO, limit.format)
+        for resource, limit in sorted(limits.items())
+    }
     hard = {resource: str(limit) for resource, limit in {**quota.hard, **limits}.items()}
     used = {resource: str(in_use) for resource, in_use in quota.used.items()}
     obj = quota.to_api()
@@ -309,7 +309,3 @@ def _have_room(simulation: Simulation, pods: Mapping[tuple[str, str], int]) -> b
             return True
         fit += min(capacity.total, count)
     return 2 * fit >= sum(pods.values())
-
-
-def _in_whole_units(limit: Quantity) -> Quantity:
-    return limit if limit.nano < NANO else Quantity(limit.value * NANO, limit.format)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import (
@@ -565,7 +564,9 @@ def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
     yield from quota_tables(answer.after.simulation, detail=0 if is_limited or is_moved else 1)
     yield from _details(answer)
     yield _pairs(answer.after.preempted)
-    yield _pods(answer.after.preempted)
+    heads = ("AFTER", "PREEMPTOR POD", "VICTIM POD", "NODE", "CASCADE DEPTH")
+    pods = [(duration(each.t), each.by, each.victim, each.node, each.cascade_depth) for each in answer.after.preempted]
+    yield Table(heads, pods, detail=2)
 
 
 def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
@@ -737,59 +738,42 @@ def _on_new_nodes(answer: Answer) -> Iterator[Table]:
         yield Table(("SCHEDULED ON NEW NODES", "VALUE", "PODS", "AFTER"), rows, detail=1)
 
 
-@dataclass
-class _Affected:
-    """The counts of one PriorityClass. `workloads`: None for one that only has preempted Pods."""
-
-    lost: int = 0
-    pending: int = 0
-    preempted: int = 0
-    workloads: dict[str, WorkloadCount | None] = field(default_factory=dict)
-
-
 def of_workloads(answer: Answer) -> Iterator[Table]:
     """Yield a row for each affected workload, or if they are many, a row for each class and the workloads with -v."""
-    own = {each.workload: each for each in own_workloads(answer)}
-    preempted = Tally(each.workload for each in answer.after.preempted if each.workload not in answer.placeholders)
-    rows = [each for each in own.values() if each.lost or each.more_pending or each.failure or preempted[each.workload]]
-    classes = {each.workload: (each.priority_class, each.priority) for each in answer.after.preempted} | {
-        each.workload: (each.priority_class, each.priority) for each in rows
-    }
-    only_preempted = [name for name in preempted if name not in own]
-    table = _workload_table(rows, only_preempted, preempted, classes, answer)
+    outages = {each.workload: each for each in answer.outages}
+    rows = [*_workload_rows(answer, outages)]
+    only_down = outages.keys() - {row[0] for row in rows}
+    others: Rows = [
+        [name, each.priority_class or NO_CLASS, each.priority, "", 0, 0, 0, _down(each)]
+        for name, each in outages.items()
+        if name in only_down
+    ]
+    heads = ("WORKLOAD", "CLASS", "VALUE", "RUNNING", "LOST", "PENDING", "PREEMPTED", "REASON")
+    table = Table(heads, sorted([*rows, *others], key=lambda row: -int(row[2])))
     if len(table.rows) <= MAX_ROWS:
         yield table
         return
-    of_classes = _class_table(rows, preempted, classes)
+    of_classes = _class_table(rows)
     label = "total before new nodes" if answer.with_new_nodes is not None else "total"
     yield of_classes._replace(total=[label, *of_classes.total[1:]])
     yield table._replace(detail=1)
 
 
-def _workload_table(
-    rows: Sequence[WorkloadCount],
-    others: Sequence[str],
-    preempted: Mapping[str, int],
-    classes: Mapping[str, tuple[str, int]],
-    answer: Answer,
-) -> Table:
-    heads = ("WORKLOAD", "CLASS", "VALUE", "RUNNING", "LOST", "PENDING", "PREEMPTED", "REASON")
-    outages = {each.workload: each for each in answer.outages}
-    cells: Rows = []
-    for each in rows:
-        down = _down(outages.pop(each.workload, None))
-        name, value = classes[each.workload]
+def _workload_rows(answer: Answer, outages: Mapping[str, Interruption]) -> Iterator[list[Cell]]:
+    """Yield a row for each workload that loses replicas, or whose Pods are Pending or preempted."""
+    own = own_workloads(answer)
+    preempted = Tally(each.workload for each in answer.after.preempted if each.workload not in answer.placeholders)
+    for each in own:
         counts = each.lost, each.more_pending, preempted[each.workload]
-        why = "; ".join(_why_lost(each, answer)) or each.failure or down
-        cells.append([each.workload, name or NO_CLASS, value, f"{each.before} → {each.after}", *counts, why])
-    for workload in others:
-        name, value = classes[workload]
-        why = _down(outages.pop(workload, None)) or "replaced"
-        cells.append([workload, name or NO_CLASS, value, "", 0, 0, preempted[workload], why])
-    for outage in outages.values():
-        name = outage.priority_class or NO_CLASS
-        cells.append([outage.workload, name, outage.priority, "", 0, 0, 0, _down(outage)])
-    return Table(heads, sorted(cells, key=lambda row: -int(row[2])))
+        if any(counts) or each.failure:
+            why = "; ".join(_why_lost(each, answer)) or each.failure or _down(outages.get(each.workload))
+            name = each.priority_class or NO_CLASS
+            yield [each.workload, name, each.priority, f"{each.before} → {each.after}", *counts, why]
+    victims = {each.workload: each for each in answer.after.preempted}
+    names = {each.workload for each in own}
+    for name in (name for name in preempted if name not in names):
+        why, value = _down(outages.get(name)) or "replaced", victims[name].priority
+        yield [name, victims[name].priority_class or NO_CLASS, value, "", 0, 0, preempted[name], why]
 
 
 def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
@@ -807,35 +791,18 @@ def _down(outage: Interruption | None) -> str:
     return f"{outage.down} of {outage.replicas} down for {duration(outage.seconds)}" if outage else ""
 
 
-def _class_table(
-    rows: Sequence[WorkloadCount], preempted: Mapping[str, int], classes: Mapping[str, tuple[str, int]]
-) -> Table:
-    """A row for each PriorityClass, the highest value first, with its workload that loses most."""
-    affected: dict[tuple[str, int], _Affected] = {}
-    for each in rows:
-        own = affected.setdefault(classes[each.workload], _Affected())
-        own.lost += each.lost
-        own.pending += each.more_pending
-        own.workloads[each.workload] = each
-    for workload, count in preempted.items():
-        own = affected.setdefault(classes[workload], _Affected())
-        own.preempted += count
-        own.workloads.setdefault(workload, None)
+def _class_table(rows: Rows) -> Table:
+    """A row for each PriorityClass, the highest value first, with its workload that loses most. `rows`: by workload."""
     cells: Rows = []
-    for (name, value), own in sorted(affected.items(), key=lambda item: (-item[0][1], item[0][0])):
-        worst = max(
-            (each for each in own.workloads.values() if each),
-            key=lambda each: (each.lost, each.more_pending),
-            default=None,
-        )
-        shown = (worst.workload, f"{worst.before} → {worst.after}") if worst and worst.lost else ("", "")
-        cells.append([name or NO_CLASS, value, own.lost, own.pending, own.preempted, len(own.workloads), *shown])
+    classes = grouped(((-int(row[2]), row[1]), row) for row in rows)
+    for (value, name), own in sorted(classes.items()):
+        worst = max(own, key=lambda row: (row[4], row[5]))
+        shown = (worst[0], worst[3]) if worst[4] else ("", "")
+        sums = (sum(int(row[column]) for row in own) for column in (4, 5, 6))
+        cells.append([name, -value, *sums, len(own), *shown])
     totals = [sum(int(row[column]) for row in cells) for column in range(2, 6)]
-    return Table(
-        ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST", "RUNNING"),
-        cells,
-        ["total", "", *totals, "", ""],
-    )
+    heads = ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST", "RUNNING")
+    return Table(heads, cells, ["total", "", *totals, "", ""])
 
 
 def violated_pdbs(answer: Answer) -> Table:
@@ -849,11 +816,6 @@ def _pairs(preemptions: Sequence[Preemption]) -> Table:
         [by, by_value, victim, value, len(found)] for (by, by_value, victim, value), found in pairs(preemptions)
     ]
     return Table(("PREEMPTOR", "VALUE", "VICTIM", "VICTIM VALUE", "PODS"), cells, detail=2)
-
-
-def _pods(preemptions: Sequence[Preemption]) -> Table:
-    cells: Rows = [[duration(each.t), each.by, each.victim, each.node, each.cascade_depth] for each in preemptions]
-    return Table(("AFTER", "PREEMPTOR POD", "VICTIM POD", "NODE", "CASCADE DEPTH"), cells, detail=2)
 
 
 def _of_upgrade(answer: Answer) -> Iterator[Table]:
