@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from forewarn.policies.inputs.manifests import groups
+from forewarn.policies.inputs.manifests import kustomizations
 from forewarn.policies.inputs.manifests.documents import Document, Fault, split
 from forewarn.policies.inputs.manifests.kustomizations import read_kustomization
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, filled_in, intended_type
@@ -308,7 +308,7 @@ def test_what_is_no_kustomization_is_none(text: bytes) -> None:
 
 def test_a_kustomization_is_looked_at_so_far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(groups, "MAX_NAMED", 10_000)
+    monkeypatch.setattr(kustomizations, "MAX_NAMED", 10_000)
     found = read_kustomization(b"namespace: 7\nresources: [" + b"a," * 10_002 + b"]\n", "kustomization.yaml")
     assert found is not None
     assert (found.directory, len(found[1]), found[3]) == (str(tmp_path), 10_001, "")
