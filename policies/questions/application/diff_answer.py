@@ -267,7 +267,8 @@ def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose
     rows: Rows = []
     for each, places in objects.items():
         whole = (f"{field.name} {field.after or field.before}" for field in each.fields if field.name in _OF_WHOLE)
-        change = map(str, each.fields) if each.operation == "changed" else (each.operation, *whole)
+        fields = sorted(each.fields, key=lambda field: "requests" not in field.name)  # the first are seen without -v
+        change = map(str, fields) if each.operation == "changed" else (each.operation, *whole)
         rows.append([str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], "; ".join(change)])
     yield Table(("CHANGED OBJECT", "DIRECTORY", "PREEMPTS", "CHANGE"), rows, detail=int(len(diff.clusters) > 1))
     if diff.not_compared:

@@ -876,6 +876,12 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     assert new_pods == {"shop/bare": {"priority": 20, **preempts}, "shop/named": None}
 
 
+def test_changed_requests_are_seen_first(versions: Callable[..., tuple[Path, Path]]) -> None:
+    before, after = (deployment("web", *each, priorityClassName="high") for each in ((1, "1"), (2, "2")))
+    (row,) = asked(*versions({"web.yaml": [before]}, {"web.yaml": [after]}))["rows"]
+    assert row["change"] == "requests.cpu 1 → 2; replicas 1 → 2"
+
+
 def test_what_all_clusters_reject_is_in_each_row(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
     for name in ("one", "two"):
         snapshot(tmp_path / f"{name}.yaml", 2, (name, 2, "low"))
