@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def test_the_order_of_pending_pods_makes_victims_uncertain(
     small: str, by_chance: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Pending Pods of one priority use the capacity of the first victims, so that the new Pods preempt more."""
-    change, text = str(CASES / "queue-change.yaml"), (CASES / "queue.yaml").read_text()
+    change, text = str(tmp_path / "change.yaml"), (CASES / "queue.yaml").read_text()
+    shutil.copy(CASES / "queue-change.yaml", change)
     before, name, pending = text.partition("name: small")
     (tmp_path / "cluster.yaml").write_text(before + name + pending.replace('cpu: "1"', f'cpu: "{small}"'))
     cluster = ("--cluster", str(tmp_path / "cluster.yaml"))

@@ -13,6 +13,7 @@ from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.inputs.sources.git import upwards
 from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
+from forewarn.policies.linting.rules.support.rule_text import is_test_file
 
 CHART: Final = "Chart.yaml"
 _REQUIRED: Final = (CHART, "requirements.yaml")
@@ -22,10 +23,12 @@ _NOT_DEPLOYED: Final = later(
     r"|testing|tests|\.[\w-]*tests?)/|^(?:archive|test)/|(?<!charts)/testdata/|test/(?:data|generated|snapshots?)/|\bdeprecated\b[^/]*/"
 )
 """Directories of manifests that are never deployed: archives, and the input or output of tests."""
-_MEANT: Final = later(
-    r"(?:^|[/_.-])(?:bad|broken|deny|disallow(?:ed)?|fail(?:s|ing)?|invalid|malformed|violat\w+)(?=[/_.-]|$)"
+_MEANT: Final = later(r"(?:^|/)(?:bad(?![_-](?:bot|request))|broken(?![_-]link)|invalid|malformed)(?=[/_.-]|$)")
+"""First words of files and directories that are wrong on purpose, but not of programs, such as broken-link-checker."""
+_EXPECTED: Final = later(
+    r"(?:^|[.-])(?:bad|broken|deny|disallow(?:ed)?|fail(?:s|ing)?|invalid|malformed|violat\w+)(?=[.-]|$)"
 )
-"""Words in names of files and objects that are wrong on purpose."""
+"""Words in names of objects that a test or an example expects to be wrong."""
 _IS_OWN: Final = later(r"file:|$")
 
 
@@ -41,11 +44,10 @@ def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
     if finding.severity is Severity.NOTE or not finding.line:
         return finding
     path = os.path.relpath(finding.file)
-    path = (
-        os.path.basename(path) if path.startswith(os.pardir) else path
-    )  # what is above the input says nothing about it
-    is_meant = _NOT_DEPLOYED.search(path) or _MEANT.search(path) or _MEANT.search(finding.object.name)
-    if is_meant or any(map(is_of_others, upwards(os.path.dirname(finding.file)))):
+    if path.startswith(os.pardir):  # what is above the input says nothing about it
+        path = os.path.basename(path)
+    is_meant = _MEANT.search(path) or (is_test_file(path) and _EXPECTED.search(finding.object.name))
+    if is_meant or _NOT_DEPLOYED.search(path) or any(map(is_of_others, upwards(os.path.dirname(finding.file)))):
         return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
     return finding
 
