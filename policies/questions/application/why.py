@@ -10,7 +10,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
-from forewarn.policies.base.findings import brief, cut, plural
+from forewarn.policies.base.findings import brief, cut, grouped, plural
 from forewarn.policies.inputs.sources.audit_log import scheduler_events
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import SourceError, WrongFile
@@ -20,7 +20,9 @@ from forewarn.policies.kubernetes.controllers.new_pods import count_daemons
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
+from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.missing_pods import (
     counts_terminating,
     missing_pods,
@@ -361,8 +363,7 @@ def _preempted(
     cluster: ClusterSnapshot, records: PostMortem | None, key: str, by: str, node: str, when: float
 ) -> PreemptedPod:
     namespace, _, name = key.partition("/")
-    former = records.former(namespace, name) if records is not None else None
-    pod = cluster.pods.get((namespace, name)) or former
+    pod = _pod_of(cluster, records, key)
     owners = [own for _, there, own in cluster.workloads if there == namespace and name.startswith(f"{own}-")]
     workload = f"{namespace}/{min(owners, key=len, default=name)}" if pod is None else cluster.top_workload_of(pod)
     priority = pod.effective_priority if pod is not None else None
@@ -381,10 +382,14 @@ _MAX_PREVENTED: Final = 2
 
 
 def _preventions(cluster: ClusterSnapshot, victims: Sequence[PreemptedPod], records: PostMortem) -> Iterator[Fix]:
-    """Yield what would have prevented the most frequent preemptions, by simulation of the earlier snapshot."""
-    pairs = Counter((each.workload, each.by) for each in victims if each.by != UNKNOWN)
-    for (workload, by), _ in pairs.most_common(_MAX_PREVENTED):
-        preemptor = _pod_of(cluster, records, by)
+    """Yield what would have prevented preemptions, by simulation of the earlier snapshot: of the workloads with most
+    victims, without placeholders.
+    """
+    pods = ((each, _pod_of(cluster, records, each.pod)) for each in victims if each.by != UNKNOWN)
+    real = (each for each, pod in pods if pod is None or not is_placeholder(pod, Options()))
+    by_workload = grouped((each.workload, each.by) for each in real)
+    for workload, by in sorted(by_workload.items(), key=lambda each: -len(each[1]))[:_MAX_PREVENTED]:
+        preemptor = _pod_of(cluster, records, Counter(by).most_common(1)[0][0])
         if preemptor is not None and records.before is not None:
             yield from preventions(records.before, preemptor, workload)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter as Tally
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import Fix
-from forewarn.policies.base.findings import brief, plural
+from forewarn.policies.base.findings import brief, listed, plural
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, mapping_at, text_at
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
@@ -174,9 +175,12 @@ def preventions(before: ClusterSnapshot, preemptor: Pod, workload: str) -> Itera
     effect = f"{plural(len(own), 'Pod')} of it preempted → 0 in the earlier snapshot; {preemptor.key}"
     actions = f"{name or f'priority {value:,}'} for {workload}", f"preemptionPolicy: Never for {name or preemptor.key}"
     for action, second in zip(actions, (of_class, never), strict=True):
-        others = f"preempts {plural(len(second.victims), 'other Pod')}" if second.victims else "stays Pending"
-        yield Fix(action, f"{effect} {'runs without preemption' if second.fits else others}")
+        ranked = sorted(second.victims, key=lambda pod: -pod.effective_priority)
+        pods = Tally(f"{before.top_workload_of(pod)} ({pod.priority_class_name or 'no class'})" for pod in ranked)
+        others = listed([f"{count} of {which}" for which, count in pods.items()])
+        outcome = "runs without preemption" if second.fits else f"preempts {others}" if others else "stays Pending"
+        yield Fix(action, f"{effect} {outcome}")
     if name:
         alike = (pod for pod in before.pods.values() if (pod.namespace, pod.priority_class_name) == (namespace, name))
-        pods = sum(pod is not there and not pod.terminal for pod in alike)
-        yield Fix(f"quota for class {name} in namespace {namespace}: pods {pods:,}", f"{effect} is rejected")
+        hard = sum(pod is not there and not pod.terminal for pod in alike)
+        yield Fix(f"quota for class {name} in namespace {namespace}: pods {hard:,}", f"{effect} is rejected")

@@ -193,6 +193,21 @@ def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(t
     assert "       preempted at 2026-01-01T11:00:00Z on n1 by shop/urgent (gold, priority 1,000)\n" in out
 
 
+def test_what_would_have_prevented_it_leaves_out_placeholders_and_names_the_victims_instead(tmp_path: Path) -> None:
+    pause, etl = _owned("pause-1", "pause").priority(-5).on("n1"), _owned("etl-1", "etl").priority(-1).on("n1")
+    pause.container["image"] = "registry.k8s.io/pause:3.9"
+    nodes = [make_node(name).has(cpu="6") for name in ("n1", "n2")]
+    before, cluster = tmp_path / "before.json", tmp_path / "c.json"
+    web = [_owned(f"web-{number}", "web").on("n2") for number in (1, 2)]
+    before.write_text(cluster_text([*_base()[1:], *nodes, pause, etl, *web]))
+    events = [_event(name, HIGH, 60) for name in ("pause-1", "etl-1")]
+    cluster.write_text(cluster_text([*_base()[1:], *nodes, _preemptor().request(cpu="6").on("n1"), *events]))
+    fixes = _answer("--cluster", cluster, "--before", before)["fix"]
+    effect = "1 Pod of it preempted → 0 in the earlier snapshot; shop/urgent preempts 2 of shop/web (no class)"
+    assert [fix["effect"] for fix in fixes if " for shop/" in fix["action"]] == [effect]
+    assert _answer("shop/pause-1", "--cluster", cluster, "--before", before).get("fix", []) == []
+
+
 def test_pods_that_disappeared_without_a_record_are_counted(tmp_path: Path) -> None:
     cluster, before = _now(tmp_path / "c.json"), _before(tmp_path / "before.json")
     missing = " ".join(_answer("--cluster", cluster, "--before", before)["missing"])
