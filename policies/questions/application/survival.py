@@ -81,7 +81,7 @@ class SurvivalRequest:
 
 class _Kind(NamedTuple):
     """A kind of node to add: of a node group, or like those of a pool in a zone. `family`: of those that differ in
-    little but the zone. `max_added`: None for any number. `name`: of the group or pool.
+    little but the zone and the price. `max_added`: None for any number. `name`: of the group or pool.
     """
 
     family: str
@@ -117,13 +117,13 @@ class _Missing(NamedTuple):
 class _Harm(NamedTuple):
     """The protected Pods that are preempted, Pending at the end, and the replicas that are lost, as by `whatif`.
 
-    `missing`: the Pods that new nodes would help, by the families of these nodes: Pending ones, and preemptors.
+    `missing`: the Pods that new nodes would help, by the numbers of their kinds: Pending ones, and preemptors.
     """
 
     preempted: int
     pending: int
     lost: int = 0
-    missing: Mapping[tuple[str, ...], _Missing] = {}
+    missing: Mapping[tuple[int, ...], _Missing] = {}
     incomplete: bool = False
 
     def beyond(self, alone: _Harm) -> _Harm:
@@ -150,9 +150,9 @@ class _Protected:
         simulation: Simulation,
         protects: Callable[[Origin | WorkloadCount], bool],
         others: set[tuple[str, str]],
-        left_by: Callable[[str], Sequence[_Kind]],
+        left_by: Callable[[str], Mapping[int, _Kind]],
     ) -> None:
-        """`left_by`: returns the kinds of new nodes that a loss leaves, the preferred families first."""
+        """`left_by`: returns the kinds of new nodes that a loss leaves, by number, the preferred ones first."""
         self._protects, self._others, self._left_by = protects, others, left_by
         before, self._losses = count_by_workload(simulation), Losses(simulation)
         self._pending = {workload: count.pending for workload, count in before.items()}
@@ -183,21 +183,20 @@ class _Protected:
 
     def _missing(
         self, simulation: Simulation, question: Question, harmed: Mapping[str, Tally[str]]
-    ) -> Mapping[tuple[str, ...], _Missing]:
-        """Return the Pods that new nodes would help, by families of nodes; adds one node of each kind to the
-        simulation.
+    ) -> Mapping[tuple[int, ...], _Missing]:
+        """Return the Pods that new nodes would help, by kinds of nodes; adds one node of each kind to the simulation.
 
         `harmed`: for Pending Pods and preemptors, harmed Pods by PriorityClass. A preemptor that no longer exists may
-        need nodes of any family.
+        need nodes of any kind.
         """
-        kinds, missing = self._left_by(question.title), dict[tuple[str, ...], _Missing]()
-        every, known = tuple(dict.fromkeys(kind.family for kind in kinds)), dict[object, tuple[str, ...]]()
-        for kind in kinds if harmed else ():
+        kinds, missing = self._left_by(question.title), dict[tuple[int, ...], _Missing]()
+        known = dict[object, tuple[int, ...]]()
+        for kind in kinds.values() if harmed else ():
             simulation.api.put_node(kind.template)
         snapshot = simulation.cache.snapshot()
         for name, classes in harmed.items():
             state = simulation.api.pods.get((name.partition("/")[0], name.partition("/")[2]))
-            families, more = every, _Missing(0, 0, classes)
+            helping, more = tuple(kinds), _Missing(0, 0, classes)
             if state is not None:
                 pod = state.pod
                 more = _Missing(pod.occupies.resource.milli_cpu, pod.occupies.resource.memory, classes)
@@ -205,10 +204,10 @@ class _Protected:
                 if alike not in known:
                     asking = replace(pod, node_name="", nominated_node_name="")
                     feasible = {*Prediction(snapshot, asking).feasible}
-                    known[alike] = tuple(dict.fromkeys(each.family for each in kinds if each.template.name in feasible))
-                families = known[alike] or (every if pod.node_name else ())
-            if families:
-                missing[families] = missing[families].plus(more) if families in missing else more
+                    known[alike] = tuple(each for each, kind in kinds.items() if kind.template.name in feasible)
+                helping = known[alike] or (tuple(kinds) if pod.node_name else ())
+            if helping:
+                missing[helping] = missing[helping].plus(more) if helping in missing else more
         return missing
 
     def _is_own(self, origin: Origin) -> bool:
@@ -268,7 +267,7 @@ class _Search:
         self._done: dict[tuple[Sequence[int], str], _Harm] = {}
         self.none: Sequence[int] = (0,) * len(kinds)
         self._left: dict[str, Sequence[int]] = {}
-        self._known: Mapping[tuple[str, str], _Left] = {}
+        self._by_price, self._known = False, dict[tuple[str, object], _Left]()
         self._alone, self._end = _Harm(0, 0), monotonic() + limit
 
     def count_alone(self) -> None:
@@ -300,7 +299,10 @@ class _Search:
         pods, options = self._cluster.snapshot.pods.values(), self._cluster.config.options
         placeholders = placeholder_workloads(simulation, pods, options)
         return _Protected(
-            simulation, self._protects, placeholders, lambda name: [self.kinds[each] for each in self._left_by(name)]
+            simulation,
+            self._protects,
+            placeholders,
+            lambda name: {each: self.kinds[each] for each in self._left_by(name)},
         )
 
     def _simulate(self, choices: Iterable[Sequence[int]], names: Container[str] | None) -> None:
@@ -366,19 +368,24 @@ class _Search:
     def choices(self, before: Mapping[str, _Harm]) -> Iterator[tuple[Sequence[int], bool]]:
         """Yield choices with which no loss does harm that nodes prevent, each better than the one before, and whether
         all better ones were tried. `before`: the harm without new nodes.
+
+        Searches first by the number of nodes, then with prices in which kinds of a family that cost more are apart.
         """
         names = sorted(before, key=lambda name: (-before[name].preempted - before[name].pending, name))
         names = [name for name in names if not before[name].is_prevented]
-        best, is_complete = None, False
-        while not is_complete:
-            is_complete = True
-            for choice in self._enough(names):
-                if more := self.harmful(choice):
-                    names, is_complete = [*more, *names], False
-                    break
-                if best is None or self.key(choice) < self.key(best):
-                    best = choice
-                    yield choice, False
+        best, search = None, (False, self._known)
+        for by_price in dict.fromkeys((False, any(self._cents))):
+            self._by_price, is_complete = by_price, False
+            while not is_complete:
+                is_complete = True
+                for choice in self._enough(names):
+                    if more := self.harmful(choice):
+                        names, is_complete = [*more, *names], False
+                        break
+                    if best is None or self.key(choice) < self.key(best):
+                        best, search = choice, (by_price, self._known)
+                        yield choice, False
+        self._by_price, self._known = search
         many = MAX_WORK // max(1, len(self._world.pods))
         below = (inf, inf) if best is None else self.key(best)
         cheaper = sorted(islice(self._cheaper(below), many + 1), key=self.key)
@@ -427,7 +434,7 @@ class _Search:
 
         A bisection for each loss and family, at the same time, of how many new nodes the loss has to leave.
         """
-        families = dict.fromkeys(kind.family for kind in self.kinds)
+        families = dict.fromkeys(self._family(number) for number in range(len(self.kinds)))
         left = self._known = {(name, family): _Left() for name in names for family in families}
         tried, choice = set[object](), self.none
         while choice not in tried:
@@ -444,15 +451,20 @@ class _Search:
                 yield choice
             choice = self._covering({key: own.next for key, own in left.items()})
 
-    def _numbers(self, name: str, family: str) -> list[int]:
-        """Return the kinds of a family whose nodes the loss with this name leaves."""
-        return [number for number in self._left_by(name) if self.kinds[number].family == family]
+    def _family(self, number: int) -> object:
+        """Return what is equal for kinds that share new nodes evenly; by price, these cost the same."""
+        kind = self.kinds[number]
+        return (kind.family, kind.price) if self._by_price else kind.family
 
-    def _count(self, choice: Sequence[int], name: str, family: str) -> int:
+    def _numbers(self, name: str, family: object) -> list[int]:
+        """Return the kinds of a family whose nodes the loss with this name leaves."""
+        return [number for number in self._left_by(name) if self._family(number) == family]
+
+    def _count(self, choice: Sequence[int], name: str, family: object) -> int:
         """Return how many new nodes of a family the loss with this name leaves."""
         return sum(choice[number] for number in self._numbers(name, family))
 
-    def _covering(self, wanted: Mapping[tuple[str, str], int]) -> Sequence[int]:
+    def _covering(self, wanted: Mapping[tuple[str, object], int]) -> Sequence[int]:
         """Return few nodes of which losses leave as many as wanted, or as many as are allowed.
 
         `wanted`: by loss and family. Adds a node of the kind that most losses leave that still want one, of which the
@@ -467,27 +479,29 @@ class _Search:
                 return tuple(choice)
             choice[min(helped, key=lambda number: (-helped[number], choice[number], number))] += 1
 
-    def _needed(self, choice: Sequence[int], harm: _Harm, name: str) -> Mapping[str, float] | None:
+    def _needed(self, choice: Sequence[int], harm: _Harm, name: str) -> Mapping[object, float] | None:
         """Estimate how many nodes of each family are missing after a loss with the nodes of a choice; None if no more
         may be added for some Pods.
         """
-        nodes = defaultdict[str, float](float)
-        for kind, more in self._shares(choice, harm, name):
-            if kind is None:
+        nodes = defaultdict[object, float](float)
+        for number, more in self._shares(choice, harm, name):
+            if number is None:
                 return None
-            nodes[kind.family] += more.nodes(kind.template)
+            nodes[self._family(number)] += more.nodes(self.kinds[number].template)
         return nodes
 
-    def _shares(self, choice: Sequence[int], harm: _Harm, name: str) -> Iterator[tuple[_Kind | None, _Missing]]:
-        """Yield what is missing, each with the kind whose nodes cost least for it; None if no more may be added."""
-        for families, more in harm.missing.items():
-            numbers = [number for family in families for number in self._numbers(name, family)]
+    def _shares(self, choice: Sequence[int], harm: _Harm, name: str) -> Iterator[tuple[int | None, _Missing]]:
+        """Yield what is missing, each with the kind that is preferred for it, or by price the one whose nodes cost
+        least; None if no more may be added.
+        """
+        for numbers, more in harm.missing.items():
+            families = {self._family(number) for number in numbers}
             costs = {
-                number: self._cents[number] * more.nodes(self.kinds[number].template)
-                for number in numbers
-                if choice[number] < self._rooms[number]
+                number: self._by_price * self._cents[number] * more.nodes(self.kinds[number].template)
+                for number in self._left_by(name)
+                if choice[number] < self._rooms[number] and self._family(number) in families
             }
-            yield (self.kinds[min(costs, key=lambda number: costs[number])] if costs else None), more
+            yield min(costs, key=lambda number: costs[number], default=None), more
 
     def added(self, choice: Sequence[int], before: Mapping[str, _Harm]) -> list[AddedNodes]:
         """Return the nodes of a choice, with the Pods for which their family is added.
@@ -496,9 +510,9 @@ class _Search:
         """
         shares = [[*self._shares(self.none, harm, name)] for name, harm in before.items()]
         classes = defaultdict[str, Tally[str]](Tally)
-        for kind, more in (each for many in shares for each in many):
-            if kind is not None:
-                classes[kind.family] |= more.harmed
+        for number, more in (each for many in shares for each in many):
+            if number is not None:
+                classes[self.kinds[number].family] |= more.harmed
         return [
             AddedNodes(kind.name, kind.zone, count, kind.price and kind.price.times(count), classes[kind.family])
             for kind, count in zip(self.kinds, choice, strict=True)
@@ -566,7 +580,7 @@ def _likeness(group: NodeGroup) -> object:
     """What node groups have in common among which new nodes are spread evenly."""
     ignored = frozenset[str]().union(*IGNORED_LABELS.values())
     labels = frozenset((key, value) for key, value in group.node.labels.items() if key not in ignored)
-    return group.price, group.node.taints, labels, frozenset(group.allocatable.items())
+    return group.node.taints, labels, frozenset(group.allocatable.items())
 
 
 def survive(

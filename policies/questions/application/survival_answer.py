@@ -145,7 +145,8 @@ class Survival(Result):
             return "no number of nodes that was tried suffices"
         cost = f", {self.price} per month" if self.price else ""
         none = "no more nodes needed" if self.survives else "no new node helps"
-        needed = f"{plural(self.nodes, 'more node')} needed{cost}" if self.add else none
+        verb = "needed" if self.is_least else "is enough" if self.nodes == 1 else "are enough"
+        needed = f"{plural(self.nodes, 'more node')} {verb}{cost}" if self.add else none
         if self.survives:
             return needed
         stay = plural(self._worst("lost_then"), "replica stays", "replicas stay")

@@ -236,16 +236,28 @@ def test_the_bisection_tries_the_maximum_of_a_group(tmp_path: Path, monkeypatch:
     groups = [{"name": "c", "maxSize": 3, "template": {"metadata": {"labels": {ZONE: "c"}}, "status": status}}]
     (tmp_path / "g.yaml").write_text(yaml.safe_dump(groups))
     asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "--node-templates", tmp_path / "g.yaml")
-    assert json.loads(run(*asked, "-o", "json").stdout)["clause"] == "3 more nodes needed"
+    assert json.loads(run(*asked, "-o", "json").stdout)["clause"] == "3 more nodes are enough"
 
 
 @pytest.mark.parametrize(
-    ("cpus", "places", "nodes"),
-    [("16 16 16", [0, 1, 2] * 4, {"g-a": 2, "g-b": 2, "g-c": 2}), ("16 1 1", [0] * 4, {"g-b": 2, "g-c": 2})],
-    ids=["4 nodes left in any two zones", "4 nodes left without the first zone"],
+    ("cpus", "places", "prices", "nodes"),
+    [
+        ("16 16 16", [0, 1, 2] * 4, "", {"g-a": 2, "g-b": 2, "g-c": 2}),
+        ("16 1 1", [0] * 4, "", {"g-b": 2, "g-c": 2}),
+        ("16 16 16", [0, 1, 2] * 4, "10 10.50 11", {"g-a": 2, "g-b": 2, "g-c": 2}),
+        ("16 16 16", [0, 1, 2] * 4, "10 11 40", {"g-a": 4, "g-b": 4}),
+        ("16 1 1", [0] * 4, "10 10.50 11", {"g-b": 4}),
+    ],
+    ids=[
+        "4 nodes left in any two zones",
+        "4 nodes left without the first zone",
+        "6 nodes cost less than 8 of the two cheapest zones",
+        "8 nodes of the two cheapest zones cost less than 6",
+        "the cheapest zone that is left",
+    ],
 )
-def test_node_groups_that_differ_in_their_zone_share_the_nodes(
-    cpus: str, places: list[int], nodes: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_node_groups_that_differ_in_their_zone_share_the_nodes_unless_others_cost_less(
+    cpus: str, places: list[int], prices: str, nodes: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each zone gets the nodes that the losses of the others need."""
     monkeypatch.setattr(survival, "MAX_WORK", 0)
@@ -259,6 +271,8 @@ def test_node_groups_that_differ_in_their_zone_share_the_nodes(
         {"name": f"g-{zone}", "maxSize": 9, "template": {"metadata": {"labels": {ZONE: zone}}, "status": status}}
         for zone in "abc"
     ]
+    for group, price in zip(groups, prices.split(), strict=False):
+        group["pricePerMonth"] = f"{price} EUR"
     (tmp_path / "g.yaml").write_text(json.dumps(groups))
     asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "--node-templates", tmp_path / "g.yaml")
     document = json.loads(run(*asked, "-o", "json").stdout)
@@ -301,7 +315,7 @@ def test_the_pods_of_two_pools_need_nodes_of_both(tmp_path: Path, monkeypatch: p
     (tmp_path / "c.json").write_text(cluster_text(made))
     done = run("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "-o", "json")
     document = json.loads(done.stdout)
-    assert (done.returncode, document["clause"]) == (0, "4 more nodes needed")
+    assert (done.returncode, document["clause"]) == (0, "4 more nodes are enough")
     assert document["add"] == [
         {"like": pool, "zone": zone, "nodes": 1, "classes": {"high": 1}} for pool in pools for zone in "ab"
     ]
