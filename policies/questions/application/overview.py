@@ -13,10 +13,15 @@ from forewarn.policies.base.documents.findings import ReportChange
 from forewarn.policies.base.findings import brief, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
-from forewarn.policies.kubernetes.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from forewarn.policies.kubernetes.objects.fields import check_numbers, text_at
+from forewarn.policies.kubernetes.kinds.registry import JOB, NODE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.kubernetes.objects.fields import ApiObject, check_numbers, group_kind, int32, text_at
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES
-from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.objects.workload import (
+    backoff_limit,
+    disruption_action,
+    fails_with_one_pod,
+    pod_template_of,
+)
 from forewarn.policies.kubernetes.quantity import in_units
 from forewarn.policies.questions.application.changes import LoseNodes, LoseZone
 from forewarn.policies.questions.application.classes import classes
@@ -137,7 +142,7 @@ def overview(
             for kind, asked, every in losses
             if asked
         ),
-        _upgrade(blockers, len(every_node)),
+        _upgrade(blockers, len(every_node), snapshot),
         _quotas(snapshot),
         _without_class(snapshot),
         _pending(explained),
@@ -192,10 +197,24 @@ def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: 
     return OverviewLine(topic, status if number else AnswerStatus.OK, number, finding if number else nothing, command)
 
 
-def _upgrade(blockers: Sequence[DrainBlocker], nodes: int) -> OverviewLine:
+def _upgrade(blockers: Sequence[DrainBlocker], nodes: int, cluster: ClusterSnapshot) -> OverviewLine:
     blocked = len({node for each in blockers for node in each.nodes})
+    jobs = sum(_fails_by_drains(cluster, each.object) for each in cluster.workloads.values())
     of_pdbs = f"{plural(len(blockers), 'PDB blocks', 'PDBs block')} drains of {blocked:,} of {plural(nodes, 'node')}"
-    return _line("upgrade", AnswerStatus.BLOCKED, blocked, of_pdbs, "whatif upgrade", "no PDB blocks a drain now")
+    found = (blocked, of_pdbs), (jobs, plural(jobs, "Job fails", "Jobs fail"))
+    finding = "; ".join(text for number, text in found if number)
+    status = AnswerStatus.BLOCKED if blocked else AnswerStatus.HARM
+    nothing = "no PDB blocks it, no Job has more Pods than backoffLimit"
+    return _line("upgrade", status, blocked + jobs, finding, "whatif upgrade", nothing)
+
+
+def _fails_by_drains(cluster: ClusterSnapshot, obj: ApiObject) -> bool:
+    """Report whether an object is a Job that fails if each of its Pods is evicted once. Raises InvalidObject."""
+    if group_kind(obj) != JOB or disruption_action(obj) == "Ignore":
+        return False
+    pods = sum(bool(pod.node_name) and not pod.terminal for pod in pods_of(cluster, obj))
+    failed = int32(obj, "status", "failed") or 0
+    return pods > 0 and (fails_with_one_pod(obj) or failed + pods > backoff_limit(obj))
 
 
 def _quotas(cluster: ClusterSnapshot) -> OverviewLine:

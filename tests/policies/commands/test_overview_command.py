@@ -53,6 +53,10 @@ def _risky(path: Path) -> Path:
     return path
 
 
+def _rule(action: str) -> dict[str, Any]:
+    return {"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
 def test_without_a_cluster_it_prints_the_help() -> None:
     done = forewarn(environment=NO_CLUSTER)
     assert done.returncode == 2
@@ -139,6 +143,33 @@ def test_each_risk_has_its_line(tmp_path: Path) -> None:
         "Pending": ("PENDING", 1, "1: requests 64 cpu, more than any node has (4)", "why shop/big"),
         "preempted": ("WARN", 1, "1 Pod in 24 h, most of shop/web-9", "why"),
     }
+
+
+@pytest.mark.parametrize(
+    ("spec", "failed", "fails"),
+    [
+        ({"backoffLimit": 1}, 0, 1),
+        ({"backoffLimit": 6}, 0, 0),
+        ({"backoffLimit": 2}, 1, 1),
+        ({"backoffLimit": 0, "podFailurePolicy": {"rules": [_rule("Ignore")]}}, 0, 0),
+        ({"podFailurePolicy": {"rules": [_rule("FailJob")]}}, 0, 1),
+    ],
+)
+def test_an_upgrade_that_fails_a_job_is_harm_as_in_whatif(
+    spec: dict[str, Any], failed: int, fails: int, tmp_path: Path
+) -> None:
+    job = Made("batch/v1", "Job", "etl", "shop")
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    job.spec(parallelism=2, completions=2, template=template, **spec).status(failed=failed, active=2)
+    job.obj["metadata"]["uid"] = "u"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "etl", "uid": "u", "controller": True}
+    pods = [make_pod(f"etl-{node}", "shop").metadata(ownerReferences=[owner]).on(node) for node in ("n1", "n2")]
+    path = tmp_path / "c.json"
+    path.write_text(cluster_text([*(make_node(name).has(cpu="4") for name in ("n1", "n2", "n3")), job, *pods]))
+    line = _lines("--cluster", path)["upgrade"]
+    assert (line["status"], line["number"]) == ("HARM" if fails else "OK", fails)
+    done = forewarn(*line["command"].split(), "--cluster", path, "-o", "json")
+    assert json.loads(done.stdout)["counters"]["jobsFailed"] == fails
 
 
 def test_every_line_of_the_table_has_a_command_that_runs(tmp_path: Path) -> None:
