@@ -349,12 +349,12 @@ class _Search:
 
     @property
     def trials(self) -> list[Trial]:
-        """The simulated choices, each with its worst loss, the smallest first."""
-        worst: dict[Sequence[int], _Harm] = {}
+        """The simulated choices, each with its worst losses, the smallest first."""
+        harms: dict[Sequence[int], list[Sequence[int]]] = defaultdict(list)
         for (choice, _), harm in self._done.items():
-            worst[choice] = max(worst.get(choice, harm), harm, key=lambda each: (each.pending, each.preempted))
-        in_order = sorted(worst.items(), key=lambda each: sum(each[0]))
-        return [Trial(self._text_of(choice), harm.preempted, harm.pending) for choice, harm in in_order]
+            harms[choice].append(harm[:3])
+        in_order = sorted(harms.items(), key=lambda each: sum(each[0]))
+        return [Trial(self._text_of(choice), *map(max, zip(*many, strict=True))) for choice, many in in_order]
 
     def _text_of(self, choice: Sequence[int]) -> str:
         """A choice as text, such as `2 general a, 1 general b`."""
@@ -508,11 +508,13 @@ class _Search:
 
         `before`: the harm without new nodes.
         """
-        shares = [[*self._shares(self.none, harm, name)] for name, harm in before.items()]
         classes = defaultdict[str, Tally[str]](Tally)
-        for number, more in (each for many in shares for each in many):
-            if number is not None:
-                classes[self.kinds[number].family] |= more.harmed
+        for harm in before.values():
+            harmed = defaultdict[str, Tally[str]](Tally)
+            for numbers, more in harm.missing.items():
+                harmed[next((self.kinds[number].family for number in numbers if choice[number]), "")] += more.harmed
+            for family, many in harmed.items():
+                classes[family] |= many
         return [
             AddedNodes(kind.name, kind.zone, count, kind.price and kind.price.times(count), classes[kind.family])
             for kind, count in zip(self.kinds, choice, strict=True)

@@ -71,11 +71,12 @@ _COUNTERS: Final = ("preempted", "pending", "lost")
 
 
 class Trial(NamedTuple):
-    """A simulated choice of nodes, with the harm of its worst loss."""
+    """A simulated choice of nodes, each counter with the worst of the losses that were simulated."""
 
     nodes: str
     preempted: int
     pending: int
+    lost: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,7 +184,12 @@ class Survival(Result):
         ]
         yield Table(("LOSS, PROTECTED PODS", "PREEMPTED", "PENDING", "REPLICAS LOST"), rows, zeros=True)
         if len(self.trials) > 1:
-            yield Table(("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING"), self.trials, detail=1, zeros=True)
+            yield Table(
+                ("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING", "REPLICAS LOST"),
+                self.trials,
+                detail=1,
+                zeros=True,
+            )
 
     def _fixes(self) -> Iterator[Fix]:
         worst = max(self.losses, key=lambda each: each.gain, default=None)

@@ -209,6 +209,35 @@ def test_prices_decide_and_are_added(tmp_path: Path) -> None:
     assert document["clause"] == "3 more nodes needed, 240.50 EUR per month"
     assert document["price"] == {"cents": 24050, "currency": "EUR"}
     assert sum(each["price"]["cents"] for each in document["add"]) == 24050
+    assert [each["classes"] for each in document["add"]] == [{"batch": 4}] * 2
+    assert document["trials"][0] == {"nodes": "none", "preempted": 2, "pending": 4, "lost": 4}
+
+
+def test_cheaper_nodes_than_those_of_the_most_used_pool_have_the_classes_they_are_for(tmp_path: Path) -> None:
+    """Half of a large node costs more than half its price, but less than all."""
+    made: list[Made] = [make_node(f"n{number}").has(cpu="4").zone(zone) for number, zone in enumerate("ab")]
+    of_class = {"priorityClassName": "high", "priority": 1000}
+    made += [make_priority_class(1000, "high"), *replica_set("web", 3, [0, 1], of_class)]
+    (tmp_path / "c.json").write_text(cluster_text(made))
+    groups = [
+        {
+            "name": f"{name}-{zone}",
+            "maxSize": 9,
+            "pricePerMonth": f"{price} EUR",
+            "template": {
+                "metadata": {"labels": {ZONE: zone}},
+                "status": {"capacity": {"cpu": cpu, "memory": "64Gi", "pods": 110}},
+            },
+        }
+        for zone in "ab"
+        for name, cpu, price in (("full", "8", 20), ("half", "4", 11))
+    ]
+    (tmp_path / "g.yaml").write_text(json.dumps(groups))
+    asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "--node-templates", tmp_path / "g.yaml")
+    added = json.loads(run(*asked, "-o", "json").stdout)["add"]
+    assert [(each["like"], each["nodes"], [*each["classes"]]) for each in added] == [
+        (f"half-{zone}", 1, ["high"]) for zone in "ab"
+    ]
 
 
 def test_the_bisection_tries_the_maximum_of_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
