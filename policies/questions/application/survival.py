@@ -621,7 +621,7 @@ def survive(
     worst = sorted(losses, key=lambda loss: (-loss.lost_then, -loss.pending, -loss.preempted, loss.loss))
     tested = search.in_random_runs(choice, before) if is_found else []
     why = [*why_lost(search.answer_of(choice, worst[0].loss))] if worst and worst[0].lost_then else []
-    notes = [*late, *_of_cluster(cluster, kinds, why)]
+    notes = [*late, *_of_cluster(cluster, kinds, why, request.protect)]
     states: dict[str, Any] = {
         "unknown": unknown,
         "is_found": is_found,
@@ -637,8 +637,14 @@ def survive(
     return Survival(head, *question, added, survives, worst, search.trials, total, notes, **states)
 
 
-def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind], why: Sequence[Cause]) -> Iterator[str]:
-    """Yield the prices that are missing, exceeded quotas, and what is not simulated."""
+def _of_cluster(
+    cluster: Cluster, kinds: Sequence[_Kind], why: Sequence[Cause], protect: Sequence[str]
+) -> Iterator[str]:
+    """Yield which Pods are not protected, the prices that are missing, exceeded quotas, and what is not simulated."""
+    zero = sum(pod.effective_priority == 0 and not pod.terminal for pod in cluster.snapshot.pods.values())
+    if zero and not protect:
+        are = plural(zero, "Pod of priority 0 is", "Pods of priority 0 are")
+        yield f"{are} not protected. Fix: name their classes with --protect, or give them one"
     unpriced = sorted({kind.name for kind in kinds if kind.price is None})
     if any(kind.price for kind in kinds) and unpriced:
         yield f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"

@@ -183,6 +183,16 @@ def test_the_answer_names_the_nodes_and_what_they_change() -> None:
     assert document["fix"][0]["effect"] == "zone a lost: preempted 2 → 0, Pending 4 → 0, lost 4 → 0"
 
 
+def test_pods_of_priority_0_are_a_warning_unless_classes_are_named(tmp_path: Path) -> None:
+    made: list[Made] = [make_node(f"n{number}").has(cpu="4").zone(zone) for number, zone in enumerate("ab")]
+    made += [make_priority_class(0, "zero"), make_pod("bare").on("n0"), make_pod("zero").of_class("zero").on("n1")]
+    (tmp_path / "c.json").write_text(cluster_text([*made, make_pod("low").priority(-1).on("n1")]))
+    asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json")
+    warning = "2 Pods of priority 0 are not protected. Fix: name their classes with --protect, or give them one"
+    assert warning in run(*asked).stdout
+    assert "not protected" not in run(*asked, "--protect", "zero").stdout
+
+
 def test_a_cluster_that_survives_needs_no_nodes() -> None:
     done = run("headroom", "--survive", "node", "--protect", "gold", "--cluster", CLUSTER)
     assert done.returncode == 0
