@@ -19,7 +19,7 @@ from forewarn.policies.base.documents.answer import (
     label,
     why_of,
 )
-from forewarn.policies.base.findings import grouped, listed, plural
+from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 from forewarn.policies.questions.application.whatif_answer import cause_of
 from forewarn.policies.questions.whatif.effects import reasons_of_loss
@@ -195,9 +195,10 @@ class Survival(Result):
         worst = max(self.losses, key=lambda each: each.gain, default=None)
         if self.add and worst is not None and worst.gain > 0:
             effect = ", ".join(f"{label(name)} {now:,} → {then:,}" for name, now, then in worst.changes if now != then)
-            many = grouped((each.like if self.add[3:] else " ".join(filter(None, each[:2])), each) for each in self.add)
-            nodes = listed([f"{sum(each.nodes for each in alike)} like {like}" for like, alike in many.items()], 4)
-            yield Fix(f"add {nodes}", f"{worst.loss} lost: {effect}")
+            nodes = listed([f"{each.nodes} like {' '.join(filter(None, each[:2]))}" for each in self.add])
+            yield Fix(
+                f"add these {self.nodes} nodes" if self.add[3:] else f"add {nodes}", f"{worst.loss} lost: {effect}"
+            )
 
 
 def why_lost(answer: Answer) -> Iterator[Cause]:

@@ -14,11 +14,15 @@ import pytest
 import yaml
 
 import forewarn
+from forewarn.policies.base.documents.answer import Cause
+from forewarn.policies.cli.render.answer import MAX_LINES, text
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, ZONE
 from forewarn.policies.questions.application import survival
 from forewarn.policies.questions.application.simulated import world_with
 from forewarn.policies.questions.application.survival import SurvivalRequest, survive
+from forewarn.policies.questions.application.survival_answer import AddedNodes, LossHarm, Survival
 from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.effects import Kind
 from forewarn.policies.questions.whatif.questions import each_loss, question_of_loss
 from forewarn.policies.questions.whatif.repetition import RUNS
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
@@ -27,8 +31,6 @@ from tests.policies.small_clusters import BATCHES, CLASSES, compared, compared_w
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from forewarn.policies.questions.application.survival_answer import Survival
 
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 GROUPS = "docs/examples/whatif/node-groups.yaml"
@@ -358,7 +360,7 @@ def test_the_pods_of_two_pools_need_nodes_of_both(tmp_path: Path, monkeypatch: p
     assert document["add"] == [
         {"like": pool, "zone": zone, "nodes": 1, "classes": {"high": 1}} for pool in pools for zone in "ab"
     ]
-    assert document["fix"][0]["action"] == "add 2 like gpu, 2 like web"
+    assert document["fix"][0]["action"] == "add these 4 nodes"
 
 
 def test_a_group_without_a_price_is_a_warning(tmp_path: Path) -> None:
@@ -412,3 +414,16 @@ def test_bad_input_is_a_clear_error(arguments: tuple[str, ...], problem: str) ->
     done = run("headroom", *arguments, "--cluster", CLUSTER)
     assert (done.returncode, done.stdout) == (2, "")
     assert problem in done.stderr.replace("'", '"')
+
+
+def test_the_first_screen_has_the_losses_of_a_large_cluster_beside_6_kinds_of_nodes() -> None:
+    zones = [f"eu-west-1{zone}" for zone in "abc"]
+    added = [AddedNodes(pool, zone, 12, None, {"batch": 169}) for pool in ("general", "gpu") for zone in zones]
+    losses = [LossHarm(f"zone {zone}", 208, 52, 1580, 0, 27, 1422) for zone in zones]
+    causes = [Cause(474, Kind.QUOTA, f"quota batch/{name} rejects new Pods") for name in "abc"]
+    notes = ["475 Pods of priority 0 are not protected"]
+    head = survive(forewarn.load(CLUSTER), SurvivalRequest("node")).head
+    result = Survival(head, "zone", "", [], added, False, losses, [], None, notes, why=causes)
+    lines = [*text(result.document, result.head)]
+    assert len(lines) == MAX_LINES
+    assert any(line.startswith("LOSS, PROTECTED PODS") for line in lines)
