@@ -123,7 +123,7 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         namespace if isinstance(namespace, str) else "",
         path,
         (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
-        tuple(real_in(directory, p) for p in _paths(content, ("components",), directory)),
+        tuple(real_in(directory, str(path).replace("\0", "")) for path in list_at(content, "components")[:MAX_NAMED]),
         {key: content[key] for key in _CHANGING if content.get(key)},
         tuple(_remotes(content, directory)),
         is_open or not _OPEN.isdisjoint(map(str.lower, content)),
@@ -226,8 +226,9 @@ class Overlays:
             self._is_cut_short |= isinstance(why, CutShort)
             self.not_applied.add(id(subject))
             return None
-        if any(self._kustomizations[directory].has_patches for directory in directories):
-            subject = subject._replace(overlay=self._kustomizations[directories[-1]].overlay)
+        changing = [self._kustomizations[directory] for directory in directories if directory in self._kustomizations]
+        if any(kustomization.has_patches for kustomization in changing):
+            subject = subject._replace(overlay=changing[-1].overlay)
         if state.object is subject.object:
             return subject
         return subject._replace(object=state.object, source=_PatchedSource(subject, state.object, state.merged))
@@ -240,6 +241,8 @@ class Overlays:
         state.place(kustomization.namespace, *kustomization.affixes)
         state.add_labels(mapping_at(kustomization.content, "commonLabels"), _LABELED[0])
         for entry in list_at(kustomization.content, "labels"):
+            if list_at(entry, "fields"):
+                raise NotApplied
             scope = next((key for key in _LABELED if at(entry, key) is True), "")
             state.add_labels(mapping_at(entry, "pairs"), scope)
         self._patch(kustomization, "patchesJson6902", state)
@@ -273,8 +276,8 @@ class Overlays:
             for entry in entries[0] if entries and isinstance(entries[0], list) else entries:
                 charge(_COST)
                 for target in list_at(entry, "targets"):
-                    charge(_COST)
-                    fields = (str(field) for field in list_at(target, "fieldPaths"))
+                    fields = [str(field) for field in list_at(target, "fieldPaths")]
+                    charge(_COST + len(fields))
                     if state.is_selected(mapping_at(target, "select")) and not all(map(_is_harmless, fields)):
                         return True
         return False
@@ -409,6 +412,7 @@ _IDENTITY: Final = ("name", "namespace")
 
 def _matches(pattern: str, value: str) -> bool:
     """Report whether a regular expression of a target matches a value. Raises NotApplied for one that is not simple."""
+    charge(len(pattern))
     inner = pattern.removeprefix("^").removesuffix("$")
     inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
     if not _SIMPLE.fullmatch(inner) or "*" in inner.replace(".*", ""):
@@ -418,6 +422,7 @@ def _matches(pattern: str, value: str) -> bool:
 
 def _has_labels(selector: str, labels: Mapping[str, Any]) -> bool:
     """Report whether labels match a selector such as `app=web,!canary`. Raises NotApplied for sets."""
+    charge(len(selector))
     for term in filter(None, map(str.strip, selector.split(","))):
         match = _TERM.fullmatch(term)
         if match is None:

@@ -383,16 +383,17 @@ def _sort(
     starts = {lines.start for subject in before if (lines := lines_of(subject))}
     known = {lines_of(subject).start: subject.object for subject in objects.partial}
     shown = masked.text.split("\n")
+    by_cluster = masked if _BY_CLUSTER.search(text) else None
     for subject in subjects:
         lines = lines_of(subject)
         if not lines or lines.start in starts:
             continue
-        rest = _known(subject.object, subject, masked if _BY_CLUSTER.search(text) else None)
+        rest = _known(subject.object, subject, by_cluster)
         if rest == subject.object and min(masked.lost[lines.start : lines.stop], default=_NOTHING) == _NOTHING:
             objects.complete.append(subject)
         elif known.get(lines.start) != rest and _has_one_type(rest, subject, shown, masked.blocks):
             place = RELEASE_NAMESPACE if at(subject.object, "metadata", "namespace") is not None else subject.namespace
-            if _BY_CLUSTER.search(text) and _is_for_old_clusters(subject, masked, text):
+            if by_cluster and _is_for_old_clusters(subject, masked, text):
                 continue
             rest = _without_alternatives(rest, subject, masked)
             whole = None if lines.start in known else _whole(subject, shown, text)  # once for both branches

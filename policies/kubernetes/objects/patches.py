@@ -52,7 +52,9 @@ def json_patched(obj: ApiObject, operations: Iterable[Any]) -> Any:
 
 def _edit(root: list[Any], name: str, pointer: str, value: Any) -> Any:
     """Apply an operation to the item of a list, and return the value that was at the pointer. Raises PatchError."""
-    steps = pointer.split("/")[1 : _MAX_STEPS + 1]
+    steps = pointer.split("/")[1:]
+    if len(steps) > _MAX_STEPS:
+        raise PatchError("the path of an operation is too long")
     holder: Any = root
     key: Any = 0
     for step in steps:
@@ -135,7 +137,7 @@ def _merged_value(name: str, old: Any, new: Any, keys: Mapping[str, Sequence[str
 
 def _merged_list(old: list[Any], new: list[Any], names: Sequence[str], keys: Mapping[str, Sequence[str]]) -> Any:
     """Return a list after a patch, with the items of the patch first; None if the patch deletes the list."""
-    directives = {item[_DIRECTIVE] for item in new if [*item] == [_DIRECTIVE]}
+    directives = [item[_DIRECTIVE] for item in new if [*item] == [_DIRECTIVE]]
     if "delete" in directives:
         return None
     charge(len(old) + len(new))

@@ -11,7 +11,7 @@ from forewarn.policies.base.findings import Action, Finding, Severity
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import File, readable
-from forewarn.policies.inputs.sources.git import upwards
+from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
 from forewarn.policies.linting.rules.support.rule_text import is_test_file
 
@@ -19,12 +19,18 @@ CHART: Final = "Chart.yaml"
 _REQUIRED: Final = (CHART, "requirements.yaml")
 """Files of a chart that list its subcharts."""
 _NOT_DEPLOYED: Final = later(
-    r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|obsolete|old|te?mp|unused)|e2e|fixtures?|golden|src/test"
-    r"|testing|tests|\.[\w-]*tests?)/|^(?:archive|test)/|(?<!charts)/testdata/|test/(?:data|generated|snapshots?)/|\bdeprecated\b[^/]*/"
+    r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|te?mp|unused)|[\w.-]*-deprecated[\d-]*"
+    r"|fixtures?|golden|src/test)/|^archive/|(?<!charts)/testdata/|tests?/(?:data|generated|snapshots?)/"
 )
 """Directories of manifests that are never deployed: archives, and the input or output of tests."""
-_MEANT: Final = later(r"(?:^|/)(?:bad(?![_-](?:bot|request))|broken(?![_-]link)|invalid|malformed)(?=[/_.-]|$)")
-"""First words of files and directories that are wrong on purpose, but not of programs, such as broken-link-checker."""
+_TESTS: Final = later(r"(?:^|/)(?:e2e|tests|\.[\w-]*tests?)/")
+_OLD: Final = ("removed-api-version", "scheduler-configuration")
+_NAMELESS: Final = "name or generateName is required"
+"""A program completes such a manifest."""
+_MEANT: Final = later(
+    r"(?:^|/)(?:bad[_-]|(?:broken|invalid|malformed)[_-]?)(?:config|job|deployment|manifest|pdb|pod)?s?\d*(?:/|\.[^/]*$)"
+)
+"""Names of directories and files that are wrong on purpose; a directory such as invalid-token-cleaner is a program."""
 _EXPECTED: Final = later(
     r"(?:^|[.-])(?:bad|broken|deny|disallow(?:ed)?|fail(?:s|ing)?|invalid|malformed|violat\w+)(?=[.-]|$)"
 )
@@ -43,10 +49,13 @@ def lowered(findings: Iterable[Finding]) -> list[Finding]:
 def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
     if finding.severity is Severity.NOTE or not finding.line:
         return finding
-    path = os.path.relpath(finding.file)
-    if path.startswith(os.pardir):  # what is above the input says nothing about it
+    top = next(work_trees(os.path.dirname(finding.file)), None)
+    path = os.path.relpath(os.path.realpath(finding.file), top) if top else os.path.normpath(finding.file)
+    if os.path.isabs(path):  # what is above the input says nothing about it
         path = os.path.basename(path)
-    is_meant = _MEANT.search(path) or (is_test_file(path) and _EXPECTED.search(finding.object.name))
+    may_be_meant = finding.severity is Severity.WARNING or finding.rule in _OLD or _NAMELESS in finding.message
+    is_of_test = may_be_meant and _TESTS.search(path)
+    is_meant = is_of_test or _MEANT.search(path) or (is_test_file(path) and _EXPECTED.search(finding.object.name))
     if is_meant or _NOT_DEPLOYED.search(path) or any(map(is_of_others, upwards(os.path.dirname(finding.file)))):
         return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
     return finding

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache, partial
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.base.findings import Location, Severity
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import Group, Grouping, Member, grouped, matches
@@ -48,7 +49,7 @@ from forewarn.policies.linting.evaluation.suppressions import Suppression, of_an
 from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Finding, Location
+    from forewarn.policies.base.findings import Finding
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.linting.config.model import Config
     from forewarn.policies.linting.lint.templates import Engine
@@ -165,6 +166,10 @@ class Input:
         """Record a skipped file or directory. `what`: the reason, as in the summary."""
         if what == TEMPLATES and path not in self.left_out:
             self.chart_templates.append(path)
+        if what == DANGLING:
+            place, fix = Location(path, 1, 1, 2), "remove the link, or create its target"
+            found = FileDiagnostic("parse-error", "link without a target", place, fix, severity=Severity.WARNING)
+            self.diagnostics.append(found)
         self.left_out[path] = what
 
     @property

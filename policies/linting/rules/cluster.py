@@ -10,7 +10,6 @@ from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DEPLOYMENT, PO
 from forewarn.policies.kubernetes.objects.fields import group_kind, text_at
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES, PriorityClass
-from forewarn.policies.kubernetes.quantity import ZERO, Quantity, in_units
 from forewarn.policies.linting.rules.support import details
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, Context, Target, rule
 from forewarn.policies.linting.rules.support.predictions import Restart, Restarts, is_placeholder, needs_class
@@ -285,6 +284,7 @@ def _limits_for(restart: Restart, context: Context) -> Iterator[str]:
     """Yield the limits with which a quota admits a rollout: what is used now, and the surge; nothing if unknown."""
     from forewarn.policies.kubernetes.controllers.deployment import max_surge
     from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
+    from forewarn.policies.kubernetes.quantity import ZERO, Quantity, in_units
 
     ref, cluster, rejection = restart.ref, context.cluster, restart.rejection
     workload = cluster.workload(DEPLOYMENT, ref.namespace, ref.name) if cluster else None

@@ -28,7 +28,6 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
-from forewarn.policies.kubernetes.quantity import ZERO
 from forewarn.policies.linting.rules.support import rule_text
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.details import UncoveredClass, UnknownClass
@@ -549,6 +548,8 @@ def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: 
     if quota is None or not fault.resources:
         return
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
+    from forewarn.policies.kubernetes.quantity import ZERO  # few files have a quota
+
     earlier = use.earlier(quota.name, name) if context.cluster else ZERO
     if earlier.nano > 0:
         yield f"Earlier objects of the input use {earlier}"

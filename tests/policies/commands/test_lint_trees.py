@@ -322,11 +322,16 @@ def test_the_summary_counts_parse_errors_that_are_not_reported(tree: Tree) -> No
         assert "1 file with findings of parse-error that are not reported" in tree.lint(option, ".").err.splitlines()
 
 
-@pytest.mark.parametrize(("below", "severity"), [("", "note"), ("tests", "error")])
-def test_directories_above_the_working_directory_make_no_tests(
-    below: str, severity: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("top", "directory", "severity"),
+    [(".", "tests/first", "note"), ("tests", "tests/first", "error"), ("", "old", "error"), ("", "tests", "error")],
+)
+def test_directories_for_tests_are_those_of_the_work_tree(
+    top: str, directory: str, severity: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree.add({"tests/first/class.yaml": CLASS.replace("v1", "v1beta1") % ("gold", 5)})
-    monkeypatch.chdir(tree.root / below)
-    for path in (".", str(tree.root / below)):
+    tree.add({f"{directory}/class.yaml": CLASS.replace("v1", "v1beta1") % ("gold", 5)})
+    if top:
+        (tree.root / top / ".git").mkdir()
+    monkeypatch.chdir(tree.root / directory)
+    for path in (".", *([str(tree.root / directory)] if top else [])):
         assert [found["severity"] for found in tree.lint(path).findings] == [severity]

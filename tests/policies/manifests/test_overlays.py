@@ -35,7 +35,9 @@ def test_objects_are_those_of_kustomize(path: Path, tmp_path: Path, monkeypatch:
     _write(tmp_path, files)
     monkeypatch.chdir(tmp_path)
     if program := os.environ.get("KUSTOMIZE"):
-        built = subprocess.run([program, "build", "overlay"], capture_output=True, text=True, check=True).stdout
+        built = subprocess.run(
+            [program, "build", "overlay"], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
         recorded = "".join(f"{json.dumps(obj)}\n" for obj in yaml.safe_load_all(built))
         path.write_text(path.read_text().removesuffix(expected) + recorded)
     assert _built() == {_identity(obj): obj for obj in map(json.loads, expected.splitlines())}

@@ -166,7 +166,7 @@ def test_why_asks_a_running_cluster_for_the_events_of_one_pod(
     assert main(["why", "team/low", "-v", "--cluster", "live"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("WARN  team/low: gone: preempted\n")
-    assert " preempted: preempted by team/high, which no longer exists\n" in out
+    assert " preempted by team/high, which no longer exists\n" in out
     assert "Preempted by pod [2J 1-2 on node n1\n" in out
     (query,) = [query for verb, path, query, _ in api.requests if (verb, path) == ("get", EVENTS)]
     about = "involvedObject.namespace=team,involvedObject.name=low"

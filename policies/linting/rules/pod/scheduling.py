@@ -773,9 +773,20 @@ def _node_expressions(spec: ApiObject) -> Iterator[tuple[Path, ApiObject]]:
         yield from found_at(spec, ("affinity", "nodeAffinity", *terms, "matchExpressions", ITEMS))
 
 
+_OF_CONTROLLERS: Final = {
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+    "statefulset.kubernetes.io/pod-name",
+}
+"""Labels that controllers add to Pods."""
+
+
 def _may_match(selector: Any, labels: Mapping[str, str], subject: ReviewedObject, context: Context) -> bool:
     """Report whether a selector matches labels, or is unknown or empty (empty-selector)."""
     texts = (str(value) for value in (*labels.values(), *mapping_at(selector, "matchLabels").values()))
+    if not _OF_CONTROLLERS.isdisjoint(mapping_at(selector, "matchLabels")):
+        return True
     if not labels or not isinstance(selector, Mapping) or any(is_template_variable(t, subject, context) for t in texts):
         return True
     try:
