@@ -76,14 +76,15 @@ def test_an_answer_as_text() -> None:
     ]
 
 
-def test_fixes_give_way_to_the_first_table() -> None:
-    """The table of classes of a lost zone shows who is harmed."""
+def test_fixes_and_causes_give_way_to_the_first_table() -> None:
+    """The table of classes of a lost zone shows who is harmed, and its rows add up to the total."""
     rows = [(name, 1000, 1) for name in "abcdef"]
     classes = Table(("CLASS", "VALUE", "LOST"), rows, ("total", "", 6))
     fixes = [Fix(f"{'long ' * 20}{n}", "Jobs failed 34 → 2") for n in range(3)]
     shown = lines(replace(ZONE, tables=[classes], fix=fixes, warnings=[f"{'w ' * 60}{n}" for n in range(3)]))
     assert len(shown) <= MAX_LINES
-    assert [line.split()[0] for line in shown if line.endswith("1,000     1")] == ["a", "b", "c", "d"]
+    assert [line.split()[0] for line in shown if line.endswith("1,000     1")] == [*"abcdef"]
+    assert "    6,354  4 other reasons: -v" in shown
     assert "FIX (2 more: -v)" in shown
 
 

@@ -23,12 +23,13 @@ MAX_LINES: Final = 28
 """Maximum lines of an answer without -v."""
 MAX_WARNINGS: Final = 3
 """Maximum warnings without -v."""
-_MAX_CAUSES: Final = 4
 _MAX_FIXES: Final = 3
+_SHORTENED: Final = ((_MAX_FIXES, 4), (2, 4), (2, 3), (2, 2), (1, 3), (1, 2), (0, 2))
+"""Maximum fixes and causes without -v: the first with which the rows of the first table have room."""
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
 _LEAST_ROWS: Final = 4
-"""Rows of the first table for which fixes give way, the last one first."""
+"""Rows of the first table for which fixes and causes give way; all of a table with a total."""
 _MIN_ROOM: Final = 32
 """Minimum characters of a wrapped column."""
 _SHORTEST_NAME: Final = 32
@@ -67,14 +68,15 @@ def counter_value(counter: Counter) -> str:
 def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = plain, level: int = 0) -> Iterator[str]:
     """The answer as lines of text. `head`: None without an input. `level`: 1 with -v, 2 with -vv."""
     before = [*_status_lines(document, paint), *_counter_lines(document), *_warning_lines(document, paint, level)]
-    why, after = [*_why_lines(document, paint, level)], [*_input_lines(head, level)] if head is not None else []
+    after = [*_input_lines(head, level)] if head is not None else []
     after += [f"MORE   {' | '.join(document.more)}"] if document.more and not level else []
-    first, fixes = next((each for each in document.tables if each.detail <= level), None), list[str]()
-    others = sum(map(len, (before, why, after))) + bool(why) + bool(document.tables)
-    for shown in range(_MAX_FIXES, -1, -1):
-        fixes = [*_fix_lines(document, paint, shown)]
-        used = others + len(fixes)
-        if level or first is None or used + _height(first, _LEAST_ROWS) <= MAX_LINES:
+    first, why, fixes = next((each for each in document.tables if each.detail <= level), None), list[str](), list[str]()
+    height = _height(first, MAX_ROWS if first.total else _LEAST_ROWS) if first is not None else 0
+    used = 0
+    for max_fixes, max_causes in _SHORTENED:
+        why, fixes = [*_why_lines(document, paint, level, max_causes)], [*_fix_lines(document, paint, max_fixes)]
+        used = sum(map(len, (before, why, fixes, after))) + bool(why) + bool(document.tables)
+        if level or used + height <= MAX_LINES:
             break
     yield from before
     if why:
@@ -139,15 +141,15 @@ def _warning_lines(document: AnswerDocument, paint: Painter, level: int) -> Iter
         yield from (f"      {line}" for line in others)
 
 
-def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
+def _why_lines(document: AnswerDocument, paint: Painter, level: int, limit: int) -> Iterator[str]:
     if document.why is None:
         return
     causes = document.why.causes
     yield paint(f"WHY {document.why.heading}", "bold")
     shown = [(cause.number, cause.reason) for cause in causes]
-    if not level and len(shown) > _MAX_CAUSES:
-        rest = causes[_MAX_CAUSES - 1 :]
-        shown[_MAX_CAUSES - 1 :] = [(sum(cause.number for cause in rest), f"{len(rest)} other reasons: -v")]
+    if not level and len(shown) > limit:
+        rest = causes[limit - 1 :]
+        shown[limit - 1 :] = [(sum(cause.number for cause in rest), f"{len(rest)} other reasons: -v")]
     width = max(len(number(count)) for count, _ in shown) + 4
     for count, reason in shown:
         first, *others = _wrapped(reason, " " * (width + 2))
