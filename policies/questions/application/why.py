@@ -10,6 +10,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
+from forewarn.policies.base.documents.answer import Counter as Shown
 from forewarn.policies.base.findings import brief, cut, grouped, plural
 from forewarn.policies.inputs.sources.audit_log import scheduler_events
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
@@ -136,6 +137,7 @@ class PodWhy(Result):
     autoscalers: Autoscalers | None = None
     age: Hidden[float] = 0.0
     fixes: Hidden[Sequence[Fix]] = ()
+    workload_now: Hidden[Sequence[Shown]] = ()
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
@@ -469,7 +471,9 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
     age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
     nodes, fixes = list(starmap(CountedReason, reasons)), [*_of_a_preemption(cluster, evidence, name)]
-    return PodWhy(head, key, cluster, diagnosis, nodes, messages, missing, age=max(age, 0.0), fixes=fixes)
+    before, former = evidence.records.before if evidence.records is not None else None, diagnosis.pod
+    counts = [*_workload_now(cluster, before, former)] if before and former and pod is None else []
+    return PodWhy(*(head, key, cluster, diagnosis, nodes, messages, missing), None, max(age, 0.0), fixes, counts)
 
 
 def _of_a_preemption(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Iterator[Fix]:
@@ -499,7 +503,19 @@ def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Dia
         was = f"it ran on {former.node_name}" if former.node_name else "it was Pending"
         text = f"{was} in the earlier snapshot (priority {former.effective_priority:,}); nothing shows what deleted it"
         troubles = [Trouble("deleted", text, "pass --audit-log FILE: Events live an hour by default")]
-    return Diagnosis(None, "gone", tuple(troubles)) if troubles else None
+    return Diagnosis(former, "gone", tuple(troubles)) if troubles else None
+
+
+def _workload_now(cluster: ClusterSnapshot, before: ClusterSnapshot, pod: Pod) -> Iterator[Shown]:
+    """Yield how many Pods of the workload of a Pod run and are Pending, in the earlier snapshot and now."""
+    workload = before.top_workload_of(pod)
+    then, now = (
+        [each for each in state.pods.values() if not each.terminal and state.top_workload_of(each) == workload]
+        for state in (before, cluster)
+    )
+    running, after = (sum(bool(each.node_name) for each in pods) for pods in (then, now))
+    yield Shown(f"{workload}: running", running, after=after)
+    yield Shown("Pending", len(then) - running, after=len(now) - after)
 
 
 def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> WorkloadWhy:

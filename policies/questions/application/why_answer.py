@@ -95,7 +95,7 @@ def of_pod(result: PodWhy) -> AnswerDocument:
         question=f"{result.key} ({', '.join(rank)})" if rank else result.key,
         clause=_clause(diagnosis, result.age, effects),
         counters=effects,
-        shown=[*_counters(prediction, effects)] if prediction is not None and effects is not None else [],
+        shown=[*_counters(prediction, effects)] if prediction and effects else result.workload_now,
         warnings=[*result.missing, *(autoscaler_tables.warnings_of(result.autoscalers) if result.autoscalers else ())],
         why=_causes(diagnosis, effects),
         tables=tables,

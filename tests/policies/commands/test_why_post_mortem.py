@@ -190,6 +190,7 @@ def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(t
     of_pod = _answer("shop/web-1", "--cluster", cluster, "--before", before)
     assert [(fix["action"], fix["effect"]) for fix in of_pod["fix"]] == fixes
     out = forewarn("why", "shop/web-1", "--cluster", cluster, "--before", before).stdout
+    assert out.startswith("WARN  shop/web-1 (0): gone on n1: preempted\n      shop/web: running 1 → 0 | Pending 0\n")
     assert "       preempted at 2026-01-01T11:00:00Z on n1 by shop/urgent (gold, priority 1,000)\n" in out
 
 
