@@ -306,7 +306,7 @@ def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[s
     highest = _priority_for_pdb(prediction) if prediction.outcome == "preempts" else None
     if highest is not None:
         yield (
-            f"preempts a Pod of priority {highest} although Pods of lower priority run: PDBs with no disruptions "
+            f"preempts a Pod of priority {highest:,} although Pods of lower priority run: PDBs with no disruptions "
             "allowed protect those"
         )
     yield from ahead_in_queue(prediction.pod, cluster)

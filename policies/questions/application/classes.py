@@ -210,7 +210,7 @@ def _text_of(step: Step) -> str:
     names = ["/".join((ref.namespace, ref.name)) for ref in (ref_of(obj, "default") for obj in step.objects)]
     one_by_one = ", one after the other" if len(names) > 1 else ""
     count = plural(len(names), "workload")
-    return f"{verb} {count} (new priority {step.priority}{one_by_one}); {listed(names, _NAMED)}"
+    return f"{verb} {count} (new priority {step.priority:,}{one_by_one}); {listed(names, _NAMED)}"
 
 
 def _class_in(step: Step, c: PriorityClass) -> str:

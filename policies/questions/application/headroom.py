@@ -146,7 +146,7 @@ def about(pod: Pod) -> str:
     parts += [f"{gibibytes(asks.memory)} memory"] if asks.memory else []
     parts += [f"{amount} {cut(name, _LONGEST)}" for name, amount in asks.scalars.items() if amount]
     size = listed(parts) or "no cpu or memory request"
-    return f"{pod.priority_class_name or f'priority {pod.effective_priority}'}; {size}"
+    return f"{pod.priority_class_name or f'priority {pod.effective_priority:,}'}; {size}"
 
 
 def _clause(room: Headroom, reserve: Placeholders | None) -> str:

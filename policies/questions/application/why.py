@@ -471,8 +471,7 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
     age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
     nodes, fixes = list(starmap(CountedReason, reasons)), [*_of_a_preemption(cluster, evidence, name)]
-    before, former = evidence.records.before if evidence.records is not None else None, diagnosis.pod
-    counts = [*_workload_now(cluster, before, former)] if before and former and pod is None else []
+    counts = [*_workload_now(cluster, evidence)]
     return PodWhy(*(head, key, cluster, diagnosis, nodes, messages, missing), None, max(age, 0.0), fixes, counts)
 
 
@@ -506,9 +505,12 @@ def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Dia
     return Diagnosis(former, "gone", tuple(troubles)) if troubles else None
 
 
-def _workload_now(cluster: ClusterSnapshot, before: ClusterSnapshot, pod: Pod) -> Iterator[Shown]:
-    """Yield how many Pods of the workload of a Pod run and are Pending, in the earlier snapshot and now."""
-    workload = before.top_workload_of(pod)
+def _workload_now(cluster: ClusterSnapshot, evidence: Evidence) -> Iterator[Shown]:
+    """Yield how many Pods of the workload of a Pod that is gone run and are Pending, earlier and now."""
+    before, key = evidence.records.before if evidence.records is not None else None, (evidence.namespace, evidence.name)
+    if before is None or key not in before.pods or key in cluster.pods:
+        return
+    workload = before.top_workload_of(before.pods[key])
     then, now = (
         [each for each in state.pods.values() if not each.terminal and state.top_workload_of(each) == workload]
         for state in (before, cluster)

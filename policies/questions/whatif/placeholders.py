@@ -120,7 +120,7 @@ def placeholders(
     more = 0 if never else max(wanted - reserved - buffered, 0)
     fit = min(more, max(headroom.without.pods - buffered, 0))
     name, priority = _class_for(cluster, pod, all_of_them, cutoff)
-    too_low = f"priority {pod.effective_priority}: no lower priority at or above the autoscaler cutoff {cutoff}"
+    too_low = f"priority {pod.effective_priority:,}: no lower priority at or above the autoscaler cutoff {cutoff:,}"
     grace = max((other.spec.termination_grace_period for other in usable), default=0)
     requests = pod.occupies.resource
     return Placeholders(

@@ -605,7 +605,7 @@ def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iter
         return
     for node in sorted(lower, key=lambda name: (lower[name], name))[:_LOWER]:
         why = _why_not_there(prediction, chosen, candidates.get(node), node)
-        text = f"a Pod of priority {lower[node]} on {node} is not preempted: {why}"
+        text = f"a Pod of priority {lower[node]:,} on {node} is not preempted: {why}"
         fix = "check PDBs and constraints, which come first: only among candidate nodes, priorities are compared"
         yield Trouble("preempted-before-lower", text, fix)
 
@@ -631,7 +631,7 @@ def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Cand
         return "preempting it would violate a PDB"
     highest = other.victims[0].effective_priority if other.victims else 0
     if chosen.victims and highest > chosen.victims[0].effective_priority:
-        return f"a Pod of priority {highest} would be preempted there too"
+        return f"a Pod of priority {highest:,} would be preempted there too"
     if node == chosen.node_name:
         return f"preempting {going} without it is enough"
     is_cheaper = chosen.victims and other.victims and chosen not in pick_nodes_for_preemption((chosen, other))
@@ -880,7 +880,7 @@ def _as_reported(record: PodRecord, text: str) -> str:
 def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
     name = pod.priority_class_name
     priority_class = cluster.priority_classes.get(name) if name else None
-    keeps = f"the Pod keeps priority {pod.effective_priority}"
+    keeps = f"the Pod keeps priority {pod.effective_priority:,}"
     if name and priority_class is None and PRIORITY_CLASS in cluster.objects.unlisted:
         yield class_not_listed(name)
     elif name and priority_class is None:

@@ -370,7 +370,7 @@ def test_a_plan_recreates_a_job_that_a_tool_recreates(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps(job))
     answer = forewarn("classes", "plan", "-f", tmp_path / "job.json", "--cluster", "webhook/sample/cluster.yaml")
     assert answer.stdout.startswith("OK  change of PriorityClasses in 1 step: 1 min 5 s, no Pod preempted")
-    assert "delete and recreate 1 workload (new priority 100000); reports/nightly\n" in answer.stdout
+    assert "delete and recreate 1 workload (new priority 100,000); reports/nightly\n" in answer.stdout
     assert "keep their priority" not in answer.stdout
 
 
