@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import duration, listed, one_line
 from forewarn.policies.kubernetes.controllers.changes import replaces_no_pods
-from forewarn.policies.kubernetes.controllers.cron_job import next_start
+from forewarn.policies.kubernetes.controllers.cron_job import fault_of_schedule, next_start
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
 from forewarn.policies.kubernetes.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.kubernetes.controllers.job import JobStatus, wanted_pods
@@ -279,6 +279,11 @@ def _on_named_nodes(question: Question, origins: Mapping[str, Origin]) -> Iterat
 
 
 def _starting_later(question: Question, world: World) -> Iterator[str]:
+    """Yield which CronJobs of a question create no Job in the simulation, and why."""
+    for obj in (arrival.object for arrival in question.arrivals if group_kind(arrival.object) == registry.CRON_JOB):
+        if fault := fault_of_schedule(obj):
+            name = "/".join(ref_of(obj, registry.DEFAULT_NAMESPACE)[2:])
+            yield f"CronJob {name}: forewarn reads no such schedule: {fault}"
     for obj, start in _first_starts(question, world):
         if start > world.horizon:
             ref, until = ref_of(obj, registry.DEFAULT_NAMESPACE), duration(world.horizon)

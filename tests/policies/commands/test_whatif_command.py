@@ -1184,6 +1184,18 @@ def test_an_applied_cron_job_is_simulated_until_it_starts(
     assert any(each.startswith(jobs if pending else later) for each in answer["warnings"])
 
 
+def test_an_applied_cron_job_with_an_unread_schedule_is_not_simulated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "cron.yaml"
+    spec = {"schedule": "@every 10m", "jobTemplate": {"spec": {"template": {"spec": {"containers": []}}}}}
+    cron_job = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}, "spec": spec}
+    manifest.write_text(json.dumps(cron_job))
+    answer = asked(capsys, "apply", "-f", str(manifest))
+    assert answer["status"] == "WARN"
+    assert any("CronJob default/tick: forewarn reads no such schedule: " in each for each in answer["warnings"])
+
+
 def test_a_constraint_that_more_capacity_does_not_lift_is_a_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
