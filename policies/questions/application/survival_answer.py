@@ -159,7 +159,8 @@ class Survival(Result):
     def _of_chance(self) -> Iterator[str]:
         total, held = self.runs
         if held < total:
-            yield f"chance decides: in {total - held} of {total} random runs of the losses, more nodes would help"
+            often = f"in {total - held} of {total} random runs of the losses"
+            yield f"chance decides: {often}, more nodes would help; how many is not searched"
 
     def _counters(self) -> Iterator[Counter]:
         for name in _COUNTERS if self.losses else ():
