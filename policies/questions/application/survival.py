@@ -373,14 +373,18 @@ class _Search:
         """
         names = sorted(before, key=lambda name: (-before[name].preempted - before[name].pending, name))
         names = [name for name in names if not before[name].is_prevented]
-        best, search = None, (False, self._known)
+        best, search, rejected = None, (False, self._known), set[tuple[int, ...]]()
         for by_price in dict.fromkeys((False, any(self._cents))):
             self._by_price, is_complete = by_price, False
             while not is_complete:
                 is_complete = True
                 for choice in self._enough(names):
                     if more := self.harmful(choice):
-                        names, is_complete = [*more, *names], False
+                        self._report()
+                        if tuple(choice) in rejected:
+                            continue  # more nodes can do harm, too
+                        rejected.add(tuple(choice))
+                        names, is_complete = [*dict.fromkeys((*more, *names))], False
                         break
                     if best is None or self.key(choice) < self.key(best):
                         best, search = choice, (by_price, self._known)
