@@ -175,18 +175,17 @@ def preventions(before: ClusterSnapshot, preemptor: Pod, workload: str) -> Itera
     effect = f"{plural(len(own), 'Pod')} of it preempted → 0 in the earlier snapshot; {preemptor.key}"
     actions = f"{name or f'priority {value:,}'} for {workload}", f"preemptionPolicy: Never for {name or preemptor.key}"
     for action, second in zip(actions, (of_class, never), strict=True):
-        yield Fix(action, f"{effect} {_outcome(before, second)}")
+        others = listed(_workloads_of(before, second.victims))
+        outcome = "runs without preemption" if second.fits else f"preempts {others}" if others else "stays Pending"
+        yield Fix(action, f"{effect} {outcome}")
     if name:
         alike = (pod for pod in before.pods.values() if (pod.namespace, pod.priority_class_name) == (namespace, name))
         pods = sum(pod is not there and not pod.terminal for pod in alike)
         yield Fix(f"quota for class {name} in namespace {namespace}: pods {pods:,}", f"{effect} is rejected")
 
 
-def _outcome(before: ClusterSnapshot, prediction: Prediction) -> str:
-    """What the preemptor does, with the workloads and classes of its victims, the highest priority first."""
-    if prediction.fits:
-        return "runs without preemption"
-    ranked = sorted(prediction.victims, key=lambda pod: -pod.effective_priority)
+def _workloads_of(before: ClusterSnapshot, victims: Iterable[Pod]) -> list[str]:
+    """Return the number of victims of each workload with its class, the highest priority first."""
+    ranked = sorted(victims, key=lambda pod: -pod.effective_priority)
     pods = Tally(f"{before.top_workload_of(pod)} ({pod.priority_class_name or 'no class'})" for pod in ranked)
-    others = listed([f"{count} of {which}" for which, count in pods.items()])
-    return f"preempts {others}" if others else "stays Pending"
+    return [f"{count} of {which}" for which, count in pods.items()]
