@@ -16,6 +16,7 @@ from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
 from forewarn.policies.questions.whatif.comparison import placeholder_workloads
 from forewarn.policies.questions.whatif.effects import consequences, joined
+from forewarn.policies.questions.whatif.node_groups import pool_of
 from forewarn.policies.questions.whatif.questions import KeptNode, Question, Removal, drained
 from forewarn.policies.questions.whatif.repetition import random_runs
 from forewarn.policies.questions.whatif.tally import Tally
@@ -35,8 +36,10 @@ MAX_CHOICES: Final = 400
 """Maximum sets of nodes for which all are tried; of more, a greedy search tries some."""
 _MAX_KEPT: Final = 24
 """Nodes that cannot go after which the greedy search ends."""
-_AT_ONCE: Final = 8
-"""Nodes that are tried one by one in simulations that share their start."""
+_IN_A_ROW: Final = 6
+"""Nodes of a pool that cannot go after which those of other pools are tried first."""
+_MAX_SWAP_WORK: Final = 2_000
+"""Maximum nodes that cannot go in place of a chosen one, times the nodes of the cluster."""
 RUNS: Final = 6
 """Random runs in which nodes must be able to go, too."""
 _COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
@@ -91,7 +94,7 @@ class _Search:
         self._cluster, self._world, self._options = cluster, world, options
         self._pods = [pod for pod in cluster.pods.values() if not pod.terminal]
         (self._alone,) = self._costs([()])
-        self.kept: list[KeptNode] = []
+        self._pools = {node.name: pool_of(node) for node in cluster.objects.nodes.values()}
         self._obstacles: dict[str, tuple[bool, bool]] = {}
         """Of the candidates: whether a PDB blocks the drain now, and whether an exceeded quota rejects their Pods."""
 
@@ -103,13 +106,19 @@ class _Search:
     def _counting(self, simulation: Simulation) -> _Drains:
         return _Drains(simulation, self._pods, self._options)
 
-    def greedy(self, candidates: Sequence[str], wanted: int) -> list[str]:
-        """Return nodes that can go together: of each further block, the most that still can; and record the others."""
-        chosen, left, block = list[str](), [*candidates], wanted
-        while left and len(chosen) < wanted and len(self.kept) < _MAX_KEPT:
+    def greedy(
+        self, candidates: Sequence[str], wanted: int, base: Sequence[str], limit: int
+    ) -> tuple[list[str], list[KeptNode]]:
+        """Return nodes that can go together, `base` and of each further block the most that still can; and those that
+        cannot, up to `limit`.
+        """
+        chosen, left, kept, block = [*base], [*candidates], list[KeptNode](), wanted
+        while left and len(chosen) < wanted and len(kept) < limit:
             block = min(block, wanted - len(chosen), len(left))
             if block == 1:
-                groups = [[name] for name in left[: min(_AT_ONCE, _MAX_KEPT - len(self.kept))]]
+                failed = Counter(self._pools[each.node] for each in kept)
+                left.sort(key=lambda name: failed[self._pools[name]] // _IN_A_ROW)
+                groups = [[name] for name in left[: min(_IN_A_ROW, limit - len(kept))]]
             else:
                 groups = [left[: block >> power] for power in range(block.bit_length())]
             taken, stays = list[str](), set[str]()
@@ -124,10 +133,28 @@ class _Search:
                         cost, why = by_chance, f"{by_chance.why}, in some runs"
                     if len(group) == 1:
                         stays.add(group[0])
-                        self.kept.append(KeptNode(group[0], why, cost.cause(self._alone), cost.pdbs))
+                        kept.append(KeptNode(group[0], why, cost.cause(self._alone), cost.pdbs))
             chosen, left = [*chosen, *taken], [name for name in left if name not in stays.union(taken)]
             block = 2 * len(taken) or 1  # of nodes after one that cannot go, larger sets rarely can
-        return chosen
+        return chosen, kept
+
+    def swapped(
+        self, candidates: Sequence[str], wanted: int, chosen: list[str], kept: list[KeptNode]
+    ) -> tuple[list[str], list[KeptNode]]:
+        """Return more nodes that can go, and those that cannot, by doing without one of `chosen`, the last one first;
+        these nodes if none replaces it by more.
+        """
+        limit = max(_MAX_KEPT, _MAX_SWAP_WORK // len(self._pools))
+        blocked = {each.node for each in kept if each.pdbs}
+        for without in reversed(chosen):
+            others = [name for name in candidates if name not in blocked.union(chosen)]
+            base = [name for name in chosen if name != without]
+            if limit > 0 and len(chosen) < wanted:
+                more, stays = self.greedy([*others, without], wanted, base, min(limit, _MAX_KEPT))
+                limit -= len(stays)
+                if len(more) > len(chosen):
+                    chosen, kept = more, [*stays, *(each for each in kept if each.node in blocked)]
+        return chosen, kept
 
     def exhaustive(self, candidates: Sequence[str], sizes: Sequence[int]) -> Sequence[str]:
         """Return the first set of the first of these sizes that can go, of all sets; empty for none."""
@@ -187,15 +214,16 @@ class _Search:
         self._obstacles = {name: obstacles(name) for name in on}
         return sorted(on, key=lambda name: (self._obstacles[name], share(name), len(on[name]), name))
 
-    def untried(self, names: Sequence[str]) -> list[KeptNode]:
-        """Return nodes that the search did not reach, with what is known of them."""
+    def untried(self, names: Sequence[str], kept: Sequence[KeptNode]) -> list[KeptNode]:
+        """Return nodes that the search did not reach after `kept` ones, with what is known of them."""
         unknown = {
             (True, True): "not tried: a PDB forbids evictions now, and a quota is exceeded",
             (True, False): "not tried: a PDB forbids evictions now",
             (False, True): "not tried: an exceeded quota rejects new Pods",
-            (False, False): f"not tried: {len(self.kept)} others cannot go",
         }
-        return [KeptNode(name, unknown[self._obstacles[name]], "") for name in names]
+        ends = f": {plural(len(kept), 'other')} cannot go"
+        pools = {name: f"not tried{f' in pool {pool}' if pool else ''}{ends}" for name, pool in self._pools.items()}
+        return [KeptNode(name, unknown.get(self._obstacles[name], pools[name]), "") for name in names]
 
 
 def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wanted: int, options: Options) -> Removal:
@@ -205,18 +233,20 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
     """
     search = _Search(cluster, world, options)
     candidates = search.by_cost(nodes)
-    chosen = search.greedy(candidates, wanted)
+    chosen, kept = search.greedy(candidates, wanted, (), _MAX_KEPT)
     sizes = range(wanted, len(chosen), -1)
     is_complete = not sizes or sum(comb(len(candidates), size) for size in sizes) <= MAX_CHOICES
     if sizes and is_complete:
         chosen = [*(search.exhaustive(candidates, sizes) or chosen)]
-    kept = [each for each in search.kept if each.node not in chosen]
+    elif sizes:
+        chosen, kept = search.swapped(candidates, wanted, chosen, kept)
+    kept = [each for each in kept if each.node not in chosen]
     known = {*chosen, *(each.node for each in kept)}
     untried = [name for name in candidates if name not in known] if len(chosen) < wanted else []
-    notes = (
-        [] if is_complete else [f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more"]
-    )
-    return Removal(wanted, chosen, kept, search.untried(untried), notes)
+    notes = list[str]()
+    if len(chosen) < wanted and not is_complete:
+        notes = [f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more"]
+    return Removal(wanted, chosen, kept, search.untried(untried, kept), notes)
 
 
 def price_of(nodes: Sequence[Node], groups: Sequence[NodeGroup]) -> Price | None:

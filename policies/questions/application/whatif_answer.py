@@ -172,7 +172,8 @@ def _wanted(answer: Answer) -> Iterator[str]:
     if removal is not None:
         stops = f"; {removal.kept[0].node} stops the next" if removal.missing and removal.kept else ""
         saved = f", {removal.saved} per month less" if removal.saved else ""
-        yield f"{f'{len(removal.nodes):,}' if removal.missing else 'all'} can go{saved}{stops}"
+        number = f"{'at least ' if removal.notes else ''}{len(removal.nodes):,}" if removal.missing else "all"
+        yield f"{number} can go{saved}{'' if removal.notes else stops}"
     if after.upgrade is not None and after.upgrade.complete:
         yield f"all nodes upgraded in {duration(after.upgrade.seconds)}"
     elif after.upgrade is not None or after.not_drained:

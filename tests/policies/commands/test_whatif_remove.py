@@ -178,6 +178,7 @@ def test_the_nodes_that_go_stay_or_were_not_tried_are_all_nodes(
 ) -> None:
     monkeypatch.setattr(removal, "_MAX_KEPT", 1)
     monkeypatch.setattr(removal, "MAX_CHOICES", 0)
+    monkeypatch.setattr(removal, "_MAX_SWAP_WORK", 0)
     monkeypatch.setattr(whatif_answer, "_MAX_KEPT", 2)
     quota = Made("v1", "ResourceQuota", "few", "default").spec(hard={"pods": "1"})
     pdb = make_budget("web", 0, app="web").spec(minAvailable="100%")
@@ -196,10 +197,33 @@ def test_the_nodes_that_go_stay_or_were_not_tried_are_all_nodes(
     assert "              5  total" in shown
 
 
+def test_nodes_that_cannot_go_do_not_end_the_search_of_other_pools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Pods of the two smallest nodes fit only there; with both first, the search would end."""
+    monkeypatch.setattr(removal, "_MAX_KEPT", 2)
+    monkeypatch.setattr(removal, "_IN_A_ROW", 1)
+    monkeypatch.setattr(removal, "MAX_CHOICES", 0)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "pin", "controller": True, "uid": "pin"}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+    spec = {"containers": [container], "nodeSelector": {"pool": "pinned"}}
+    template = {"metadata": {"labels": {"app": "pin"}}, "spec": spec}
+    pin = Made("apps/v1", "ReplicaSet", "pin", "default").metadata(uid="pin")
+    made = [pin.spec(replicas=2, selector={"matchLabels": {"app": "pin"}}, template=template)]
+    for name in ("a0", "a1"):
+        made.append(make_node(name).has(cpu="100m").label("pool", "pinned"))
+        pod = make_pod(f"pin-{name}").request(cpu="100m").labels(app="pin").on(name)
+        made.append(pod.metadata(ownerReferences=[owner]))
+    path = _roomy(tmp_path / "c.json", *made)
+    answer = json.loads(run("whatif", "remove", "1", "--cluster", path, "-o", "json").stdout)
+    assert answer["removal"]["nodes"] == ["n0"]
+
+
 def test_a_search_that_ends_early_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "MAX_CHOICES", 0)
     done = run("whatif", "remove", "4", "--cluster", _roomy(tmp_path / "c.json"))
     assert "not all sets of 4 nodes were tried: others may allow more" in done.stdout
+    assert "at least 3 can go" in done.stdout
 
 
 @pytest.mark.parametrize(
