@@ -41,14 +41,19 @@ def test_a_victim_reads_for_whom_it_goes_also_when_it_is_gone(stage: Stage, plan
     wait_until(lambda: "Preempted" in why(plane, "low")["reported"], 10, "the Event is written")
     answer = why(plane, "low")
     assert answer["state"] == "preempted"
-    assert messages(answer)["preempted"] == "preempted on n1 by default/high (priority 100; its own is 0)"
+    assert (
+        messages(answer)["preempted"]
+        == "preempted on n1 by default/high (preemptlowerpriority-100, priority 100; its own is 0)"
+    )
     assert answer["missing"] == []
     record(plane, stage, "low-preempted")
     waits = why(plane, "high")
     assert messages(waits)["waits-for-termination"].startswith("waits for 1 Pod of lower priority to terminate on n1")
     stage.api.delete(stage.api.get("Pod", "low"), gracePeriodSeconds="0")
     wait_until(lambda: why(plane, "low")["state"] == "gone", 10, "low is gone")
-    assert messages(why(plane, "low")) == {"preempted": "preempted on n1 by default/high (priority 100)"}
+    assert messages(why(plane, "low")) == {
+        "preempted": "preempted on n1 by default/high (preemptlowerpriority-100, priority 100)"
+    }
 
 
 CONTROLLERS = (
@@ -153,7 +158,7 @@ def test_the_next_pod_of_a_stateful_set_names_the_preemption(
     stage.create(stage.incoming({**high, "spec": {"priority": 100, "containers": [container("1500m")]}}))
     replaced(stage)
     answer = answered(plane, stage, "db-0", "former-preempted")
-    told = "the previous Pod of this name was preempted on n1 by default/high (priority 100)"
+    told = "the previous Pod of this name was preempted on n1 by default/high (preemptlowerpriority-100, priority 100)"
     assert messages(answer)["former-preempted"] == told
     stage.api.delete(made, propagationPolicy="Background")
 

@@ -135,4 +135,6 @@ def test_each_preemptor_is_named_by_what_still_shows_it(plane: ControlPlane, pre
     for number in (gone, replaced):
         message = messages(why(plane, victims[number], *log))["preempted"]
         assert message == f"preempted on n{number} by prod/high-{number} (audit log)"
-    assert messages(why(plane, victims[2]))["preempted"].startswith("preempted on n2 by prod/high-2 (priority ")
+    assert messages(why(plane, victims[2]))["preempted"].startswith(
+        "preempted on n2 by prod/high-2 (preemptlowerpriority-300, priority 300)"
+    )
