@@ -24,7 +24,8 @@ _NOT_DEPLOYED: Final = later(
 )
 """Directories of manifests that are never deployed: archives, and the input or output of tests."""
 _TESTS: Final = later(r"(?:^|/)(?:e2e|tests|\.[\w-]*tests?)/")
-_OLD: Final = ("removed-api-version", "scheduler-configuration")
+_OF_TESTS: Final = ("evictions-blocked", "removed-api-version", "scheduler-configuration")
+"""Rules whose findings are notes in files for tests, which may be old, or block evictions, on purpose."""
 _NAMELESS: Final = "name or generateName is required"
 """A program completes such a manifest."""
 _MEANT: Final = later(
@@ -53,8 +54,7 @@ def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
     path = os.path.relpath(os.path.realpath(finding.file), top) if top else os.path.normpath(finding.file)
     if os.path.isabs(path):  # what is above the input says nothing about it
         path = os.path.basename(path)
-    may_be_meant = finding.severity is Severity.WARNING or finding.rule in _OLD or _NAMELESS in finding.message
-    is_of_test = may_be_meant and _TESTS.search(path)
+    is_of_test = (finding.rule in _OF_TESTS or _NAMELESS in finding.message) and _TESTS.search(path)
     is_meant = is_of_test or _MEANT.search(path) or (is_test_file(path) and _EXPECTED.search(finding.object.name))
     if is_meant or _NOT_DEPLOYED.search(path) or any(map(is_of_others, upwards(os.path.dirname(finding.file)))):
         return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
