@@ -17,7 +17,7 @@ import yaml
 
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.inputs.manifests.groups import kustomized
-from forewarn.policies.kubernetes.objects.patches import PatchError, json_patched
+from forewarn.policies.kubernetes.objects.patches import PatchError, json_patched, merged
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.lint.input import LintRequest, read_input
 from tests.in_process import forewarn
@@ -91,6 +91,8 @@ _REPLACED = "source: {kind: Deployment}, targets: [{select: {name: web}, fieldPa
         "patches: [{target: {name: web}, patch: '[{op: add, path: /spec/template/spec/containers/7, value: 1}]'}]",
         "patches: [{target: {name: web}, patch: '{spec: [a]}'}]",
         "components: [missing]",
+        "components: ['https://example.com/org/repo//component?ref=v1']",
+        "labels: [{pairs: {a: b}, fields: [{path: spec/template/metadata/labels, create: true}]}]",
         "transformers: [t.yaml]",
         f"replacements: [{{{_REPLACED % 'spec.replicas'}}}]",
         f"namePrefix: a-\ncomponents: {[f'c{i}' for i in range(200)]}",
@@ -105,6 +107,21 @@ def test_objects_are_not_checked_if_a_change_is_not_applied(
     done = forewarn("lint", ".", "--ignore", "parse-error")
     assert "1 object not checked: patches that forewarn does not apply" in done.stderr
     assert "priority-class" not in done.stdout
+
+
+def test_an_object_within_an_object_needs_no_known_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"web.yaml": WEB}}
+    _write(
+        tmp_path, {"kustomization.yaml": "resources: [c.yaml]\ncomponents: [missing]\n", "c.yaml": json.dumps(holder)}
+    )
+    monkeypatch.chdir(tmp_path)
+    assert "internal error" not in forewarn("lint", ".").stderr
+
+
+@pytest.mark.parametrize("directive", [[1], {"a": 1}])
+def test_an_unknown_directive_is_no_fault(directive: Any) -> None:
+    patch = {"containers": [{"$patch": directive}]}
+    assert merged({"containers": [{"name": "a"}]}, patch) == {"containers": [{"name": "a"}]}
 
 
 @pytest.mark.parametrize(
