@@ -73,7 +73,8 @@ class Kustomization(NamedTuple):
     """A kustomization.yaml, with its `resources`, `components` (which are also resources) and `patches` as real paths.
 
     `file`: the path as named in the input; "" for a directory relative to the working directory. `affixes`:
-    `namePrefix` and `nameSuffix`. `content`: the fields with changes. `remotes`: the addresses of other resources.
+    `namePrefix` and `nameSuffix`. `content`: the fields with changes; `names`: as the file writes them, if in another
+    case. `remotes`: the addresses of other resources.
     `is_open`: whether it may add objects, rename objects, or change objects of other kustomizations. `data`: the real
     paths of files from which it generates ConfigMaps and Secrets.
     """
@@ -89,6 +90,7 @@ class Kustomization(NamedTuple):
     remotes: tuple[str, ...] = ()
     is_open: bool = False
     data: tuple[str, ...] = ()
+    names: Mapping[str, str] = {}
 
     @property
     def overlay(self) -> str:
@@ -128,6 +130,7 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         tuple(_remotes(content, directory)),
         is_open or not _OPEN.isdisjoint(map(str.lower, content)),
         tuple(real_in(directory, path) for path in _data_of(content)),
+        {key: name for name in map(str, given) if (key := _KEYS.get(name.casefold(), name)) != name},
     )
 
 
@@ -231,7 +234,8 @@ class Overlays:
             subject = subject._replace(overlay=changing[-1].overlay)
         if state.object is subject.object:
             return subject
-        return subject._replace(object=state.object, source=_PatchedSource(subject, state.object, state.merged))
+        source = _PatchedSource(subject, state.object, state.merged, state.written)
+        return subject._replace(object=state.object, source=source)
 
     def _apply(self, kustomization: Kustomization, state: _State) -> None:
         """Apply one kustomization to an object. Raises NotApplied, PatchError, Fault."""
@@ -246,16 +250,17 @@ class Overlays:
             scope = next((key for key in _LABELED if at(entry, key) is True), "")
             state.add_labels(mapping_at(entry, "pairs"), scope)
         self._patch(kustomization, "patchesJson6902", state)
-        for entry in list_at(kustomization.content, "replicas"):
+        for number, entry in enumerate(list_at(kustomization.content, "replicas")):
             count = at(entry, "count")
             if text_at(entry, "name") in state.names and group_kind(state.object) in _SCALED and count is not None:
                 state.object = {**state.object, "spec": {**mapping_at(state.object, "spec"), "replicas": count}}
+                state.written = _EntrySource(kustomization, self._read, ("replicas", number))
         if kustomization.content.get("transformers") or self._is_replaced(kustomization, state):
             raise NotApplied
 
     def _patch(self, kustomization: Kustomization, key: str, state: _State) -> None:
         by_name = self._patches_of(kustomization, key)
-        for _, patch in sorted(chain.from_iterable(by_name.get(name, ()) for name in {"", *state.names})):
+        for number, patch in sorted(chain.from_iterable(by_name.get(name, ()) for name in {"", *state.names})):
             charge(_COST)
             is_target = patch.target is not None and state.is_selected(patch.target)
             for value, source in patch.merges:
@@ -264,6 +269,7 @@ class Overlays:
                     state.merge(value, source, patch)
             if is_target and patch.operations:
                 state.object = json_patched(state.object, patch.operations)
+                state.written = _EntrySource(kustomization, self._read, (key, number))
                 state.names.append(text_at(state.object, "metadata", "name"))
 
     def _is_replaced(self, kustomization: Kustomization, state: _State) -> bool:
@@ -313,7 +319,7 @@ class Overlays:
             operations = next((value for value in parsed[:1] if isinstance(value, list)), ())
             place = place if is_text else (*place, "patch")
             is_one = text and len(parsed) == 1
-            source = _InlineSource(text, kustomization, self._read, place) if is_one else NO_SOURCE
+            source = _InlineSource(text, _EntrySource(kustomization, self._read, place)) if is_one else NO_SOURCE
             merges = [(value, source) for value in parsed if isinstance(value, dict)]
         may_rename = any(at(entry, "options", option) is True for option in ("allowNameChange", "allowKindChange"))
         target = at(entry, "target")
@@ -347,6 +353,8 @@ class _State:
         self.names = [subject.ref.name]
         self.namespaces = [text_at(subject.object, "metadata", "namespace") or registry.DEFAULT_NAMESPACE]
         self.merged: list[tuple[ApiObject, Source]] = []
+        self.written: Source = NO_SOURCE
+        """The source of the last JSON Patch or number of replicas."""
 
     def place(self, namespace: str, prefix: str, suffix: str) -> None:
         """Add the namespace and the name that a kustomization gives to the object."""
@@ -438,29 +446,49 @@ def _is_harmless(field: str) -> bool:
     return field.startswith(_HARMLESS)
 
 
+class _EntrySource(NamedTuple):
+    """The source of what an entry of a kustomization writes, at the entry itself."""
+
+    kustomization: Kustomization
+    read: Callable[[str], bytes | None]
+    entry: Path
+
+    def source(self) -> tuple[YamlSource, Path]:
+        """Return the source of the kustomization, and the path of the entry there."""
+        file, (key, *rest) = self.kustomization.file, self.entry
+        content = self.read(self.kustomization.real(os.path.basename(file))) or b""
+        return YamlSource(Tree(Document(as_utf8(content), file))), (self.kustomization.names.get(str(key), key), *rest)
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """Return the position of a value in the entry."""
+        source, entry = self.source()
+        return source.locate((*entry, *path), key=key)
+
+
 class _InlineSource(NamedTuple):
     """The source of a patch in a kustomization itself."""
 
     text: str
-    kustomization: Kustomization
-    read: Callable[[str], bytes | None]
-    path: Path
+    entry: _EntrySource
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
         """Return the position of a value in the kustomization."""
-        file = self.kustomization.file
-        content = self.read(self.kustomization.real(os.path.basename(file))) or b""
-        place = place_of(self.text, YamlSource(Tree(Document(as_utf8(content), file))), self.path)
-        document = place.moved(Document(f"{self.text}\n".encode(), file))
+        place = place_of(self.text, *self.entry.source())
+        document = place.moved(Document(f"{self.text}\n".encode(), self.entry.kustomization.file))
         return YamlSource(Tree(document)).locate(path, key=key)
 
 
 class _PatchedSource:
-    """The source of a patched object: the file of the object, or for values of patches the file of the last one."""
+    """The source of a patched object: the file of the object, or for values of patches the file of the last one.
 
-    def __init__(self, subject: ReviewedObject, patched: ApiObject, merges: Sequence[tuple[ApiObject, Source]]) -> None:
+    `written`: the source of values that are in no object, of JSON Patch or `replicas`.
+    """
+
+    def __init__(
+        self, subject: ReviewedObject, patched: ApiObject, merges: Sequence[tuple[ApiObject, Source]], written: Source
+    ) -> None:
         self._origins = ((subject.object, subject.source), *reversed(merges))
-        self._patched = patched
+        self._patched, self._written = patched, written
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
         """Return the position of a value; of the nearest parent in the object's file for one of an inline patch."""
@@ -469,6 +497,8 @@ class _PatchedSource:
             there = self._path_in(origin, path)
             if len(there) == len(path) and at(origin, *there) == value and source is not NO_SOURCE:
                 return source.locate(there, key=key)
+        if self._written is not NO_SOURCE and value is not None and not isinstance(value, dict | list):
+            return self._written.locate(())
         origin, source = self._origins[0]
         return source.locate(self._path_in(origin, path), key=key)
 

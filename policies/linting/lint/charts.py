@@ -1,4 +1,4 @@
-"""Findings about manifests that nobody deploys or repairs: notes."""
+"""Findings about manifests of archives, tests or other projects, or that are wrong on purpose: notes."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _IS_OWN: Final = later(r"file:|$")
 
 
 def lowered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings in order, as notes those about manifests that nobody deploys or repairs, or that are wrong on
-    purpose.
+    """Return the findings in order, as notes those about manifests of archives, tests or other projects, or that are
+    wrong on purpose.
     """
     is_of_others = cache(_is_of_others)  # each chart is read once
     return sorted((_lowered(finding, is_of_others) for finding in findings), key=lambda finding: finding.order)

@@ -598,7 +598,8 @@ def survive(
 ) -> Survival:
     """Return the fewest nodes, or with prices the cheapest, that are found and with which no loss harms protected Pods.
 
-    `limit`: seconds after which the status is NO ANSWER. Raises SourceError, InvalidInput and InvalidObject.
+    `limit`: seconds after which the search ends; the status is NO ANSWER if it has found nothing. Raises SourceError,
+    InvalidInput and InvalidObject.
     """
     cluster.require(NODE, POD, PRIORITY_CLASS)
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, request.autoscaling)

@@ -170,3 +170,18 @@ def test_copies_do_not_nest_values_without_end() -> None:
     operations = [{"op": "copy", "from": start, "path": path} for start, path in copies]
     with metered(lambda: False, 10**9), pytest.raises(PatchError, match="nested too deeply"):
         json_patched({"x": value}, operations)
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ("Patches: [{target: {name: web}, patch: '[{op: replace, path: /spec/replicas, value: -1}]'}]", "2:11"),
+        ("replicas: [{name: web, count: -1}]", "2:12"),
+    ],
+)
+def test_a_value_that_only_a_kustomization_writes_is_found_there(
+    change: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, {"kustomization.yaml": f"resources: [web.yaml]\n{change}\n", "web.yaml": WEB})
+    monkeypatch.chdir(tmp_path)
+    assert f"kustomization.yaml:{place}: error: Deployment default/web: spec.replicas: " in forewarn("lint", ".").stdout
