@@ -401,20 +401,17 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     Fix: raise the quota or create the PriorityClass. For a Pod that is not ready, run `forewarn why NAMESPACE/POD`.
     """
     from forewarn.policies.kubernetes.scheduling.reasons import in_short  # the linter starts without both
-    from forewarn.policies.prediction.forecast.missing_pods import missing_pods
+    from forewarn.policies.prediction.forecast.missing_pods import all_missing
 
-    cluster = context.cluster
-    for key, workload in sorted(cluster.workloads.items()) if cluster is not None else ():
-        if cluster is None or (workload.controller[0], key[1], workload.controller[1]) in cluster.workloads:
-            continue  # a ReplicaSet of a Deployment, or a Job of a CronJob
-        found = missing_pods(cluster, workload.object)
-        if found is None or not found.why:
-            continue
-        how = "of the next Job would be rejected" if key[0] == CRON_JOB else "not created"
+    if (cluster := context.cluster) is None:
+        return
+    for workload, found in all_missing(cluster):
+        kind = group_kind(workload.object)
+        how = "of the next Job would be rejected" if kind == CRON_JOB else "not created"
         problem = f"{found.missing} of {plural(found.wanted, 'Pod')} {how}: {in_short(found.why)}"
         pod = found.waits_for
         fix = f"see `forewarn why {pod.key}`" if pod else _CREATE_FIX
-        path = (*POD_TEMPLATE_PATHS[key[0]], "spec", "priorityClassName")
+        path = (*POD_TEMPLATE_PATHS[kind], "spec", "priorityClassName")
         named = cluster.priority_classes.get(text_at(workload.object, *path))
         harm = not_running([named.value if named is not None else 0])
         yield Problem(cut(problem, MAX_CHARACTERS), remediation=fix, object=workload.ref, harm=harm)

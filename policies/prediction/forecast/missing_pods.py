@@ -21,10 +21,11 @@ from forewarn.policies.kubernetes.objects.workload import replica_failure
 from forewarn.policies.prediction.forecast.placement import ChargedQuotas, new_pods_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.workload import Workload
 
 _KINDS: Final = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, "/ReplicationController", JOB)
 
@@ -59,6 +60,16 @@ def missing_pods(
         return _of_next_job(cluster, obj) if kind == CRON_JOB else _missing_pods(cluster, obj, existing, reported)
     except InvalidObject:
         return None
+
+
+def all_missing(cluster: ClusterSnapshot) -> Iterator[tuple[Workload, MissingPods]]:
+    """Yield the workloads without controller of their own whose Pods are not created, and why, by kind and name."""
+    for key, workload in sorted(cluster.workloads.items()):
+        if (workload.controller[0], key[1], workload.controller[1]) in cluster.workloads:
+            continue  # a ReplicaSet of a Deployment, or a Job of a CronJob
+        found = missing_pods(cluster, workload.object)
+        if found is not None and found.why:
+            yield workload, found
 
 
 def _of_next_job(cluster: ClusterSnapshot, obj: ApiObject) -> MissingPods | None:

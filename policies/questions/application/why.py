@@ -18,13 +18,14 @@ from forewarn.policies.inputs.sources.files import SourceError, WrongFile
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.controllers.job import is_finished
 from forewarn.policies.kubernetes.controllers.new_pods import count_daemons
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.missing_pods import (
+    all_missing,
     counts_terminating,
     missing_pods,
     next_rejection,
@@ -217,6 +218,15 @@ class PendingGroup(NamedTuple):
     cause: str
 
 
+class NotCreated(NamedTuple):
+    """Pods of a workload that its controller cannot create: `pods` of `replicas`. `cause`: why."""
+
+    workload: str
+    pods: int
+    replicas: int
+    cause: str
+
+
 class PreemptedPod(NamedTuple):
     """A Pod that was preempted. `workload`: of a Pod that no longer exists, by its name.
     `by`: the preemptor. `byClass`: its PriorityClass, if known. `time`: in UTC. `source`: where it is from, `Event`,
@@ -237,11 +247,13 @@ class PreemptedPod(NamedTuple):
 class ClusterWhy(Result):
     """The output of `forewarn why` without a name.
 
-    `pending`: the Pending Pods by class and cause, the highest priority first. `preempted`: in the period (default: 24
+    `pending`: the Pending Pods by class and cause, the highest priority first. `notCreated`: the Pods that controllers
+    cannot create, by workload, most first. `preempted`: in the period (default: 24
     hours), according to Events, conditions and audit logs. `missing`: what the answer lacks, for example Events.
     """
 
     pending: Sequence[PendingGroup]
+    not_created: Sequence[NotCreated]
     preempted: Sequence[PreemptedPod]
     missing: Sequence[str]
     period: Hidden[float] = 86_400.0
@@ -322,7 +334,18 @@ def explain_all(
         oldest = 0.0 if missing else events.earliest
         earlier = f"the oldest Event is of {shown_time(events.earliest)}: earlier preemptions are unknown"
         missing.append(f"{earlier}. Fix: --audit-log FILE")
-    return ClusterWhy(head_of(cluster), pending, victims, missing, request.since, oldest, fixes)
+    return ClusterWhy(
+        *(head_of(cluster), pending, _all_not_created(cluster), victims, missing), request.since, oldest, fixes
+    )
+
+
+def _all_not_created(cluster: ClusterSnapshot) -> list[NotCreated]:
+    rows = (
+        NotCreated(str(workload.ref), found.missing, found.wanted, in_short(found.why))
+        for workload, found in all_missing(cluster)
+        if group_kind(workload.object) != CRON_JOB
+    )
+    return sorted(rows, key=lambda row: -row.pods)
 
 
 def preempted_since(

@@ -17,6 +17,7 @@ from forewarn.policies.base.documents.answer import (
     Why,
 )
 from forewarn.policies.base.findings import duration, grouped, plural
+from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
 from forewarn.policies.kubernetes.objects.pod import wait_seconds
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-    from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WorkloadWhy
+    from forewarn.policies.questions.application.why import ClusterWhy, NotCreated, PodWhy, WorkloadWhy
     from forewarn.policies.questions.why.troubles import Diagnosis
 
 
@@ -288,8 +289,8 @@ def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
 
 
 def of_cluster(result: ClusterWhy) -> AnswerDocument:
-    """Return the Pending Pods by class and cause, the highest priority first, and what Events say was preempted."""
-    pods = sum(group.pods for group in result.pending)
+    """Return the Pods that are Pending, by class and cause, not created, and preempted according to Events."""
+    pods, not_created = sum(group.pods for group in result.pending), sum(each.pods for each in result.not_created)
     rows: Rows = []
     for group in result.pending:
         about, _, reason = group.cause.partition(": ")
@@ -305,30 +306,46 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         ]
         for workload, own in sorted(by_workload.items(), key=lambda item: -len(item[1]))
     ]
-    period = duration(result.period)
-    heads = (f"PREEMPTED IN {period.upper()}", "VALUE", "PODS", "LAST BY", "BY CLASS", "NODE", "LAST AT")
+    heads = (
+        f"PREEMPTED IN {duration(result.period).upper()}",
+        "VALUE",
+        "PODS",
+        "LAST BY",
+        "BY CLASS",
+        "NODE",
+        "LAST AT",
+    )
     pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in result.preempted]
     tables = [
         Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, ["total", "", pods, "", ""]),
+        Table(("PODS NOT CREATED OF", "PODS", "OF", "CAUSE"), [_of_not_created(each) for each in result.not_created]),
         Table(heads, preempted),
         Table(("PREEMPTED POD", "BY", "NODE", "AT", "SOURCE"), pods_of, detail=1),
     ]
-    clause = plural(pods, "is Pending", "are Pending") if pods else "none is Pending"
-    if preempted:
-        clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in {period}"
-    elif result.missing:
-        clause += f"; what was preempted in {period} is unknown"
-    is_doubtful = bool(preempted or result.missing)
+    otherwise = AnswerStatus.WARN if preempted or result.missing else AnswerStatus.OK
     return AnswerDocument(
-        status=AnswerStatus.PENDING if pods else AnswerStatus.WARN if is_doubtful else AnswerStatus.OK,
+        status=AnswerStatus.PENDING if pods or not_created else otherwise,
         question="Pods of the cluster",
-        clause=clause,
-        shown=[Counter("Pending now", pods), *_in_events(result)],
+        clause=_clause_of_cluster(result, pods, not_created),
+        shown=[Counter("Pending now", pods), Counter("not created", not_created, optional=True), *_in_events(result)],
         warnings=result.missing,
         tables=tables,
         fix=result.fixes,
         more=[f"forewarn why NAMESPACE/POD, such as {result.pending[0].such_as}"] if result.pending else (),
     )
+
+
+def _clause_of_cluster(result: ClusterWhy, pending: int, not_created: int) -> str:
+    clause = plural(pending, "is Pending", "are Pending") if pending else "none is Pending"
+    clause += f", {not_created:,} cannot be created" if not_created else ""
+    if result.preempted:
+        return f"{clause}, {plural(len(result.preempted), 'was', 'were')} preempted in {duration(result.period)}"
+    return f"{clause}; what was preempted in {duration(result.period)} is unknown" if result.missing else clause
+
+
+def _of_not_created(row: NotCreated) -> list[str | int]:
+    quota = quota_in(row.cause)
+    return [row.workload, row.pods, row.replicas, f"exceeds ResourceQuota {quota}" if quota else row.cause]
 
 
 def _in_events(result: ClusterWhy) -> Iterator[Counter]:

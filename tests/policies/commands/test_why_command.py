@@ -653,6 +653,21 @@ def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
     assert run(capsys, tmp_path, made)[1].endswith("MORE forewarn why NAMESPACE/POD, such as default/big-1")
 
 
+def test_without_a_name_pods_that_are_not_created_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    web = Made("apps/v1", "Deployment", "web").spec(replicas=3, selector={"matchLabels": {"app": "web"}})
+    web.spec(template={"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}})
+    quota = Made("v1", "ResourceQuota", "few").spec(hard={"pods": "1"}).status(hard={"pods": 1}, used={"pods": 1})
+    made = [make_node("n1"), web, quota]
+    _, out, _ = run(capsys, tmp_path, made)
+    assert out.startswith("PENDING  Pods of the cluster: none is Pending, 3 cannot be created;")
+    assert "Deployment default/web 3 3 exceeded quota few: 1 + 1 of 1 pods" in out
+    document = json.loads(run(capsys, tmp_path, made, "-o", "json")[1])
+    (row,) = document["notCreated"]
+    assert row["cause"] == "exceeded quota few: 1 + 1 of 1 pods"
+
+
 def test_without_a_name_events_tell_what_was_preempted_in_24_hours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
