@@ -1,10 +1,11 @@
-"""Forks only in the tests of modules that are marked `forks`."""
+"""Forks only in the tests of modules that are marked `forks`, and fewer random runs for tests that ask for it."""
 
 from __future__ import annotations
 
 import pytest
 
 from forewarn.policies.base import process_pool
+from forewarn.policies.questions.application import whatif
 from forewarn.policies.questions.whatif import arrivals
 
 
@@ -14,3 +15,9 @@ def no_forks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.node.get_closest_marker("forks") is None:
         for module in (process_pool, arrivals):
             monkeypatch.setattr(module, "forked", lambda work: None)
+
+
+@pytest.fixture
+def two_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeat a simulation once if chance decides: for tests of texts and formats, which each run all simulations."""
+    monkeypatch.setattr(whatif, "RUNS", 2)

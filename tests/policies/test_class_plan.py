@@ -20,6 +20,7 @@ from forewarn.policies.questions.whatif.class_plan import _Run, _with_classes, p
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.questions import Question
 from tests.builders import Made, make_node, make_pod
+from tests.cases import cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -166,7 +167,7 @@ def test_with_never_first_no_pod_of_a_new_class_preempts(seed: int) -> None:
 
 def test_a_plan_for_one_workload_preempts_what_a_simulation_of_its_restart_predicts() -> None:
     compared = preempted = 0
-    for seed in range(150):
+    for seed in range(cases(150)):
         _, new, _ = random_cluster(seed)
         for each in new:
             one, other = random_cluster(seed)[0], random_cluster(seed)[0]
@@ -181,8 +182,8 @@ def test_a_plan_for_one_workload_preempts_what_a_simulation_of_its_restart_predi
             direct = found.alternative.preempted if careful and found.alternative else found.preempted
             compared, preempted = compared + 1, preempted + len(alone.after.preempted)
             assert direct == len(alone.after.preempted), (seed, each)
-    assert compared > 30
-    assert preempted > 10
+    assert compared > cases(30)
+    assert preempted > cases(10)
 
 
 OUTAGE: list[Made] = [make_node(f"n{number}") for number in (1, 2, 3)]

@@ -63,11 +63,9 @@ def test_an_answer_has_few_short_lines_and_the_numbers_of_the_document(command: 
     expectation = {"name": "no Pod is Pending", "when": {"lost": {"zone": "any"}}, "expect": {"noPending": {}}}
     (tmp_path / "expectations.json").write_text(json.dumps([expectation, {**expectation, "name": "b" * 90}]))
     words = [word.replace("{expectations}", str(tmp_path / "expectations.json")) for word in COMMANDS[command]]
-    text = forewarn(*words, "--cluster", tmp_path / "cluster.json").stdout
-    lines, document = (
-        text.splitlines(),
-        json.loads(forewarn(*words, "--cluster", tmp_path / "cluster.json", "-o", "json").stdout),
-    )
+    formats = ("-o", "text", "-o", f"json={tmp_path}/answer.json")
+    text = forewarn(*words, "--cluster", tmp_path / "cluster.json", *formats).stdout
+    lines, document = text.splitlines(), json.loads((tmp_path / "answer.json").read_text())
     assert (len(lines) <= MAX_LINES, max(map(len, lines)) <= WIDTH) == (True, True), text
     assert lines[0].startswith(f"{AnswerStatus(document['status'])}  ")
     assert " ".join(text.split()).startswith(f"{document['status']} {document['question']}: {document['clause']}")
