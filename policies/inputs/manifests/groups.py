@@ -18,7 +18,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain as joined
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import grouped as by_key
 from forewarn.policies.base.findings import reachable
@@ -54,32 +54,21 @@ Identity = tuple[str, str, str]
 _NO_AFFIXES: Final = ("", "")
 
 
-class Member:
+class _Fields(NamedTuple):
+    subject: ReviewedObject
+    file: str
+    reported: bool = True
+    home: str | None = None
+    affixes: tuple[str, str] = _NO_AFFIXES
+
+
+class Member(_Fields):
     """An object and its file. `reported`: report findings on the object; false for objects that others only refer to.
 
     `home`: the directory of the kustomization that includes the object from outside; for an object inside another
     object, a unique name; None: the file's directory. `affixes`: the `namePrefix` and `nameSuffix` of its
     kustomizations.
     """
-
-    def __init__(
-        self,
-        subject: ReviewedObject,
-        file: str,
-        reported: bool = True,
-        home: str | None = None,
-        affixes: tuple[str, str] = _NO_AFFIXES,
-    ) -> None:
-        self.subject: Final = subject
-        self.file: Final = file
-        self.reported: Final = reported
-        self.home: Final = home
-        self.affixes: Final = affixes
-
-    def _replace(self, **changes: Any) -> Member:
-        """A copy with other values, as in named tuples."""
-        fields = ("subject", "file", "reported", "home", "affixes")
-        return Member(**({name: getattr(self, name) for name in fields} | changes))
 
     @classmethod
     def from_object(cls, subject: ReviewedObject, file: str, *, reported: bool = True) -> Member:
