@@ -100,7 +100,6 @@ _TEST_DATA_NAME: Final = "testdata"
 """The directory of a Go package's test inputs, which go ignores, too."""
 _GO: Final = (".go", "go.mod")
 """Ends of the names of files beside such a directory."""
-_BLOCK: Final = 1 << 16
 _REPOSITORY: Final = ".git"
 """A directory that never contains manifests, because git does not track it: skipped without a message."""
 
@@ -352,7 +351,7 @@ def read_file(file: File | str, limit: int = MAX_FILE) -> bytes:
                 return data
     with open_file(file) as stream:
         try:
-            return _read(stream, limit + 1)
+            return stream.read(limit + 1)
         except OSError as error:
             raise unreadable(_path(file), error, named=False) from None
 
@@ -389,26 +388,6 @@ def open_file(file: File | str) -> Iterator[IO[bytes]]:
         raise unreadable(path, error, named=isinstance(file, str) or not file.tree) from None
     with stream:
         yield stream
-
-
-def _read(stream: IO[bytes], limit: int) -> bytes:
-    """Read at most `limit` bytes, whatever file size the system reports: it may be wrong for special files."""
-    parts, left, wanted = [], limit, _length(stream) + 1
-    while left > 0:
-        part = stream.read(min(wanted, left))
-        parts.append(part)
-        if len(part) < wanted:
-            break
-        left, wanted = left - len(part), _BLOCK
-    return b"".join(parts)
-
-
-def _length(stream: IO[bytes]) -> int:
-    """The size of a file; a block if unknown."""
-    try:
-        return os.fstat(stream.fileno()).st_size or _BLOCK
-    except (OSError, ValueError):
-        return _BLOCK
 
 
 def _path(file: File | str) -> str:
