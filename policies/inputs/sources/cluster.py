@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import os
 import re
 import zlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from operator import itemgetter
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeGuard, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeGuard
 
 from forewarn.policies.base.findings import LONGEST_PATH, Finding, brief, listed, plural
 from forewarn.policies.base.light import no_collection
@@ -30,8 +30,6 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.kubernetes.objects.resources import read_resource_list
 
 if TYPE_CHECKING:
-    from codecs import IncrementalDecoder
-
     _Function = Literal[
         "autoscalers",
         "capacity_buffers",
@@ -124,75 +122,28 @@ def _content(obj: ApiObject) -> int:
 _GZIP: Final = b"\x1f\x8b"
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BLOCK: Final = 1 << 16
-_NO_SPACE: Final = re.compile(r"\S")
 
 
-class Bytes(Protocol):
-    """A stream of bytes."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Read at most `size` bytes, or all for -1; b"" at the end."""
-
-
-class TextStream:
-    """The text of a file or pipe. Raises UnicodeDecodeError; for compressed data also OSError, EOFError, zlib.error."""
-
-    def __init__(self, binary: Bytes) -> None:
-        start = binary.read(2)
-        self._binary: Bytes = _Prefixed(start, binary)
-        if start == _GZIP:
+@contextmanager
+def _text_of(binary: IO[bytes]) -> Iterator[io.TextIOWrapper]:
+    """Yield the text of a file or pipe. Raises UnicodeDecodeError; for compressed data also OSError, EOFError,
+    zlib.error.
+    """
+    reader = io.BufferedReader(binary)  # type: ignore[type-var]
+    try:
+        data: Any = reader
+        if reader.peek(2)[:2] == _GZIP:
             import gzip
 
-            packed = gzip.GzipFile(fileobj=cast("IO[bytes]", self._binary))
-            start = packed.read(2)
-            self._binary = _Prefixed(start, packed)
-        encoding = "utf-16" if start in _UTF_16 else "utf-8-sig"
-        self._decoder: IncrementalDecoder = codecs.getincrementaldecoder(encoding)()
-        self._seen = ""
-
-    def first(self, count: int = 1) -> str:
-        """The first characters that are not spaces, without consuming them; fewer at the end."""
-        blocks, result = [self._seen], _without_space(self._seen, count)
-        while len(result) < count:
-            more = self._decode(_BLOCK)
-            if not more:
-                break
-            blocks.append(more)
-            result += _without_space(more, count - len(result))
-        self._seen = "".join(blocks)
-        return result
-
-    def read(self, size: int, /) -> str:
-        """Read about `size` characters, or all for -1; "" at the end."""
-        seen, self._seen = self._seen, ""
-        return seen if seen and size >= 0 else seen + self._decode(size)
-
-    def _decode(self, size: int) -> str:
-        while True:
-            data = self._binary.read(size)
-            text = self._decoder.decode(data, not data or size < 0)
-            if text or not data or size < 0:
-                return text
-
-
-def _without_space(text: str, count: int) -> str:
-    return "".join(islice((match.group() for match in _NO_SPACE.finditer(text)), count))
-
-
-class _Prefixed:
-    """Bytes that were already read, followed by the rest of a stream."""
-
-    def __init__(self, start: bytes, rest: Bytes) -> None:
-        self._start, self._rest = start, rest
-
-    def read(self, size: int = -1, /) -> bytes:
-        if not self._start:
-            return self._rest.read(size)
-        start, self._start = self._start, b""
-        if 0 <= size <= len(start):
-            self._start = start[size:]
-            return start[:size]
-        return start + self._rest.read(size if size < 0 else size - len(start))
+            data = gzip.GzipFile(fileobj=reader)
+        encoding = "utf-16" if data.peek(2)[:2] in _UTF_16 else "utf-8-sig"
+        text = io.TextIOWrapper(data, encoding, newline="")
+        try:
+            yield text
+        finally:
+            text.detach()
+    finally:
+        reader.detach()  # the caller closes the file
 
 
 GROUP: Final = "forewarn.sources"
@@ -456,14 +407,18 @@ class _Loading:
         except (OSError, EOFError, zlib.error, ValueError) as error:
             raise files.unreadable(name, error, named=False) from None
 
-    def _stream(self, binary: Bytes, name: str) -> None:
-        text = TextStream(binary)
-        if _JSON.match(text.first(2)):
-            self._found = True
-            for obj, line in json_objects(text):
-                self._add(obj, name, line)
-        else:
-            for value, line in values(text.read(-1).encode(), name):
-                self._found = self._found or items_of(value) is not None
-                for obj, _ in flat(value, line):
+    def _stream(self, binary: IO[bytes], name: str) -> None:
+        with _text_of(binary) as text:
+            start = first = ""
+            while len(first) < 2 and (block := text.read(_BLOCK)):
+                start += block
+                first += "".join(block.split())[:2]
+            if _JSON.match(first):
+                self._found = True
+                for obj, line in json_objects(text, start):
                     self._add(obj, name, line)
+            else:
+                for value, line in values((start + text.read()).encode(), name):
+                    self._found = self._found or items_of(value) is not None
+                    for obj, _ in flat(value, line):
+                        self._add(obj, name, line)

@@ -44,9 +44,12 @@ Decode = Callable[[str, int], tuple[Any, int]]
 scan_once: Final[Decode] = json.JSONDecoder(parse_constant=_no_constant).scan_once  # type: ignore[attr-defined]
 
 
-def json_objects(stream: Text) -> Iterator[Value]:
-    """The objects in a stream of JSON values, and the items of Lists and arrays. Raises JsonFault."""
-    window = Window(stream)
+def json_objects(stream: Text, start: str = "") -> Iterator[Value]:
+    """The objects in a stream of JSON values, and the items of Lists and arrays. Raises JsonFault.
+
+    `start`: the text before the stream.
+    """
+    window = Window(stream, start=start)
     while (first := window.next_character()) != "":
         line = window.line()
         if first == "{":
@@ -102,11 +105,11 @@ def flat(value: Any, line: int) -> list[Value]:
 class Window:
     """The part of the stream that is being decoded: discards decoded text, and reads more when necessary.
 
-    `block`: the least characters to read at once.
+    `block`: the least characters to read at once. `start`: the text before the stream.
     """
 
-    def __init__(self, stream: Text, block: int = _CHUNK) -> None:
-        self._stream, self._block, self._buffer, self._position = stream, block, "", 0
+    def __init__(self, stream: Text, block: int = _CHUNK, start: str = "") -> None:
+        self._stream, self._block, self._buffer, self._position = stream, block, start, 0
         self._value_start, self._ended = 0, False
         self._lines, self._counted = 1, 0
 
