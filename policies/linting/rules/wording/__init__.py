@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.linting.rules.support import details
-from forewarn.policies.linting.rules.wording import classes, impact, pod_groups, pods
+from forewarn.policies.linting.rules.wording import impact, objects
 
 if TYPE_CHECKING:
     from forewarn.policies.base.disclosure import Audience
@@ -18,18 +18,18 @@ _WORDING: Final[Mapping[type, tuple[Callable[[Any, Audience], Text], Callable[[A
     details.Preemption: (impact.preemption, impact.preemption_document),
     details.NotPredicted: (impact.not_predicted, impact.document),
     details.StaysPending: (impact.stays_pending, impact.pending_document),
-    details.GroupPreemption: (pod_groups.preemption, impact.document),
-    details.GroupPending: (pod_groups.stays_pending, impact.document),
+    details.GroupPreemption: (objects.group_preemption, impact.document),
+    details.GroupPending: (objects.group_pending, impact.document),
     details.PlaceholdersPreempted: (
-        pods.placeholders_preempted,
+        objects.placeholders_preempted,
         lambda some: {"workloads": [*map(str, some.workloads[:_MAX])]},
     ),
-    details.PodsOfMissingClass: (pods.of_missing_class, lambda some: {"class": some.name, "pods": len(some.pods)}),
-    details.PodsWithPriority: (pods.with_priority, pods.priority_document),
-    details.ClassInUse: (classes.in_use, lambda some: {"workloads": [*map(str, some.workloads)], "pods": some.pods}),
-    details.UnknownClass: (classes.unknown, classes.unknown_document),
-    details.PreemptingClasses: (classes.preempting, classes.preempting_document),
-    details.UncoveredClass: (classes.uncovered, lambda some: {"class": some.name}),
+    details.PodsOfMissingClass: (objects.of_missing_class, lambda some: {"class": some.name, "pods": len(some.pods)}),
+    details.PodsWithPriority: (objects.with_priority, objects.priority_document),
+    details.ClassInUse: (objects.in_use, lambda some: {"workloads": [*map(str, some.workloads)], "pods": some.pods}),
+    details.UnknownClass: (objects.unknown, objects.unknown_document),
+    details.PreemptingClasses: (objects.preempting, objects.preempting_document),
+    details.UncoveredClass: (objects.uncovered, lambda some: {"class": some.name}),
 }
 """The functions that write the text and the JSON for each type of details."""
 
