@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from types import FrameType
 
     from jsonschema import Draft202012Validator
 
     from forewarn.policies.questions.application.findings import Report
 
 _SCHEMAS: Final[Mapping[str, str]] = {
-    "forewarn.policies.cli.commands.classes": "classes",
-    "forewarn.policies.cli.commands.classes_plan": "classes-plan",
-    "forewarn.policies.cli.commands.classes_suggest": "classes-suggest",
+    "forewarn.policies.cli.commands.classes.main": "classes",
+    "forewarn.policies.cli.commands.classes.plan": "classes-plan",
+    "forewarn.policies.cli.commands.classes.suggest": "classes-suggest",
     "forewarn.policies.cli.commands.diff": "diff",
     "forewarn.policies.cli.commands.explain": "explain",
     "forewarn.policies.cli.commands.headroom": "headroom",
@@ -38,7 +39,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.webhook.commands.doctor": "webhook-doctor",
     "forewarn.webhook.commands.review": "webhook-review",
 }
-"""Module that prints -> the schema."""
+"""Module that prints, or a function of it -> the schema."""
 _RECORDED_FORMAT: Final = "tests.recorded.batch"
 _LARGEST: Final = 200_000
 """Characters of a document, beyond which a test need not wait for its validation."""
@@ -54,11 +55,11 @@ def check_outputs() -> None:
     def as_json(value: object, indent: int | None = None) -> str:
         text = written(value, indent)
         frame = sys._getframe(1)
-        while (module := frame.f_globals["__name__"]) not in (_RECORDED_FORMAT, *_SCHEMAS):
+        while not (place := _printing({_RECORDED_FORMAT, *_SCHEMAS}, frame)):
             assert frame.f_back is not None, "printed by no command"
             frame = frame.f_back
-        if module != _RECORDED_FORMAT and len(text) <= _LARGEST:
-            check(_SCHEMAS[module], json.loads(text))
+        if place != _RECORDED_FORMAT and len(text) <= _LARGEST:
+            check(_SCHEMAS[place], json.loads(text))
         return text
 
     def of_report(report: Report) -> Iterator[str]:
@@ -76,6 +77,13 @@ def check_outputs() -> None:
 
     terminal.as_json = as_json
     report.as_json = of_report
+
+
+def _printing(known: set[str], frame: FrameType) -> str:
+    """The module of a frame, or its function at the top of the module, if it is known; otherwise ""."""
+    module = str(frame.f_globals["__name__"])
+    function = f"{module}.{frame.f_code.co_qualname.partition('.')[0]}"
+    return next((place for place in (module, function) if place in known), "")
 
 
 FAULTS: Final[list[str]] = []
