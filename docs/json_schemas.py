@@ -46,7 +46,7 @@ from forewarn.policies.cli.ui.app import UiFault
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 from forewarn.policies.prediction.forecast.impact import ImpactDocument
 from forewarn.policies.questions.application.class_suggestion import Suggestion
-from forewarn.policies.questions.application.classes import ClassPlan
+from forewarn.policies.questions.application.classes import Classes, ClassPlan
 from forewarn.policies.questions.application.diff import Diff
 from forewarn.policies.questions.application.expectations import Expectations
 from forewarn.policies.questions.application.findings import Report
@@ -57,7 +57,6 @@ from forewarn.policies.questions.application.predict import PredictResult
 from forewarn.policies.questions.application.survival_answer import Survival
 from forewarn.policies.questions.application.whatif import WhatIf
 from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WorkloadWhy
-from forewarn.policies.questions.whatif.priority_levels import Classes
 from forewarn.policies.questions.whatif.risk_answer import Risks
 from forewarn.policies.questions.whatif.sweep import Sweep
 from forewarn.webhook.accuracy import AccuracyTable

@@ -22,7 +22,7 @@ from forewarn import policies
 from forewarn.policies.base.findings import described
 from forewarn.policies.inputs.sources.files import status_of
 from forewarn.policies.questions.application.changes import Change
-from forewarn.policies.questions.whatif.tally import Tally
+from forewarn.policies.questions.whatif.sweep import Tally
 
 sys.path.append("docs")
 import python_page  # type: ignore[import-not-found]

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.changes import Restart as Restart
     from forewarn.policies.questions.application.changes import Scale as Scale
     from forewarn.policies.questions.application.changes import Upgrade as Upgrade
+    from forewarn.policies.questions.application.classes import Classes as Classes
     from forewarn.policies.questions.application.classes import ClassPlan as ClassPlan
     from forewarn.policies.questions.application.classes import ClassPlanRequest as ClassPlanRequest
+    from forewarn.policies.questions.application.classes import PriorityLevel as PriorityLevel
     from forewarn.policies.questions.application.classes import classes as classes
     from forewarn.policies.questions.application.classes import plan_classes as plan_classes
     from forewarn.policies.questions.application.cluster import Cluster as Cluster
@@ -82,8 +84,6 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.answer import WorkloadCount as WorkloadCount
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling as Autoscaling
     from forewarn.policies.questions.whatif.headroom import Headroom as Headroom
-    from forewarn.policies.questions.whatif.priority_levels import Classes as Classes
-    from forewarn.policies.questions.whatif.priority_levels import PriorityLevel as PriorityLevel
     from forewarn.policies.questions.whatif.risk_answer import Risks as Risks
     from forewarn.policies.questions.whatif.risk_answer import WorkloadRisk as WorkloadRisk
     from forewarn.policies.questions.whatif.sweep import Row as Row
@@ -102,8 +102,10 @@ _MODULES: Final = {
     "policies.questions.application.predict": ("predict", "PredictRequest", "PredictResult"),
     "policies.kubernetes.scheduling.schedule_one": ("Prediction",),
     "policies.kubernetes.objects.pod": ("Pod",),
-    "policies.questions.application.classes": ("classes", "plan_classes", "ClassPlanRequest", "ClassPlan"),
-    "policies.questions.whatif.priority_levels": ("Classes", "PriorityLevel"),
+    "policies.questions.application.classes": (
+        *("classes", "plan_classes", "ClassPlanRequest", "ClassPlan"),
+        *("Classes", "PriorityLevel"),
+    ),
     "policies.questions.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult", "ObjectHeadroom"),
     "policies.questions.whatif.headroom": ("Headroom",),
     "policies.questions.application.whatif": ("whatif", "WhatIf", "whatif_each", "risk", "Workloads"),

@@ -21,6 +21,9 @@ from forewarn.policies.kubernetes.objects.reviewed_object import Operation as Op
 from forewarn.policies.kubernetes.scheduling.framework import Status as Status
 from forewarn.policies.kubernetes.scheduling.preemption import Candidate as Candidate
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast as GroupForecast
+from forewarn.policies.questions.application.classes import NewPodsOfClass as NewPodsOfClass
+from forewarn.policies.questions.application.classes import PreemptablePods as PreemptablePods
+from forewarn.policies.questions.application.classes import Requested as Requested
 from forewarn.policies.questions.application.diff import AffectedNamespace as AffectedNamespace
 from forewarn.policies.questions.application.diff import OnCluster as OnCluster
 from forewarn.policies.questions.application.diff import Passed as Passed
@@ -66,9 +69,6 @@ from forewarn.policies.questions.whatif.placeholders import NewPlaceholders as N
 from forewarn.policies.questions.whatif.placeholders import PlaceholderNodes as PlaceholderNodes
 from forewarn.policies.questions.whatif.placeholders import PlaceholderPool as PlaceholderPool
 from forewarn.policies.questions.whatif.placeholders import Placeholders as Placeholders
-from forewarn.policies.questions.whatif.priority_levels import NewPodsOfClass as NewPodsOfClass
-from forewarn.policies.questions.whatif.priority_levels import PreemptablePods as PreemptablePods
-from forewarn.policies.questions.whatif.priority_levels import Requested as Requested
 from forewarn.policies.questions.whatif.risk_answer import AfterNewNodes as AfterNewNodes
 from forewarn.policies.questions.whatif.risk_answer import Amounts as Amounts
 from forewarn.policies.questions.whatif.risk_answer import PreemptedTogether as PreemptedTogether

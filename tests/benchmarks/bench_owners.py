@@ -23,12 +23,12 @@ from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import audit, audit_request
 from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
-from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif import questions
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.headroom import headroom
 from forewarn.policies.questions.whatif.risk import Tried
+from forewarn.policies.questions.whatif.sweep import counted
 from forewarn.webhook.controllers.audit import scan
 from tests.benchmarks.clusters import Size, container, objects
 

@@ -34,12 +34,13 @@ from forewarn.policies.kubernetes.cluster.cache import head_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.linting.config.model import ConfigError, find_config
 from forewarn.policies.prediction.simulation.scenario import DumpCache
+from forewarn.policies.questions.application.classes import classes as levels_of
+from forewarn.policies.questions.application.classes import table_of
 from forewarn.policies.questions.application.cluster import require_nodes, with_node_groups
 from forewarn.policies.questions.application.findings import configured
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.questions.whatif.node_bands import zone_of
-from forewarn.policies.questions.whatif.priority_levels import priority_levels, table_of
 
 if TYPE_CHECKING:
     import argparse
@@ -128,7 +129,7 @@ def shown_of(state: State, source: str) -> Shown:
         "pending": {cluster.top_workload_of(pod): pod.key for pod in reversed(pending)}.values(),
     }
     known = {key: list(islice(filter(is_name, each), _MAX_NAMES)) for key, each in names.items()}
-    head, picture, levels = line_of(head_of(cluster)), of_cluster(cluster), priority_levels(cluster)
+    head, picture, levels = line_of(head_of(cluster)), of_cluster(cluster), levels_of(cluster)
     totals = {
         "nodes": f"{len(cluster.objects.nodes)}",
         "running": plural(sum(level.running.pods for level in levels.classes), "Pod"),

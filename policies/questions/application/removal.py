@@ -12,14 +12,13 @@ from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, is_skipped, remaining_on
-from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
 from forewarn.policies.questions.whatif.comparison import placeholder_workloads
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.node_groups import pool_of
 from forewarn.policies.questions.whatif.questions import KeptNode, Question, Removal, drained
 from forewarn.policies.questions.whatif.repetition import random_runs
-from forewarn.policies.questions.whatif.tally import Tally
+from forewarn.policies.questions.whatif.sweep import Tally, counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

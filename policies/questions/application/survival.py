@@ -27,7 +27,6 @@ from forewarn.policies.prediction.simulation.scenario import not_simulated
 from forewarn.policies.prediction.simulation.summary import Levels, is_incomplete, pods_left_out
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
-from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.application.survival_answer import AddedNodes, LossHarm, Survival, Trial, why_lost
 from forewarn.policies.questions.whatif import DEFAULT_UNTIL, MAX_ADDED
 from forewarn.policies.questions.whatif.comparison import (
@@ -43,6 +42,7 @@ from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.questions.whatif.questions import Loss, Question, each_loss, nothing_to_lose, question_of_loss
 from forewarn.policies.questions.whatif.repetition import random_runs
+from forewarn.policies.questions.whatif.sweep import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence

@@ -46,7 +46,6 @@ from forewarn.policies.questions.application.cluster import (
     head_with_nodes,
     require_nodes,
 )
-from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.application.fixes import tested_fixes
 from forewarn.policies.questions.application.kueue import quota_without_pods
 from forewarn.policies.questions.application.places import Places, Rejected
@@ -67,8 +66,7 @@ from forewarn.policies.questions.whatif.repetition import (
     without_names,
 )
 from forewarn.policies.questions.whatif.risk import Tried, risks
-from forewarn.policies.questions.whatif.sweep import Sweep, worst_first
-from forewarn.policies.questions.whatif.tally import Tallied, Tally
+from forewarn.policies.questions.whatif.sweep import Sweep, Tallied, Tally, counted, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -25,13 +25,12 @@ from forewarn.policies.base.documents.answer import (
 from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
 from forewarn.policies.kubernetes.objects.fields import ref_of
-from forewarn.policies.kubernetes.quantity import ZERO, cores, gibibytes
+from forewarn.policies.kubernetes.quantity import ZERO, cores, gibibytes, in_units
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.prediction.forecast.impact import BY_TIMING, ESTIMATE
 from forewarn.policies.prediction.simulation.summary import of_in_vain, unsettled
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
-from forewarn.policies.questions.application.quota_tables import quota_tables
 from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount, pairs
 from forewarn.policies.questions.whatif.effects import (
     Kind,
@@ -61,10 +60,12 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.objects.resources import Resource
+    from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
     from forewarn.policies.questions.whatif.interruptions import Interruption
     from forewarn.policies.questions.whatif.questions import Queueing, Removal
+
 
 _SIZES: Final = ("CPU", "MEMORY", "EXTENDED RESOURCES")
 _MAX_KEPT: Final = 4
@@ -804,6 +805,26 @@ def _class_table(rows: Rows) -> Table:
     totals = [sum(int(row[column]) for row in cells) for column in range(2, 6)]
     heads = ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST", "RUNNING")
     return Table(heads, cells, ["total", "", *totals, "", ""])
+
+
+def quota_tables(simulation: Simulation, detail: int = 0) -> Iterator[Table]:
+    """Yield a row for each resource whose usage or limit at the end differs from that at the start, the fullest quota
+    first. `detail`: of the table, unless a limit differs.
+    """
+    rows: list[tuple[float, list[str | int]]] = []
+    for before, after in simulation.api.quotas.changes() if simulation.api.quotas is not None else ():
+        for resource, limit in sorted(after.hard.items()):
+            used, limits = (
+                [in_units(amounts.get(resource, ZERO)) for amounts in pair]
+                for pair in ((before.used, after.used), (before.hard, after.hard))
+            )
+            if used[0] != used[1] or limits[0] != limits[1]:
+                share = after.used.get(resource, ZERO).nano / limit.nano if limit.nano else 2.0
+                shown = limits[1] if limits[0] == limits[1] else " → ".join(limits)
+                rows.append((share, [f"{after.namespace}/{after.name}", resource, *used, shown]))
+                detail = detail if limits[0] == limits[1] else 0
+    rows.sort(key=lambda row: -row[0])
+    yield Table(("QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"), [cells for _, cells in rows], detail=detail)
 
 
 def violated_pdbs(answer: Answer) -> Table:

@@ -103,9 +103,9 @@ def has_contention(simulation: Simulation) -> bool:
     return any(event.event in _CONTENTION for event in simulation.timeline.events)
 
 
-def depends_on_chance(question: Question, world: World, seed: int = 0) -> bool:
+def depends_on_chance(question: Question, world: World) -> bool:
     """Report whether other draws may change the outcome. `world`: from `without_names`."""
-    simulation = Simulation(world, random_of(seed, 1))
+    simulation = Simulation(world, random_of(0, 1))
     prepare(simulation, question)
     simulation.run()
     return has_draws(simulation)

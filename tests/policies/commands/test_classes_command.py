@@ -16,7 +16,7 @@ from forewarn.policies.cli import terminal
 from forewarn.policies.cli.main import main
 from forewarn.policies.cli.terminal import counting
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
-from forewarn.policies.questions.whatif.priority_levels import priority_levels
+from forewarn.policies.questions.application.classes import classes
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def levels(*made: Made) -> dict[tuple[str, int], tuple[bool | None, int, int]]:
             level.running.pods,
             level.could_displace.pods,
         )
-        for level in priority_levels(cluster(*made)).classes
+        for level in classes(cluster(*made)).classes
         if level.value < 10**9
     }
 

@@ -10,10 +10,10 @@ import pytest
 from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Outcome as OneRun
-from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif import questions
 from forewarn.policies.questions.whatif.comparison import Losses, ask
 from forewarn.policies.questions.whatif.questions import Question
+from forewarn.policies.questions.whatif.sweep import counted
 from tests.builders import Made, make_node, make_pod
 from tests.oracle.generator.scenarios import make_scenario
 from tests.recorded.scenario import read_scenario
