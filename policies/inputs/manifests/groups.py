@@ -6,6 +6,7 @@ and bases that only overlays use.
 - A kustomization does not separate objects. Its files get its namespace, and files outside its directory count as
 inside.
 - Directories that define the same object are alternatives: each is evaluated with shared objects only.
+- Objects outside a directory of tests do not see its Pods.
 - A quota without a namespace applies to its directory and the directories below.
 - Definitions for the whole cluster are visible in every directory except its alternatives.
 - Configuration may name groups; their files are in no other group, and see definitions of `--definitions`.
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import grouped as by_key
 from forewarn.policies.base.findings import reachable
-from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import metered
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at
@@ -148,6 +149,9 @@ _MAX_DEFINITIONS: Final = 1_000_000
 """Maximum number of limits and definitions that subdirectories see, so that no class is reported as missing."""
 
 
+_TESTS: Final = later(r"(?:^|/)(?:e2e|fixtures|testdata|tests)(?=/|$)")
+
+
 class Tree:
     """Files by directory. A branch is a directory whose objects form a group, separate from its siblings."""
 
@@ -155,7 +159,7 @@ class Tree:
         self._members = members
         self._chains: dict[str, tuple[str, ...]] = {}
         self.alternatives = self._alternatives()
-        self._branches = {*self.alternatives, *(self._limited() if limits_stay else ())}
+        self._branches = {*self.alternatives, *self._tests(), *(self._limited() if limits_stay else ())}
         self.unseen = 0
         """Definitions that not every branch sees which should; known when all groups were asked for."""
 
@@ -183,6 +187,11 @@ class Tree:
             is_limit = group_kind(member.subject.object) in LIMITS
             if is_limit and member.reported and not member.names_its_namespace and member.directory != top:
                 yield member.directory
+
+    def _tests(self) -> Iterator[str]:
+        """Yield the directories of tests, whose Pods run beside no others."""
+        for directory in {m.directory for m in self._members}:
+            yield from (directory[: found.end()] for found in _TESTS.finditer(directory))
 
     def groups(self) -> Iterator[Group]:
         """Yield the groups: the shared objects first, then those of each branch."""
@@ -404,9 +413,18 @@ def kustomized(
             for m in members
             if real[m.file] not in patches
         ]
-    of_patches = (m for m in members if real[m.file] in patches and id(m.subject.object) not in overlays.applied)
+    of_patches = (
+        m
+        for m in members
+        if real[m.file] in patches and (id(m.subject.object) not in overlays.applied or _has_removed_version(m.subject))
+    )
     parts = (m._replace(subject=m.subject._replace(is_partial=True, is_patch=True)) for m in of_patches)
     return [*joined.from_iterable(copies), *parts], len(overlays.not_applied), apart
+
+
+def _has_removed_version(patch: ReviewedObject) -> bool:
+    """Report whether a patch must change together with its target: it applies to objects of its version only."""
+    return bool(registry.removed_version(patch.object.get("apiVersion"), patch.object.get("kind")))
 
 
 def _copies(member: Member, placements: Iterable[_Placement], overlays: Overlays) -> Collection[Member]:

@@ -34,6 +34,7 @@ from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_ima
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.file import parse_error, unknown_field
 from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_class_use_unknown
+from forewarn.policies.linting.rules.priority_class import removed_api_version
 from forewarn.policies.linting.rules.rejected import TYPED, is_variable_at, quantity_fix, value_rejected
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
@@ -211,8 +212,8 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
 
 
 def _checks_parts(rule: Rule, subject: ReviewedObject) -> bool:
-    """Report whether a rule checks a part of an object; of a patch, only unknown-field does."""
-    return rule.READS_PARTS and (rule is unknown_field or not subject.is_patch)
+    """Report whether a rule checks a part of an object; of a patch, only those about its fields and version do."""
+    return rule.READS_PARTS and (rule in (unknown_field, removed_api_version) or not subject.is_patch)
 
 
 def _check_resources(namespace: str, context: Context, obj: ApiObject) -> None:

@@ -20,10 +20,10 @@ _REQUIRED: Final = (CHART, "requirements.yaml")
 """Files of a chart that list its subcharts."""
 _NOT_DEPLOYED: Final = later(
     r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|te?mp|unused)|[\w.-]*-deprecated[\d-]*"
-    r"|fixtures?|golden|src/test)/|^archive/|(?<!charts)/testdata/|tests?/(?:data|generated|snapshots?)/"
+    r"|fixtures?|golden|src/test|(?:chart|helm|template|unit)s?[_-]tests?)/|^archive/|(?<!charts)/testdata/|tests?/(?:data|generated|snapshots?)/"
 )
 """Directories of manifests that are never deployed: archives, and the input or output of tests."""
-_TESTS: Final = later(r"(?:^|/)(?:e2e|tests|\.[\w-]*tests?)/")
+_TESTS: Final = later(r"(?:^|/)(?:(?:e2e|tests|\.[\w-]*tests?)/|test_[^/]*$)")
 _OF_TESTS: Final = ("evictions-blocked", "removed-api-version", "scheduler-configuration")
 """Rules whose findings are notes in files for tests, which may be old, or block evictions, on purpose."""
 _NAMELESS: Final = "name or generateName is required"

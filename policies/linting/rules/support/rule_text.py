@@ -102,8 +102,10 @@ def shows_placeholder(text: str) -> bool:
     return bool(_PLACEHOLDER.search(shown))
 
 
-_PLACEHOLDER: Final = later(r"<[^<>]+>|\"[A-Z][A-Z0-9]*(?:[_ ][A-Z0-9]+)+\"|\"(?:APP|NAME|NAMESPACE)(?:-[a-z0-9-]+)?\"")
-"""Such as `<node name>`, `TEST_NAME`, `FILLED BY THE OPERATOR` or `APP-hpa`."""
+_PLACEHOLDER: Final = later(
+    r"<[^<>]+>|\"(?:[A-Z][A-Z0-9]*(?:[_ ][A-Z0-9]+)+|__[A-Z_]+__|[A-Z]{5,}|(?:APP|NAME|NAMESPACE)(?:-[a-z0-9-]+)?)\""
+)
+"""Such as `<node name>`, `TEST_NAME`, `FILLED BY THE OPERATOR`, `__NAMESPACE__`, `APPNAME` or `APP-hpa`."""
 _TESTS: Final = later(
     r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib|docs?"
     r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|poc|_?scaffold|_?skel|(?:kubevirt)?ci)(?=[/_.-])|testserver|testmanifests",
