@@ -36,7 +36,7 @@ from forewarn.policies.questions.application import why_answer
 from forewarn.policies.questions.application.cluster import Cluster, pod_key
 from forewarn.policies.questions.application.kueue import QueuedJob, suspended_job
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, PendingPods, explained
-from forewarn.policies.questions.whatif.questions import elsewhere, pod_not_found, unknown_namespace
+from forewarn.policies.questions.whatif.questions import elsewhere, kind_named, pod_not_found, unknown_namespace
 from forewarn.policies.questions.why.evidence import (
     LONG,
     NO_EVENTS,
@@ -55,8 +55,6 @@ from forewarn.policies.questions.why.troubles import (
     all_pending,
     by_preemptor,
     diagnose,
-    kind_named,
-    kind_names,
     meanings,
     of_deleted_pod,
     preemptor_of,
@@ -479,7 +477,7 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     if diagnosis is None:
         near = pod_not_found(cluster, namespace, name)
         if namespace != request.namespace and unknown_namespace(cluster, namespace):
-            near += f". Fix: for a workload, write KIND/NAME; known: {', '.join(kind_names())}"
+            near += f". Fix: for a workload, write KIND/NAME; known: {_KINDS}"
         near += quota_hint(cluster, namespace)
         if evidence.not_read:  # they could name a Pod that was deleted
             raise SourceError(key, "; ".join([near, *evidence.missing()]))
@@ -496,6 +494,9 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     nodes, fixes = list(starmap(CountedReason, reasons)), [*_of_a_preemption(cluster, evidence, name)]
     counts = [*_workload_now(cluster, evidence)]
     return PodWhy(*(head, key, cluster, diagnosis, nodes, messages, missing), None, max(age, 0.0), fixes, counts)
+
+
+_KINDS: Final = ", ".join(sorted(kind.rpartition("/")[2].lower() for kind in POD_TEMPLATE_PATHS))
 
 
 def _of_a_preemption(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Iterator[Fix]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.base.findings import cut, grouped, listed, plural, quote
 from forewarn.policies.kubernetes.controllers.changes import replaces_no_pods
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
+from forewarn.policies.kubernetes.controllers.disruption import SCALED
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
     InvalidInput,
@@ -45,20 +46,18 @@ if TYPE_CHECKING:
 
     _Scaler = tuple[tuple[str, str], ApiObject]
 
-_KINDS: Final[dict[tuple[str, ...], str]] = {
-    ("deployment", "deployments", "deploy"): "apps/Deployment",
-    ("replicaset", "replicasets", "rs"): "apps/ReplicaSet",
-    ("statefulset", "statefulsets", "sts"): "apps/StatefulSet",
-    ("replicationcontroller", "replicationcontrollers", "rc"): "/ReplicationController",
+_CLASSED: Final = (*registry.ROLLED_OUT, registry.REPLICA_SET, registry.REPLICATION_CONTROLLER, registry.CRON_JOB)
+"""The kinds whose template can name another PriorityClass. The template of a Job is immutable."""
+_SHORT: Final = {
+    "/Pod": "po",
+    "/ReplicationController": "rc",
+    "apps/DaemonSet": "ds",
+    "apps/Deployment": "deploy",
+    "apps/ReplicaSet": "rs",
+    "apps/StatefulSet": "sts",
+    "batch/CronJob": "cj",
 }
-"""Names that kubectl accepts for a kind -> `group/Kind`; all have the version v1."""
-_RESTARTED: Final[dict[tuple[str, ...], str]] = {
-    **{names: kind for names, kind in _KINDS.items() if kind.startswith("apps/") and not kind.endswith("ReplicaSet")},
-    ("daemonset", "daemonsets", "ds"): "apps/DaemonSet",
-}
-"""The kinds that `kubectl rollout restart` accepts, by name."""
-_CLASSED: Final[dict[tuple[str, ...], str]] = {**_RESTARTED, **_KINDS, ("cronjob", "cronjobs", "cj"): "batch/CronJob"}
-"""The kinds whose template can name another PriorityClass, by name. The template of a Job is immutable."""
+"""The short names of kubectl."""
 _INSTEAD: Final = {
     "job": "pass its manifest to forewarn whatif apply -f or delete -f",
     "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
@@ -306,10 +305,10 @@ def scaled(
     """
     if replicas > MAX_REPLICAS:
         raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
-    if _kind_called(workload.rpartition("/")[0].rpartition("/")[2], _RESTARTED) == registry.DAEMON_SET:
+    if kind_named(workload.rpartition("/")[0].rpartition("/")[2]) == registry.DAEMON_SET:
         fix = "change its nodeSelector, and pass its manifest to forewarn whatif apply -f"
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
-    target = _named(cluster, workload, namespace, _KINDS)
+    target = _named(cluster, workload, namespace, SCALED)
     arrival = _scaling(target, replicas)
 
     def command(kept: int) -> str:
@@ -436,7 +435,7 @@ def _replicas(workload: ApiObject) -> int:
 def _why_not_scaled(cluster: ClusterSnapshot, autoscaler: ApiObject, target: Key, number: int, remaining: int) -> str:
     """Return why a HorizontalPodAutoscaler scales nothing, or ""."""
     most = integer(at(autoscaler, *_MOST)) or 0
-    if target[0] not in _KINDS.values():
+    if target[0] not in SCALED:
         return "scales another kind than Deployment, ReplicaSet, StatefulSet and ReplicationController"
     if target not in cluster.workloads:
         return "its workload is not in the cluster"
@@ -452,7 +451,7 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
 
     Raises InvalidInput.
     """
-    key = _named(cluster, workload, namespace, _RESTARTED)
+    key = _named(cluster, workload, namespace, registry.ROLLED_OUT)
     obj = cluster.workloads[key].object
     strategy = "OnDelete" if text_at(obj, "spec", "updateStrategy", "type") == "OnDelete" else "partition"
     why = f"updateStrategy: {strategy}" if replaces_no_pods(obj) else ""
@@ -480,11 +479,10 @@ def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str)
 
 def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[Key]:
     pattern, labels = _labels_of(cluster, selector, namespace)
-    kinds = _CLASSED.values()
-    keys = _inside(cluster, kinds, pattern, labels)
+    keys = _inside(cluster, _CLASSED, pattern, labels)
     if not keys:
         what = f"no workload in namespace {quote(pattern)} matches {quote(selector)}"
-        hint = "" if _inside(cluster, kinds, pattern, {}) else unknown_namespace(cluster, pattern)
+        hint = "" if _inside(cluster, _CLASSED, pattern, {}) else unknown_namespace(cluster, pattern)
         if _inside(cluster, {registry.JOB}, pattern, labels):
             what = f"{quote(selector)} matches only Jobs in namespace {quote(pattern)}, whose template is immutable"
             hint = ""
@@ -517,7 +515,7 @@ def _inside(cluster: ClusterSnapshot, kinds: Container[str], pattern: str, label
     ]
 
 
-def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> Key:
+def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Sequence[str]) -> Key:
     """Return the key of a workload given as `KIND/NAME`, `NAMESPACE/KIND/NAME`, or as in `only_workload`.
 
     `kinds`: names accepted for a kind -> the kind. Raises InvalidInput for other arguments and unknown workloads.
@@ -526,14 +524,14 @@ def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mappi
     if len(parts) == 3:
         namespace, *parts = parts
     kind, name = parts if len(parts) == 2 else (workload, "")
-    found = _kind_called(kind, kinds)
-    if found is None and (key := only_workload(cluster, workload, namespace, kinds.values())):
+    found = kind_named(kind, kinds)
+    if not found and (key := only_workload(cluster, workload, namespace, kinds)):
         return key
     if not found or not name:
         fix, instead = _with_kind(cluster, workload, namespace, kinds), _INSTEAD.get(kind.lower(), "")
-        keys = (key for key in cluster.workloads if key[0] in kinds.values() and not instead)
+        keys = (key for key in cluster.workloads if key[0] in kinds and not instead)
         why = f". Fix: {fix}" if fix else nearest(workload, {"/".join(key[-len(parts) :]) for key in keys})
-        known = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
+        known = ", ".join(f"{each.rpartition('/')[2].lower()} ({_SHORT[each]})" for each in kinds)
         why = why or f" of a supported kind. Fix: {instead or 'write NAMESPACE/KIND/NAME'}; known: {known}"
         raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{why}")
     key = found, namespace, name
@@ -543,14 +541,15 @@ def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mappi
     return key
 
 
-def _kind_called(kind: str, kinds: Mapping[tuple[str, ...], str]) -> str | None:
-    """Return the kind with this name, as kubectl accepts it: `deploy`, `deployment.apps`, `deployment.v1.apps`; None if
-    there is none.
-    """
-    name, _, suffix = kind.lower().partition(".")
-    found = next((each for names, each in kinds.items() if name in names), None)
-    group = found.partition("/")[0] if found else ""
-    return found if suffix in ("", *((group, f"v1.{group}") if group else ())) else None
+def kind_named(text: str, kinds: Iterable[str] = (registry.POD, *registry.POD_TEMPLATE_PATHS)) -> str:
+    """Return which of these kinds has a name that kubectl accepts: `deploy`, `deployments.apps`; "" if none has it."""
+    name, _, group = text.lower().partition(".")
+    for kind in kinds:
+        spec = registry.BY_GROUP_KIND[kind]
+        names = spec.plural, spec.kind.lower(), _SHORT.get(kind)
+        if name in names and group in ("", spec.group, f"v1.{spec.group}"):
+            return kind
+    return ""
 
 
 def only_workload(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Container[str]) -> Key | None:
@@ -566,13 +565,12 @@ def only_workload(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Co
     return found[0] if len(found) == 1 else None
 
 
-def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
+def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Container[str]) -> str:
     """Return a fix for a name without a kind, such as `write shop/deployment/web`; "" for unknown names."""
-    resources = {each: names[0] for names, each in kinds.items()}
-    keys = [key for key in cluster.workloads if key[2] == name and key[0] in resources]
+    keys = [key for key in cluster.workloads if key[2] == name and key[0] in kinds]
     if not keys:
         return ""
-    elsewhere, there, resource = min((key[1] != namespace, key[1], resources[key[0]]) for key in keys)
+    elsewhere, there, resource = min((key[1] != namespace, key[1], key[0].rpartition("/")[2].lower()) for key in keys)
     return f"write {f'{there}/' if elsewhere else ''}{resource}/{name}"
 
 

@@ -17,7 +17,7 @@ from forewarn.policies.base.disclosure import OPEN
 from forewarn.policies.base.findings import cut, described, grouped, listed, plural
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.taint_eviction import tolerated_for
-from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.kubernetes.kube_apiserver.quota import matching_resources
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Taint, Toleration
 from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
@@ -39,6 +39,7 @@ from forewarn.policies.prediction.forecast.placement import place_pods
 from forewarn.policies.prediction.forecast.pod_groups import REMOVE_GATES, group_forecast
 from forewarn.policies.prediction.forecast.tried_fixes import OF_KUBERNETES
 from forewarn.policies.prediction.forecast.why_not import cause, ending_on_nominated_node, on_no_node, waits_for
+from forewarn.policies.questions.whatif.questions import kind_named
 from forewarn.policies.questions.why.evidence import (
     BACK_OFF,
     DEADLINE,
@@ -1034,8 +1035,6 @@ _MAX_PODS: Final = 2000
 _BY_CONTROLLERS: Final = frozenset(("deleted-by-controller", "scaled", "deleted"))
 """Reasons of ends that a user or controller requested; they are listed last."""
 _NOT_ENDINGS: Final = frozenset(("completed", "drain-blocked", "former-preempted", "former-ended"))
-_SHORT: Final = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "CronJob": "cj",
-                 "ReplicationController": "rc", "Pod": "po"}  # fmt: skip
 
 
 class PodEnd(NamedTuple):
@@ -1092,16 +1091,6 @@ class Timeline(NamedTuple):
     ids: Hidden[frozenset[str]] = frozenset()
 
 
-def kind_named(text: str) -> str:
-    """Return the `group/Kind` of a name that kubectl accepts: `deploy`, `deployments.apps`; "" if unknown."""
-    name, _, group = text.lower().partition(".")
-    for kind in (POD, *POD_TEMPLATE_PATHS):
-        spec = BY_GROUP_KIND[kind]
-        if name in (spec.plural, spec.kind.lower(), _SHORT.get(spec.kind)) and group in ("", spec.group):
-            return kind
-    return ""
-
-
 def meanings(name: str, namespace: str) -> Iterator[tuple[str, str]]:
     """Yield namespace and rest of POD, NAMESPACE/POD, KIND/NAME or NAMESPACE/KIND/NAME. A name that begins with a kind
     has two meanings, the second of which counts if nothing is known of the first: a namespace may be called `jobs`.
@@ -1111,11 +1100,6 @@ def meanings(name: str, namespace: str) -> Iterator[tuple[str, str]]:
         yield namespace, name
     if slash:
         yield first, rest
-
-
-def kind_names() -> list[str]:
-    """Return the names of all kinds of workloads that `kind_named` accepts."""
-    return sorted(BY_GROUP_KIND[kind].kind.lower() for kind in POD_TEMPLATE_PATHS)
 
 
 def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = None) -> Timeline:
