@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json
+from forewarn.policies.base.documents import Hidden, Inlined, inlined_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Rows, Table, Why
 from forewarn.policies.base.findings import cut, duration, listed, plural, quote
 from forewarn.policies.inputs.sources.files import SourceError, read_file
@@ -109,7 +109,7 @@ def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
     else:
         places = [place._replace(reason=_why(place.usage, amount)) for place in evicted]
     without_stats = "" if stats is not None else _fix_of_stats(request.node)
-    return Order(what, amount, places, [place.pod.key for place in never], without_stats)
+    return Order(what, amount, [place.pod.key for place in never], places, without_stats)
 
 
 def _assumed(usage: Usage | None, amount: Callable[[int], str]) -> str:
@@ -185,20 +185,15 @@ _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 class Order(NamedTuple):
     """The order of eviction.
 
-    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet does not evict. `fix`: how to
-    get the usage of the Pods, or "" if it is known.
+    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet does not evict. `order`:
+    the Pods in the order of eviction. `fix`: how to get the usage of the Pods, or "" if it is known.
     """
 
     what: Hidden[str]
     amount: Hidden[Callable[[int], str]]
-    places: Hidden[Sequence[Place]]
     never: Sequence[str]
+    order: Sequence[Place]
     fix: Hidden[str] = ""
-
-    @in_json
-    def order(self) -> Sequence[Place]:
-        """The Pods in the order of eviction."""
-        return self.places
 
 
 @dataclass(frozen=True, repr=False)
@@ -239,7 +234,7 @@ def _parts(result: NodePressure) -> Iterator[AnswerDocument]:
 
 
 def _of_order(order: Order) -> AnswerDocument:
-    places = order.places
+    places = order.order
     tied = next((number for number, place in enumerate(places) if number and not place.tied), len(places))
     first = f"{tied:,} Pods are tied to be evicted first"
     if tied == 1:
@@ -273,7 +268,7 @@ def _of_order(order: Order) -> AnswerDocument:
 
 
 def _of_unknown_usage(order: Order) -> Iterator[str]:
-    unknown = sum(place.usage is None for place in order.places)
+    unknown = sum(place.usage is None for place in order.order)
     if order.fix and order.what == "pids":
         yield f"usage of Pods unknown: so is the order of Pods with equal priority. {order.fix}"
     elif order.fix:

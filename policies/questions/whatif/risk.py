@@ -6,8 +6,9 @@ A loss of a zone or node is simulated. `whatif` simulates one question; this mod
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections import Counter
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, head_of
@@ -130,12 +131,12 @@ def risks(
     on = Counter(interval.node for interval in occupancy.intervals)
     names = sorted(occupancy.nodes, key=lambda name: (-on[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
-    losses, unknown = _losses(cluster, world, zones[:limit], names[:limit], lose)
+    outcomes = _outcomes(cluster, world, zones[:limit], names[:limit], lose)
+    losses = {what: each for what, each in outcomes.items() if what != _NO_LOSS}
     by_group = _priorities_in_groups(cluster)
     free_amounts, classes = _FreeAmounts(cluster, occupancy, by_group), _that_preempt(cluster)
     workloads = [
-        _risk(name, own, _pods(cluster, own), classes, free_amounts, losses[name], cluster)
-        for name, own in intervals.items()
+        _risk(name, own, _pods(cluster, own), classes, free_amounts, losses, cluster) for name, own in intervals.items()
     ]
     if not autoscaling.grows or autoscaling.node_delay is None:
         workloads = [risk._replace(with_new_nodes=None) for risk in workloads]
@@ -148,79 +149,34 @@ def risks(
         workloads,
         ZonesAndNodes(len(zones[:limit]), len(names[:limit])),
         ZonesAndNodes(len(zones), len(names)),
-        sorted(unknown.unread),
-        [*unknown.not_modelled],
-        unknown.unfinished,
-        without_loss=unknown.without_loss or None,
-        losses=_names_of(zones[:limit], names[:limit]) if max(len(zones), len(names)) > limit else None,
-        is_incomplete=any(unknown.incomplete),
+        sorted({*chain.from_iterable(each["unread"] for each in outcomes.values())}),
+        [*dict.fromkeys(chain.from_iterable(each["notModelled"] for each in outcomes.values()))],
+        _unfinished(outcomes),
+        without_loss=outcomes.get(_NO_LOSS, {}).get("lost") or None,
+        losses=[*losses] if max(len(zones), len(names)) > limit else None,
+        is_incomplete=any(outcome["incomplete"] for outcome in outcomes.values()),
     )
 
 
-def _names_of(zones: Iterable[str], nodes: Iterable[str]) -> list[str]:
-    return [*(f"zone {zone}" for zone in zones), *(f"node {node}" for node in nodes)]
+def _unfinished(outcomes: Mapping[str, Mapping[str, Any]]) -> dict[str, Unfinished]:
+    unsteady = {what: each for what, each in outcomes.items() if not each["steady"]}
+    return {what: Unfinished(each["stopped"], round(each["at"], 4)) for what, each in unsteady.items()}
 
 
-class _Losses(NamedTuple):
-    """The losses that cost a workload replicas: the number of replicas, and of those that a ResourceQuota rejects.
-
-    `rivals`: workloads that may lose them instead. `with_nodes`: after new nodes have arrived.
-    """
-
-    replicas: dict[str, int]
-    rejected: dict[str, int]
-    rivals: dict[str, Sequence[str]]
-    with_nodes: dict[str, AfterNewNodes]
-
-
-class _Unknown(NamedTuple):
-    """What the simulations could not determine, and the replicas that workloads lose without a loss."""
-
-    unfinished: dict[str, Unfinished]
-    unread: set[str]
-    not_modelled: dict[str, None]
-    without_loss: dict[str, int]
-    incomplete: list[bool]
-
-
-def _losses(
+def _outcomes(
     cluster: ClusterSnapshot,
     world: World,
     zones: Sequence[str],
     names: Sequence[str],
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
-) -> tuple[defaultdict[str, _Losses], _Unknown]:
-    """Return the simulated losses that cost replicas, by workload, and what the simulations could not determine.
-
-    `zones`, `names`: the zones and the nodes to lose. `lose`: see `risks`.
-    """
+) -> dict[str, Mapping[str, Any]]:
+    """Return what happens without a loss, and with that of each zone and node, by what is lost."""
     nothing = {_NO_LOSS: Question(_NO_LOSS)} if zones or names else {}
     of_zones = {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
     # Nodes first: each takes less time than a zone, so progress moves at once.
     questions = nothing | {f"node {name}": nodes_lost(cluster, [name]) for name in names} | of_zones
-    losses = defaultdict[str, _Losses](lambda: _Losses({}, {}, {}, {}))
-    unknown = _Unknown({}, set(), {}, {}, [])
     outcomes = dict(zip(questions, lose(world, [*questions.values()]), strict=True))
-    for what in nothing | of_zones | questions:
-        outcome = outcomes[what]
-        rejected: Mapping[str, int] = outcome["rejected"]
-        for workload, replicas in outcome["lost"].items():
-            if what == _NO_LOSS:
-                unknown.without_loss[workload] = replicas
-                continue
-            losses[workload].replicas[what] = replicas
-            if others := outcome["rivals"].get(workload):
-                losses[workload].rivals[what] = others
-            if rejected.get(workload):
-                losses[workload].rejected[what] = min(rejected[workload], replicas)
-        for workload, after in (outcome["withNodes"] or {}).items() if what != _NO_LOSS else ():
-            losses[workload].with_nodes[what] = after
-        unknown.unread.update(outcome["unread"])
-        unknown.incomplete.append(outcome["incomplete"])
-        unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
-        if not outcome["steady"]:
-            unknown.unfinished[what] = Unfinished(outcome["stopped"], round(outcome["at"], 4))
-    return losses, unknown
+    return {what: outcomes[what] for what in nothing | of_zones | questions}
 
 
 class _FreeAmounts:
@@ -288,7 +244,7 @@ def _risk(
     pods: Sequence[Pod],
     classes: Sequence[PriorityClass],
     free_amounts: _FreeAmounts,
-    losses: _Losses,
+    losses: Mapping[str, Mapping[str, Any]],
     cluster: ClusterSnapshot,
 ) -> WorkloadRisk:
     """Return the risks of one workload, from the lowest priority of its Pods, which are preempted first.
@@ -304,6 +260,7 @@ def _risk(
     ]  # a DaemonSet's names one node
     free = Amounts(max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
     preemptors = [Preemptor(c.name, c.value, free, free_amounts.maximum(allowed, c.value)) for c in above[:MAX_CLASSES]]
+    own = {what: each for what, each in losses.items() if name in each["lost"]}
     return WorkloadRisk(
         workload=name,
         namespace=least.namespace,
@@ -312,12 +269,18 @@ def _risk(
         pods=len(intervals),
         classes_above=len(above),
         may_be_preempted_by=preemptors,
-        loses_replicas_with=losses.replicas,
-        rejected_by_quota=losses.rejected,
+        loses_replicas_with={what: each["lost"][name] for what, each in own.items()},
+        rejected_by_quota={
+            what: min(each["rejected"][name], each["lost"][name])
+            for what, each in own.items()
+            if each["rejected"].get(name)
+        },
         pod_losses=losses_of(pods, cluster.workload),
         pod_groups=_pod_groups(cluster, pods),
-        rivals=losses.rivals or None,
-        with_new_nodes=losses.with_nodes,
+        rivals={what: each["rivals"][name] for what, each in own.items() if each["rivals"].get(name)} or None,
+        with_new_nodes={
+            what: each["withNodes"][name] for what, each in losses.items() if name in (each["withNodes"] or ())
+        },
         only_in=_only_place(pods, cluster),
     )
 

@@ -226,10 +226,7 @@ def _needs(branch: Branch) -> tuple[Needs | None, Effects | None]:
     if growth is None:
         return None, None
     reaction, end = growth.reaction, growth.result
-    plan, nodes = reaction.node_groups, Counter[str]()
-    for scale_up in plan.scale_ups if plan else ():
-        nodes.update(dict(scale_up.added))
-    nodes.update(arrival.group for arrival in (reaction.node_pools.arrivals if reaction.node_pools else ()))
+    plan, nodes = reaction.node_groups, reaction.added
     not_helped = sum(item.pods for item in plan.no_scale_up) if plan else 0
     needs = Needs(nodes, not_helped, plan is not None and plan.truncated)
     if end is None:
