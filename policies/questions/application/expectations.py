@@ -1,6 +1,6 @@
 """Expectations: lists of `{name, when, expect}` in YAML or JSON (docs/guides/test-a-cluster.md).
 
-`evaluate` simulates each case of an expectation; the first case that violates the expectation is the counterexample.
+`test` simulates each case of an expectation; the first case that violates the expectation is the counterexample.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from forewarn.policies.inputs.sources.files import PathLike, SourceError, find_f
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.controllers.own_pods import sentence
 from forewarn.policies.kubernetes.durations import seconds
-from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, json_type
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind, json_type
 from forewarn.policies.kubernetes.objects.node import ZONE
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.kubernetes.selectors import PodPattern
@@ -208,37 +208,24 @@ def _count(fields: Mapping[str, Any], what: str) -> int:
     return value
 
 
-class Setting(NamedTuple):
-    """The input for expectations. `world`: returns the cluster with arrivals. `objects`: returns the objects that a
-    file applies at time 0. `workloads`: returns the Pods and workloads of a file, with the cluster after the file's
-    other objects. `namespace`: of workloads without one. `max_cases`: maximum cases of one expectation.
-    """
-
-    cluster: ClusterSnapshot
-    world: Callable[[Sequence[Arrival]], World]
-    objects: Callable[[str], Sequence[Arrival]]
-    workloads: Callable[[str], tuple[Sequence[ApiObject], ClusterSnapshot]]
-    namespace: str
-    max_cases: int
-
-
-def evaluate(expectation: Expectation, setting: Setting, *, allow_empty: bool = False) -> tuple[Tested, list[str]]:
-    """Evaluate an expectation; also return what the cluster state lacks, as clauses. `allow_empty`: parts that select
-    no Pod count as met. Raises InvalidObject, SourceError, ValueError.
+def _evaluated(item: Given, state: _State, places: Places) -> tuple[Tested, list[str]]:
+    """Evaluate an expectation; also return what the cluster state lacks, as clauses. Raises InvalidObject, SourceError,
+    ValueError.
 
     Errors: a referenced object does not exist, or there are too many cases.
     """
-    name, assumed = expectation.name, dict[str, None]()
+    expectation, assumed = item.expectation, dict[str, None]()
+    name = expectation.name
     if expectation.fit is not None:
-        broken = list(_not_fitting(expectation, setting, assumed))
+        broken = list(_not_fitting(item, expectation.fit, state, places, assumed))
         if broken or not _needs_more(expectation):
             return Tested(name, 1, "current cluster" * bool(broken), broken, [] if broken else None), list(assumed)
     result, of_nobody, not_modelled = Tested(name, 0), _patterns(expectation), dict[str, None]()
     incomplete, drawn = dict[str, None](), 0
-    cases = [*_questions(expectation.when, setting)]
+    cases = [*_questions(item, state, places)]
     for question in cases:
         result = result._replace(cases=result.cases + 1)
-        for run, answer in _runs(question, setting.world(question.arrivals), RUNS // len(cases)):
+        for run, answer in _runs(question, state.world(question.arrivals), RUNS // len(cases)):
             simulation = answer.after.simulation
             drawn += not run and has_contention(simulation) and has_draws(simulation)
             assumed |= dict.fromkeys(answer.after.summary.assumes)
@@ -257,11 +244,11 @@ def evaluate(expectation: Expectation, setting: Setting, *, allow_empty: bool = 
     unanswered, notes = [*incomplete][:_NAMED], list[str]()
     for what, pattern in of_nobody.items():
         problem = f"{what}: no Pod{_described(pattern)} exists"
-        (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(problem)
+        (notes if _may_be_empty(what, pattern, state.cluster) else unanswered).append(problem)
     notes += [*not_modelled][:_NAMED]
     if drawn:
         notes.append(f"chance decides in {plural(drawn, 'case')} of one run: another run may violate the expectation")
-    if allow_empty:
+    if state.request.allow_empty:
         unanswered, notes = [], unanswered + notes
     return result._replace(not_evaluated=unanswered, notes=notes), list(assumed)
 
@@ -320,37 +307,38 @@ def _needs_more(expectation: Expectation) -> bool:
     return any(part is not None for part in (expectation.run, expectation.pending, expectation.preempted))
 
 
-def _questions(when: When, setting: Setting) -> Iterator[Question]:
-    cluster = setting.cluster
+def _questions(item: Given, state: _State, places: Places) -> Iterator[Question]:
+    when, cluster = item.expectation.when, state.cluster
     if not when.operation:
         yield questions.Question("current cluster")
     elif when.operation in ("apply", "delete"):
-        yield _of_file(when, setting)
+        yield _of_file(item, state, places)
     elif when.operation == "scale":
-        yield questions.scaled(cluster, when.name, when.replicas, when.namespace or setting.namespace)
+        yield questions.scaled(cluster, when.name, when.replicas, when.namespace or state.request.namespace)
     else:
-        names = _names(when, setting) if when.name == ANY else [when.name]
+        names = _names(when, state) if when.name == ANY else [when.name]
         yield from (_of_nodes(when, name, cluster) for name in names)
 
 
-def _of_file(when: When, setting: Setting) -> Question:
-    arrivals = setting.objects(when.name)
+def _of_file(item: Given, state: _State, places: Places) -> Question:
+    when = item.expectation.when
+    arrivals = [*applied([item.path(when.name)], state.request.namespace, places)]
     if when.operation == "apply":
         return questions.Question(f"{when.name} applied", arrivals)
-    return questions.deleted(setting.cluster, when.name, arrivals)
+    return questions.deleted(state.cluster, when.name, arrivals)
 
 
-def _names(when: When, setting: Setting) -> list[str]:
+def _names(when: When, state: _State) -> list[str]:
     """The names of all nodes or zones. Raises ValueError if there are too many."""
-    nodes = setting.cluster.objects.nodes.values()
+    nodes = state.cluster.objects.nodes.values()
     if when.what == "pool":
         raise ValueError("pool must be a selector: key=value")
     zones = {node.labels[ZONE] for node in nodes if ZONE in node.labels}
     names = sorted(zones if when.what == "zone" else {node.name for node in nodes})
     if not names:
         raise questions.nothing_to_lose(when.what)
-    if len(names) > setting.max_cases:
-        raise ValueError(f"any {when.what}: {len(names)} exist, more than --most {setting.max_cases}")
+    if len(names) > state.request.most:
+        raise ValueError(f"any {when.what}: {len(names)} exist, more than --most {state.request.most}")
     return names
 
 
@@ -418,11 +406,9 @@ def _preempted(expectation: Expectation, answer: Answer) -> Iterator[str]:
         yield f"{plural(len(hit), 'Pod is', 'Pods are')} preempted: {named}"
 
 
-def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, None]) -> Iterator[str]:
+def _not_fitting(item: Given, fit: Fit, state: _State, places: Places, assumed: dict[str, None]) -> Iterator[str]:
     """Yield a sentence for each object of the file of which too few Pods fit. `assumed`: collects assumptions."""
-    fit = expectation.fit
-    assert fit is not None
-    objects, cluster = setting.workloads(fit.file)
+    objects, cluster = with_manifests(state.cluster, item.path(fit.file), state.request.namespace, places)
     for obj in objects:
         room = headroom(cluster, obj)
         assumed |= dict.fromkeys(room.assumes)
@@ -611,13 +597,13 @@ def test(
     """
     if not isinstance(request, ExpectationsRequest):
         request = ExpectationsRequest([request] if isinstance(request, str | PathLike) else request)
-    state, given = _State(cluster.cache, request.until), part([*request.given, *expectations_in(request.paths)])
+    state, given = _State(cluster.cache, request), part([*request.given, *expectations_in(request.paths)])
     if any(one.expectation.fit is None for one in given):
         state.world([])  # once for all of them
     results, assumed = list[Tested](), dict[str, None]()
 
     def evaluated(report: Callable[..., None]) -> Iterator[Any]:
-        return mapped(given, lambda one: _result(one, request, state), waiting=report)
+        return mapped(given, lambda one: _result(one, state), waiting=report)
 
     for result, assumes in counted_results(evaluated, len(given), progress):
         results.append(result)
@@ -625,40 +611,32 @@ def test(
     return Expectations(head_of(cluster.snapshot, assumed), results)
 
 
-def _result(item: Given, request: ExpectationsRequest, state: _State) -> tuple[Tested, Sequence[str]]:
+def _result(item: Given, state: _State) -> tuple[Tested, Sequence[str]]:
     """Return the result of one expectation, and what it assumes. Raises InvalidObject."""
-    places, snapshot, namespace = Places(), state.cache.snapshot(), request.namespace
-    setting = Setting(
-        cluster=snapshot,
-        world=state.world,
-        objects=lambda name: [*applied([item.path(name)], namespace, places)],
-        workloads=lambda name: with_manifests(snapshot, item.path(name), namespace, places),
-        namespace=namespace,
-        max_cases=request.most,
-    )
+    places = Places()
     try:
-        return evaluate(item.expectation, setting, allow_empty=request.allow_empty)
+        return _evaluated(item, state, places)
     except (InvalidObject, ValueError) as fault:
         raise InvalidObject(f"{item.expectation.name}: {places.located(fault)}") from None
 
 
 class _State:
-    """The cluster, and its World without arrivals."""
+    """The cluster, its World without arrivals, and what to evaluate."""
 
-    def __init__(self, cache: DumpCache, until: float) -> None:
-        self.cache, self._until = cache, until
+    def __init__(self, cache: DumpCache, request: ExpectationsRequest) -> None:
+        self._cache, self.request, self.cluster = cache, request, cache.snapshot()
         self._world: World | None = None
 
     def world(self, arrivals: Sequence[Arrival]) -> World:
         """Return the World to simulate: the cluster with these arrivals. Raises InvalidObject."""
         at_once = any(group_kind(arrival.object) in AT_ONCE for arrival in arrivals)
-        cache = self.cache.copy() if at_once else self.cache
+        cache = self._cache.copy() if at_once else self._cache
         for _, fault in admit_at_once(cache, arrivals) if at_once else ():
             raise fault
         for _, fault in rejected(cache.snapshot(), *checked(arrivals)):
             raise fault
         if at_once:
-            return world_with(cache, arrivals, self._until)
+            return world_with(cache, arrivals, self.request.until)
         if self._world is None:
-            self._world = world_with(cache, [], self._until)
+            self._world = world_with(cache, [], self.request.until)
         return self._world._replace(arrivals=sorted(arrivals, key=lambda arrival: arrival.at))
