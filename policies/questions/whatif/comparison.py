@@ -62,7 +62,7 @@ from forewarn.policies.questions.whatif.answer import (
     WorkloadCount,
 )
 from forewarn.policies.questions.whatif.interruptions import interruptions, surplus
-from forewarn.policies.questions.whatif.races import Rivals, equal_victims, rivals
+from forewarn.policies.questions.whatif.races import equal_victims, rivals
 from forewarn.policies.questions.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def answer_after(
     others = of_other_schedulers(simulation, summary.names)
     workloads = _compared(simulation, question, start, after, summary)
     losers = {each.workload for each in workloads if each.lost}
-    racing = rivals(simulation, summary.names, losers) if losers else Rivals()
+    racing, are_all = rivals(simulation, summary.names, losers) if losers else (set[str](), True)
     equal = equal_victims(simulation, summary.names)
     unread = simulation.controllers.unreadable.values()
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
@@ -224,10 +224,10 @@ def answer_after(
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
         pending_daemon_sets=starved,
         pod_losses=losses,
-        rivals=sorted({*racing.names}.union(*map(equal.__getitem__, losers))),
+        rivals=sorted(racing.union(*map(equal.__getitem__, losers))),
         equal_victims=sorted(set[str]().union(*equal.values())),
         by_timing=simulation.timeline.has_close_preemptions(),
-        has_more_rivals=not racing.is_complete or simulation.scheduler.algorithm.has_more_equal,
+        has_more_rivals=not are_all or simulation.scheduler.algorithm.has_more_equal,
         left=others,
         interruptions=interruptions(simulation, summary.names, (count.origin for count in start.before.values())),
     )

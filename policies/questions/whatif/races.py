@@ -31,16 +31,6 @@ _FEW_PAIRS: Final = 4
 """The same for each of many simulations."""
 
 
-class Rivals(NamedTuple):
-    """The workloads that may have Pending Pods, or more of them, instead of others. `is_complete`: there are no more.
-
-    Their names are those of `Names`.
-    """
-
-    names: Sequence[str] = ()
-    is_complete: bool = True
-
-
 class _Racing(NamedTuple):
     """A Pod of a workload, created at the time `at`."""
 
@@ -49,10 +39,11 @@ class _Racing(NamedTuple):
     pod: Pod
 
 
-def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> Rivals:
-    """Return the workloads that may have Pending Pods, or more of them, at the end instead of other `losers`."""
-    found, is_complete = _races(simulation, names, losers, lambda _, rival: rival, _MAX_PAIRS)
-    return Rivals(sorted(found), is_complete)
+def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> tuple[set[str], bool]:
+    """Return the workloads that may have Pending Pods, or more of them, at the end instead of other `losers`, and
+    whether there are no more.
+    """
+    return _races(simulation, names, losers, lambda _, rival: rival, _MAX_PAIRS)
 
 
 def rivals_by_loser(simulation: Simulation, names: Names, losers: Iterable[Workload]) -> dict[str, list[str]]:
