@@ -19,6 +19,8 @@ from forewarn.policies.cli.main import main
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 
 def without_head(text: str) -> str:
     """The text of an answer without the line of its head."""
@@ -57,3 +59,12 @@ def forewarn(
     out.detach()
     err.detach()
     return CompletedProcess(words, status, printed.getvalue().decode(), "" if merged else said.getvalue().decode())
+
+
+def captured(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """The exit status of a command, and what pytest captures of its standard output and standard error."""
+    try:
+        status = main([*words])
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    return status, *capsys.readouterr()

@@ -18,7 +18,6 @@ from forewarn import load
 from forewarn.policies.base.findings import NO_LOCATION, NO_OBJECT, Finding, ObjectRef, Severity, Text
 from forewarn.policies.base.metering import never
 from forewarn.policies.base.process_pool import mapped
-from forewarn.policies.cli.main import main
 from forewarn.policies.cli.render.html.answer import page
 from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.inputs.sources.files import SourceError
@@ -36,6 +35,7 @@ from forewarn.policies.questions.application.audit import Audit, audit, audited
 from forewarn.policies.questions.application.report_changes import of_findings
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
+from tests.in_process import captured
 from tests.policies.test_html import HOSTILE, check_alone
 
 if TYPE_CHECKING:
@@ -49,12 +49,7 @@ Run = tuple[int, str, str]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Run:
-    try:
-        status = main(["audit", *arguments])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
+    return captured(capsys, "audit", *arguments)
 
 
 def test_json_has_every_finding_with_its_object(capsys: pytest.CaptureFixture[str]) -> None:

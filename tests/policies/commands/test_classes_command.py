@@ -18,6 +18,7 @@ from forewarn.policies.cli.terminal import counting
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.questions.application.classes import classes
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod
+from tests.in_process import captured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,12 +29,7 @@ WORKLOADS = ("-f", "docs/examples/classes/workloads.yaml")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main(["classes", *arguments])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
+    return captured(capsys, "classes", *arguments)
 
 
 def made_class(name: str, value: int, **fields: Any) -> Made:

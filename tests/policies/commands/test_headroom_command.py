@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import forewarn
 from forewarn.policies.base.documents import to_dict
-from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.cluster.admission import admitted
 from forewarn.policies.kubernetes.cluster.cache import Cache, head_of
 from forewarn.policies.kubernetes.kube_apiserver.quota import check_request
@@ -29,6 +28,7 @@ from forewarn.policies.questions.whatif.headroom import _NOT_FILLED, Headroom, h
 from forewarn.policies.questions.whatif.node_groups import read_node_groups
 from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod
 from tests.cases import cases
+from tests.in_process import captured
 from tests.in_process import forewarn as in_process
 from tests.policies.autoscaling.test_discovery import status
 from tests.policies.test_new_nodes_arrive import ZONAL, autoscaler, labelled
@@ -43,12 +43,7 @@ NOT_LOCAL = ("spread over zones", "apart from others", "near others")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main(["headroom", *arguments])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
+    return captured(capsys, "headroom", *arguments)
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -29,6 +29,7 @@ from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 from forewarn.policies.questions.application.node import size
 from forewarn.policies.questions.why.evidence import DECISIVE
 from tests.builders import MadePod, make_node, make_pod
+from tests.in_process import captured
 from tests.kubelet_oracle.compare import disagreements
 from tests.policies.test_html import check_alone
 
@@ -37,12 +38,7 @@ STATS = ("--stats", "docs/examples/node-pressure/stats.json")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main(["whatif", "pressure", *arguments])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
+    return captured(capsys, "whatif", "pressure", *arguments)
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str, node: tuple[str, ...] = NODE) -> Any:

@@ -14,6 +14,7 @@ from forewarn.policies.inputs.sources.cluster import load_cluster as load_the_cl
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.prediction.forecast.impact import BY_NODES
 from tests.builders import Made, make_budget, make_claim, make_node, make_pod, make_priority_class
+from tests.in_process import captured
 
 CASE = {
     "id": "one",
@@ -45,12 +46,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main(["preempt" if "--batch" in arguments else "predict", *arguments])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
+    return captured(capsys, "preempt" if "--batch" in arguments else "predict", *arguments)
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.cluster.admission import predict
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
+from tests.in_process import captured as run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +23,6 @@ SHOWN = "docs/examples/whatif/cluster.yaml"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"
 Obj = dict[str, Any]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main([*arguments])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

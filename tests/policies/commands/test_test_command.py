@@ -20,7 +20,7 @@ from forewarn.policies.kubernetes.selectors import PodPattern
 from forewarn.policies.questions.application import expectations
 from forewarn.policies.questions.application.expectations import read_expectations
 from tests.builders import Made, make_pod
-from tests.in_process import forewarn
+from tests.in_process import captured, forewarn
 from tests.policies.commands.test_one_counter import cluster as random_cluster
 from tests.policies.commands.test_one_counter import question
 
@@ -44,12 +44,7 @@ SHOWN = ("docs/examples/test/expectations.yaml", *CLUSTER)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main(["test", *arguments])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
+    return captured(capsys, "test", *arguments)
 
 
 def evaluated(

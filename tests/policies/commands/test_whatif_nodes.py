@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import forewarn
-from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import from_provider
 from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
@@ -17,6 +16,7 @@ from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.questions import added
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
+from tests.in_process import captured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,12 +25,7 @@ STARVED = "docs/examples/whatif/starved.yaml"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main(["whatif", *arguments])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
+    return captured(capsys, "whatif", *arguments)
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str, cluster: str = STARVED) -> Any:

@@ -23,6 +23,7 @@ from tests.builders import (
     make_storage_class,
     make_volume,
 )
+from tests.in_process import captured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,11 +34,7 @@ def run(
 ) -> tuple[int, str, str]:
     dump = tmp_path / "dump.json"
     dump.write_text(cluster_text(made))
-    try:
-        status = main(["why", *arguments, "--cluster", str(dump)])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
+    status, out, err = captured(capsys, "why", *arguments, "--cluster", str(dump))
     return status, out if "json" in arguments else flat(out), err
 
 
