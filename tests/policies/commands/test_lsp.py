@@ -1,11 +1,13 @@
-"""`forewarn lsp` as an editor sees it: pygls' client over standard input and output."""
+"""`forewarn lsp` as an editor sees it: pygls' client of a server in this process; start and end of the command."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
+
+from forewarn.policies.cli.commands import lsp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,6 +37,13 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
+def _serve(listener: socket.socket) -> None:
+    """Serve one client in this process, as `forewarn lsp` does on standard input and output."""
+    connection, _ = listener.accept()
+    with connection, connection.makefile("rb") as requests, connection.makefile("wb") as answers:
+        lsp._server()[0].start_io(requests, answers)
+
+
 async def _with_server(root: Path, encoding: types.PositionEncodingKind, act: Callable[[Any], Awaitable[None]]) -> None:
     client = LanguageClient("test", "1")
     told: asyncio.Queue[types.PublishDiagnosticsParams] = asyncio.Queue()
@@ -46,8 +57,9 @@ async def _with_server(root: Path, encoding: types.PositionEncodingKind, act: Ca
     def show(params: types.ShowMessageParams) -> None:
         shown.put_nowait(params.message)
 
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    await client.start_io(sys.executable, "-m", "forewarn", "lsp", env=environment, cwd=str(ROOT))
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = asyncio.create_task(asyncio.to_thread(_serve, listener))
+    await client.start_tcp(*listener.getsockname())
     general = types.GeneralClientCapabilities(position_encodings=[encoding])
     await client.initialize_async(
         types.InitializeParams(
@@ -62,6 +74,8 @@ async def _with_server(root: Path, encoding: types.PositionEncodingKind, act: Ca
         await client.shutdown_async(None)
         client.exit(None)
         await client.stop()  # type: ignore[no-untyped-call]
+        await server
+        listener.close()
 
 
 def _run(
@@ -69,7 +83,8 @@ def _run(
     act: Callable[[Any], Awaitable[None]],
     encoding: types.PositionEncodingKind = types.PositionEncodingKind.Utf16,
 ) -> None:
-    asyncio.run(asyncio.wait_for(_with_server(root, encoding, act), 120))
+    with contextlib.chdir(root):
+        asyncio.run(asyncio.wait_for(_with_server(root, encoding, act), 120))
 
 
 def _open(client: Any, path: Path, text: str) -> str:
