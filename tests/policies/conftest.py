@@ -18,6 +18,12 @@ def no_forks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def two_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeat a simulation once if chance decides: for tests of texts and formats, which each run all simulations."""
-    monkeypatch.setattr(whatif, "RUNS", 2)
+def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a simulation 4 times, not 24, if chance decides: for tests of what all numbers of runs have in common."""
+    monkeypatch.setattr(whatif, "RUNS", 4)
+
+
+@pytest.fixture
+def no_fixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer without FIX, for which all simulations of an answer are repeated with each edit."""
+    monkeypatch.setattr(whatif, "tested_fixes", lambda *_: [])

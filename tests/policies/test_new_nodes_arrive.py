@@ -27,7 +27,7 @@ from tests.policies.test_karpenter_nodes_arrive import instance_type, node_pool,
 if TYPE_CHECKING:
     Capture = pytest.CaptureFixture[str]
 
-pytestmark = pytest.mark.forks
+pytestmark = [pytest.mark.forks, pytest.mark.usefixtures("no_fixes")]
 
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 GROUPS = ("--node-templates", "docs/examples/whatif/node-groups.yaml")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Capture = pytest.CaptureFixture[str]
 
-pytestmark = pytest.mark.forks
+pytestmark = [pytest.mark.forks, pytest.mark.usefixtures("no_fixes")]
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 TIME = "2026-05-04T09:00:00Z"

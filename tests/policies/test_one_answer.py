@@ -510,6 +510,7 @@ which several controllers wait.
 """
 
 
+@pytest.mark.usefixtures("no_fixes")
 @pytest.mark.parametrize("answers", [answers_of, restarts_of, pods_of])
 def test_commands_give_one_answer(answers: Callable[[int, Path], dict[str, Answer]], tmp_path: Path) -> None:
     seeds = [*(FIRST + seed for seed in SEEDS), *(seed for of, seed in KNOWN if of is answers)]
@@ -541,7 +542,8 @@ def test_predict_counts_quota_that_victims_free(tmp_path: Path) -> None:
 
 
 def test_a_pod_that_preempts_and_stays_pending_counts_once(tmp_path: Path) -> None:
-    answers_of(80, tmp_path)
-    _, [document], _ = asked("predict", "-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster"))
+    state = random_state(Random(80))
+    file = saved(tmp_path / "new.json", random_manifest(state))
+    _, [document], _ = asked("predict", "-f", file, "--cluster", written(state, tmp_path))
     assert document["outcomes"] == {"preempts": 3, "in-vain": 1}
     assert (document["counters"]["victims"], document["counters"]["pending"]) == (6, 1)

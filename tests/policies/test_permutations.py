@@ -100,10 +100,12 @@ def question_of(seed: int, change: Change) -> tuple[str, Callable[[str], Any]]:
     )
 
 
-def simulated(made: Sequence[Made], change: Change, node: str, seed: int, path: Path) -> tuple[object, ...]:
+def simulated(
+    made: Sequence[Made], change: Change, node: str, seed: int, path: Path, *, tries_fixes: bool = False
+) -> tuple[object, ...]:
     """What must not depend on names in the answer of `whatif`: counters, their ranges, and numbers of rivals."""
     path.write_text(cluster_text(made))
-    result = forewarn.whatif(forewarn.load(str(path)), question_of(seed, change)[1](node))
+    result = forewarn.whatif(forewarn.load(str(path)), question_of(seed, change)[1](node), tries_fixes=tries_fixes)
     after = result.answer.after
     rivals = (after.rivals, after.equal_victims, after.may_stay_pending)
     return result.document.status, result.counters, result.answer.typical_of, *map(len, rivals)
@@ -133,7 +135,7 @@ def check_simulations(kind: str, seeds: range, path: Path) -> None:
         made = [*made, *(make_priority_class(value) for value in values)]
         node = make_node("n1")
         marked = {**change, "metadata": {**change["metadata"], "annotations": {"node": node.name}}}
-        found = simulated(made, change, node.name, seed, path)
+        found = simulated(made, change, node.name, seed, path, tries_fixes=True)
         others, other = permuted([*made], marked, Random(seed))
         renamed = other["metadata"].pop("annotations")["node"]
         again = simulated(others, other, renamed, seed, path)
@@ -193,6 +195,7 @@ def test_names_and_order_decide_nothing_in_many_clusters(kind: str) -> None:
     check(kind, range(1000, 1000 + cases(350)))
 
 
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
 def test_names_and_order_decide_nothing_in_simulations(kind: str, tmp_path: Path) -> None:
     check_simulations(kind, range(cases(16)), tmp_path / "cluster.json")
@@ -215,6 +218,7 @@ def test_a_preemption_without_the_change_is_not_its_harm_whatever_the_names(
     assert result.document.status == "WARN"
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_equal_pods_on_equal_nodes_are_alike_whatever_their_node(tmp_path: Path) -> None:
     """A rollout that raises the priority of Pods with a PDB, as in kubernetes/kubernetes#109714."""
     names, path, found = ["n1", "n2", "n3"], tmp_path / "cluster.json", set[tuple[Any, ...]]()

@@ -123,7 +123,7 @@ ASKED: dict[str, tuple[list[str], tuple[str, ...]]] = {
 CASES = [(name, form) for name, (_, forms) in ASKED.items() for form in forms or ("",)]
 
 
-@pytest.mark.usefixtures("two_runs")
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize(("name", "form"), CASES)
 def test_no_command_of_a_ci_system_is_printed(
     tree: Path, name: str, form: str, monkeypatch: pytest.MonkeyPatch

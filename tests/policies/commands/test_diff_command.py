@@ -299,7 +299,7 @@ def test_objects_are_applied_in_the_order_of_their_tool(
     assert sorted(told) == pending
 
 
-@pytest.mark.usefixtures("two_runs")
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("form", ["text", "markdown"])
 def test_readers_may_see_only_counts_or_their_own_namespaces(
     form: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path

@@ -26,6 +26,7 @@ from forewarn.policies.questions.whatif.effects import Kind
 from forewarn.policies.questions.whatif.questions import each_loss, question_of_loss
 from forewarn.policies.questions.whatif.repetition import RUNS
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
+from tests.cases import cases
 from tests.in_process import forewarn as run
 from tests.policies.small_clusters import BATCHES, CLASSES, compared, compared_without_forks, replica_set, small_cluster
 
@@ -81,7 +82,7 @@ def _compare(seed: int, path: Path) -> int | None:
 
 
 def test_no_choice_of_up_to_4_nodes_is_better(tmp_path: Path) -> None:
-    compared(_compare, range(6), tmp_path)
+    compared(_compare, range(cases(6)), tmp_path)
 
 
 @pytest.mark.slow

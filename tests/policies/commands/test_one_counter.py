@@ -120,7 +120,9 @@ def document_of(*words: str | Path) -> Any:
 def forms(words: list[str], path: Path) -> dict[str, dict[str, int]]:
     """Return form of the answer -> its counters."""
     files = {form: path / f"answer.{form}" for form in ("json", "markdown", "html")}
-    done = forewarn(*words, "-o", "text", *(word for form in files for word in ("-o", f"{form}={files[form]}")))
+    conditions = [word for condition in CONDITIONS for word in ("--fail-on", condition)]
+    formats = [word for form in files for word in ("-o", f"{form}={files[form]}")]
+    done = forewarn(*words, *conditions, "-o", "text", *formats)
     assert done.stdout, (words, done.stderr)
     document, texts = json.loads(files["json"].read_text()), {form: each.read_text() for form, each in files.items()}
     own = {name: document["counters"][key_of(name)] for name in Effects._fields} if document.get("counters") else {}
@@ -133,8 +135,7 @@ def forms(words: list[str], path: Path) -> dict[str, dict[str, int]]:
     }
     assert found["text"].keys() == found["markdown"].keys() == found["html"].keys(), words
     assert {name for name, value in own.items() if value} <= {*found["text"], "down_seconds", "victims", "preempted"}
-    conditions = [word for condition in CONDITIONS for word in ("--fail-on", condition)]
-    line = re.search(r"fails on (.*) \(--fail-on\)", forewarn(*words, *conditions).stderr)
+    line = re.search(r"fails on (.*) \(--fail-on\)", done.stderr)
     failed = {condition.replace("-", "_") for condition in line[1].split(", ")} if line else set()
     found["--fail-on"] = {name: own[name] if (name in failed) == bool(own[name]) else -1 for name in NAMES.values()}
     for name in ("new_nodes", "removed_nodes"):

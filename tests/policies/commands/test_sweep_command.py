@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from forewarn.policies.questions.whatif.interruptions import Interruption
 from forewarn.policies.questions.whatif.sweep import Needs, Row, Sweep, from_dict, worst_first
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.cases import cases
+from tests.in_process import captured as run
 from tests.in_process import forewarn
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.policies.test_html import HOSTILE, check_alone
@@ -28,15 +30,6 @@ HEAD = head_of(Cache().snapshot())
 SHOWN = "docs/examples/whatif/cluster.yaml"
 SINGLE = {"node": ("lose", "node"), "zone": ("lose", "zone")}
 SWEEPS = {"node": ("lose", "--each", "node"), "zone": ("lose", "--each", "zone")}
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main(list(arguments))
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -120,6 +113,7 @@ def assert_in_ranges(counters: Mapping[str, int], answer: Mapping[str, Any]) -> 
         assert counts["least"] <= counters[name] <= counts["most"], name
 
 
+@pytest.mark.usefixtures("no_fixes")
 @pytest.mark.parametrize("kind", SINGLE)
 @pytest.mark.parametrize("seed", range(cases(4)))
 def test_each_row_is_what_its_question_comes_to(
@@ -413,6 +407,14 @@ def with_a_lost_pod(path: Path) -> Path:
     return found
 
 
+def in_forms(capsys: pytest.CaptureFixture[str], forms: tuple[str, ...], *command: str) -> tuple[int, str, list[str]]:
+    """The exit status of a command, its errors, and its answer in each format."""
+    with TemporaryDirectory() as folder:
+        files = [Path(folder) / form for form in forms]
+        status, _, err = run(capsys, *command, *(word for file in files for word in ("-o", f"{file.name}={file}")))
+        return status, err, [file.read_text() for file in files]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_parts_put_together_are_the_whole(
     name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
@@ -420,11 +422,11 @@ def test_parts_put_together_are_the_whole(
     cluster = str(with_a_lost_pod(tmp_path_factory.mktemp("cluster"))) if name == "node" else SHOWN
     parts = parts_of(tmp_path, name, 3, cluster)
     forms = ("text", "json", "junit") if name == "test" else ("text", "json", "markdown", "html")
-    for form in forms:
-        whole = run(capsys, *COMMANDS[name], "--cluster", cluster, "-o", form)
-        assert name != "node" or "1 Pod is not replaced" in whole[1]
-        assert run(capsys, "whatif", "merge", *reversed(parts), "-o", form) == whole
-    assert run(capsys, "whatif", "merge", str(tmp_path)) == run(capsys, *COMMANDS[name], "--cluster", cluster)
+    status, err, texts = in_forms(capsys, forms, *COMMANDS[name], "--cluster", cluster)
+    for form, text in zip(forms, texts, strict=True):
+        assert name != "node" or "1 Pod is not replaced" in text
+        assert run(capsys, "whatif", "merge", *reversed(parts), "-o", form) == (status, text, err)
+    assert run(capsys, "whatif", "merge", str(tmp_path)) == (status, texts[0], err)
     assert {path.name for path in tmp_path.iterdir()} == {Path(part).name for part in parts}
 
 
@@ -548,6 +550,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFi
 GROUPS = "docs/examples/whatif/node-groups.yaml"
 
 
+@pytest.mark.usefixtures("no_fixes")
 @pytest.mark.parametrize("seed", range(cases(2)))
 @pytest.mark.parametrize("kind", ["node", "zone"])
 def test_the_nodes_needed_are_those_of_the_question_alone(
@@ -576,10 +579,10 @@ def test_parts_with_node_groups_are_the_whole_too(tmp_path: Path, capsys: pytest
     parts = [str(tmp_path / f"{number}.json") for number in range(2)]
     for number, part in enumerate(parts):
         assert run(capsys, *command, "--shard", f"{number}/2", "-o", f"json={part}") == (0, "", "")
-    for form in ("text", "json", "markdown", "html"):
-        whole = run(capsys, *command, "-o", form)
-        assert run(capsys, "whatif", "merge", *parts, "-o", form) == whole, form
-        assert "spot" in whole[1], form
+    forms = ("text", "json", "markdown", "html")
+    for form, text in zip(forms, in_forms(capsys, forms, *command)[2], strict=True):
+        assert run(capsys, "whatif", "merge", *parts, "-o", form) == (0, text, ""), form
+        assert "spot" in text, form
     other = str(tmp_path / "1.json")
     assert run(capsys, *command[:6], "--shard", "1/2", "-o", f"json={other}")[0] == 0
     status, out, err = run(capsys, "whatif", "merge", parts[0], other)

@@ -18,6 +18,8 @@ from forewarn.policies.cli.commands.whatif import argument_parser
 from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, ZONE
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
+from tests.cases import cases
+from tests.in_process import captured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,12 +29,7 @@ Obj = dict[str, Any]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str, command: str = "whatif") -> tuple[int, str, str]:
-    try:
-        status = main([command, *arguments])
-    except SystemExit as exit_:
-        status = int(str(exit_.code))
-    out, err = capsys.readouterr()
-    return status, out, err
+    return captured(capsys, command, *arguments)
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str, cluster: str = SHOWN) -> Any:
@@ -106,7 +103,8 @@ def question(seed: int, objects: list[Obj]) -> tuple[list[str], list[Obj]]:
     return ["scale", f"ReplicaSet/{name}", str(count)], [{"scale": scale}]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.usefixtures("few_runs", "no_fixes")
+@pytest.mark.parametrize("seed", range(cases(24)))
 def test_the_answer_is_what_the_simulation_of_the_event_comes_to(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1084,9 +1082,10 @@ def test_the_answer_is_that_of_most_runs_if_races_decide_how_long_pods_wait(
     review = json.loads(Path(f"{LIVE}-review.json").read_text())
     (tmp_path / "web.json").write_text(json.dumps(review["request"]["object"]))
     arguments = ("apply", "-f", str(tmp_path / "web.json"), "--cluster", f"{LIVE}-cluster.json")
-    out = " ".join(run(capsys, *arguments)[1].split())
-    assert "WARN 21 of 24 runs with random ties and races take at most 10 s, the others up to 5 min 35 s" in out
-    found = asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")
+    out = run(capsys, *arguments, "-o", "text", "-o", f"json={tmp_path}/answer.json")[1]
+    slow = "WARN 21 of 24 runs with random ties and races take at most 10 s, the others up to 5 min 35 s"
+    assert slow in " ".join(out.split())
+    found = json.loads((tmp_path / "answer.json").read_text())
     assert (found["typicalOf"]["total"], found["typicalOf"]["alike"], int(found["steadyAt"])) == (24, 21, 10)
     with patch("forewarn.policies.questions.whatif.comparison.MAX_REPEATED", 0):
         assert asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")["steadyAt"] > 660
@@ -1101,6 +1100,7 @@ def rewritten(path: Path, priority_class: str) -> str:
     return listed_in(path, *objects)
 
 
+@pytest.mark.usefixtures("few_runs", "no_fixes")
 @pytest.mark.parametrize("how", ["files", "namespaces", "names", "labels"])
 def test_workloads_with_another_class_change_priority(
     how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
