@@ -10,6 +10,7 @@ import pytest
 
 from forewarn import policies
 from forewarn.policies.base.metering import CutShort, Meter, metered
+from tests.cases import cases
 from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.random_changes import World
 from tests.policies.scheduling.random_pods import Obj
@@ -48,7 +49,7 @@ def cut(snapshot: policies.ClusterSnapshot, asked: Obj, at: int, monkeypatch: py
     return False
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(cases(12)))
 def test_a_question_that_is_cut_short_changes_no_answer(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(f"cut {SEED}.{number}")
     world, cache = World(f"cut {SEED}.{number}"), policies.Cache()

@@ -61,29 +61,28 @@ def rejected(cycle: Cycle, prediction: Prediction, where: object) -> str:
     return "rejected"
 
 
-@pytest.mark.parametrize("chunk", range(cases(1)))
-def test_random_clusters(chunk: int) -> None:
+def test_random_clusters() -> None:
     outcomes: Counter[str] = Counter()
-    for number in range(120):
-        seed = f"{SEED} cycle {chunk} {number}"
+    for number in range(cases(120)):
+        seed = f"{SEED} cycle {number}"
         case = random_case(seed)
         snapshot = cluster_of(case)
         outcomes[compare(snapshot, case["pod"], seed)] += 1
-    assert outcomes["scored"] > 5, outcomes
-    assert outcomes["rejected"] > 10, outcomes
+    assert outcomes["scored"] > cases(5), outcomes
+    assert outcomes["rejected"] > cases(10), outcomes
 
 
 @pytest.mark.parametrize("minor", [34, 35, None])
 def test_random_clusters_of_other_releases_and_profiles(minor: int | None) -> None:
     """`minor`: of the release with its default profile; None: random profiles."""
     outcomes: Counter[str] = Counter()
-    for number in range(100):
+    for number in range(cases(100)):
         seed = f"{SEED} cycle of {minor} {number}"
         meant = semantics(random_config(random.Random(seed))) if minor is None else Semantics(minor)
         case = random_case(seed)
         outcomes[compare(cluster_of(case, meant), case["pod"], seed)] += 1
-    assert outcomes["scored"] > 4, outcomes
-    assert outcomes["rejected"] > 8, outcomes
+    assert outcomes["scored"] > cases(4), outcomes
+    assert outcomes["rejected"] > cases(8), outcomes
 
 
 def cluster_of(case: dict[str, Any], meant: Semantics = DEFAULT) -> policies.ClusterSnapshot:

@@ -20,12 +20,9 @@ from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods impo
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_claim, make_node, make_pod
-from tests.cases import cases
 from tests.policies.scheduling import profiles
 from tests.policies.scheduling.comparing import node_by_node, outcome_in_columns
 from tests.policies.scheduling.consistency import check
-from tests.policies.scheduling.random_changes import objects_of
-from tests.policies.scheduling.random_clusters import random_case
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 
@@ -57,18 +54,6 @@ def compare(snapshot: policies.ClusterSnapshot, asked: Any, where: object) -> st
         return "walked"
     assert said(prediction) == said(walked(snapshot, asked)), where
     return prediction.outcome
-
-
-@pytest.mark.parametrize("chunk", range(cases(1)))
-def test_random_clusters_get_the_answer_of_the_walk(chunk: int) -> None:
-    outcomes: Counter[str] = Counter()
-    for number in range(150):
-        case = random_case(f"fast {SEED}.{chunk}.{number}")
-        cache = policies.Cache()
-        for obj in objects_of(case):
-            cache.add(obj)
-        outcomes[compare(cache.snapshot(), case["pod"], case["id"])] += 1
-    assert outcomes["preempts"] > 30 and outcomes["walked"] < 80, outcomes  # noqa: PT018
 
 
 @pytest.mark.parametrize("kind", ["plain", "anti-affinity", "spread"])
