@@ -39,8 +39,16 @@ UPSTREAM: Final = re.compile(
 )
 """What Kubernetes itself writes, which stays as it is."""
 
+NAMES: Final = re.compile(r"docs/\S+|webhook/\S+|\b[\w-]+/[\w.-]+")
+"""Files and objects are called as their owners call them."""
+
 
 def banned_in(text: str) -> list[str]:
     """The banned words of a text for users, without what Kubernetes itself writes."""
     own = UPSTREAM.sub("", text)
     return [found.group() for pattern in (BANNED, LOWER_CASE_KINDS) for found in pattern.finditer(own)]
+
+
+def banned_in_report(text: str) -> list[str]:
+    """The banned words of what a command prints, without names."""
+    return banned_in(NAMES.sub("", text))

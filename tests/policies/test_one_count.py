@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.prediction.forecast.placement import Placement
 
 SEEDS = range(cases(60))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,8 +45,7 @@ def of_impact(impact: Impact | None) -> Count:
     return Count(victims, len(impact.preempting), impact.pending, fits)
 
 
-def by_predict(state: ClusterSnapshot, change: dict[str, Any]) -> Count:
-    [placement] = place_all(state, [change]).placed
+def of_placement(placement: Placement) -> Count:
     old = () if placement.rollout is None else placement.rollout.by_old_template
     preempting = tuple(p for p in (*old, *placement.predictions) if p.outcome == "preempts")
     outcomes = placement.outcomes
@@ -53,21 +53,21 @@ def by_predict(state: ClusterSnapshot, change: dict[str, Any]) -> Count:
     return Count(victims, len(preempting), outcomes.get("pending", 0), outcomes.get("fits", 0))
 
 
-def by_lint(state: ClusterSnapshot, change: dict[str, Any]) -> Count:
+def by_lint(state: ClusterSnapshot, change: dict[str, Any]) -> Impact | None:
     impacts: list[Impact] = []
     evaluate(
         EvaluationRequest(
             ChangeSet((ReviewedObject(change),)), state, Config(), phase=Phase.LINT, now=NOW, predicted=impacts.append
         )
     )
-    return of_impact(impacts[0] if impacts else None)
+    return impacts[0] if impacts else None
 
 
-def by_webhook(made: Sequence[Made], state: ClusterSnapshot, change: dict[str, Any]) -> Count:
+def by_webhook(made: Sequence[Made], state: ClusterSnapshot, change: dict[str, Any]) -> Impact | None:
     """The API server stores and sends quantities in canonical form."""
     old = stored(made, change)
     operation = Operation.CREATE if old is None else Operation.UPDATE
-    return of_impact(impact_of(ReviewedObject(canonical(change), operation, old and canonical(old)), state, Config()))
+    return impact_of(ReviewedObject(canonical(change), operation, old and canonical(old)), state, Config())
 
 
 def stored(made: Sequence[Made], change: dict[str, Any]) -> dict[str, Any] | None:
@@ -110,22 +110,6 @@ def new_object(dice: Random) -> dict[str, Any]:
     return made.spec(selector=selector, podManagementPolicy="Parallel").obj
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "new"])
-def test_the_linter_the_webhook_and_predict_agree(kind: str) -> None:
-    different, compared = [], 0
-    for seed, made, change in manifests(kind):
-        state = cluster(*made)
-        counts = {
-            "predict": by_predict(state, change),
-            "lint": by_lint(state, change),
-            "webhook": by_webhook(made, state, change),
-        }
-        compared += 1
-        different += [(seed, counts)] if len(set(counts.values())) > 1 else []
-    assert not different
-    assert compared >= len(SEEDS) // 2
-
-
 def check_annotation(impact: Impact) -> None:
     document = impact.to_dict()
     listed = document.get("preemptions", [])
@@ -137,25 +121,33 @@ def check_annotation(impact: Impact) -> None:
         assert bool(each.get("node")) != bool(each.get("nodes"))
 
 
+def check_sums(seed: int, impact: Impact, placement: Placement, state: ClusterSnapshot) -> None:
+    assert impact.outcomes.total() == impact.new, seed
+    assert all(number >= 0 for number in impact.outcomes.values()), seed
+    check_annotation(impact)
+    if placement.rollout is not None:
+        assert sum(placement.outcomes.values()) == placement.rollout.new == impact.new, seed
+    else:
+        assert sum(placement.outcomes.values()) + placement.omitted == impact.new, seed
+    nodes = {pod.identity: pod.node_name for pod in state.pods.values()}
+    for prediction in impact.preempting:
+        assert all(nodes.get(victim.identity) in (None, victim.node_name) for victim in prediction.victims), seed
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "new"])
-def test_the_outcomes_of_an_object_add_up_to_its_new_pods(kind: str) -> None:
-    """In the impact of the linter and the webhook, the annotation, and the placement of `predict`."""
-    preempted = 0
+def test_the_linter_the_webhook_and_predict_agree(kind: str) -> None:
+    """Also with themselves: the outcomes of an object add up to its new Pods, in the annotation too."""
+    different, compared, preempted = [], 0, 0
     for seed, made, change in manifests(kind):
         state = cluster(*made)
-        impact = impact_of(ReviewedObject(change), state, Config())
         [placement] = place_all(state, [change]).placed
-        if impact is None:
-            continue
-        preempted += bool(impact.preempting)
-        assert impact.outcomes.total() == impact.new, seed
-        assert all(number >= 0 for number in impact.outcomes.values()), seed
-        check_annotation(impact)
-        if placement.rollout is not None:
-            assert sum(placement.outcomes.values()) == placement.rollout.new == impact.new, seed
-        else:
-            assert sum(placement.outcomes.values()) + placement.omitted == impact.new, seed
-        nodes = {pod.identity: pod.node_name for pod in state.pods.values()}
-        for prediction in impact.preempting:
-            assert all(nodes.get(victim.identity) in (None, victim.node_name) for victim in prediction.victims)
+        impacts = {"lint": by_lint(state, change), "webhook": by_webhook(made, state, change)}
+        counts = {"predict": of_placement(placement)} | {name: of_impact(each) for name, each in impacts.items()}
+        compared += 1
+        different += [(seed, counts)] if len(set(counts.values())) > 1 else []
+        for impact in filter(None, impacts.values()):
+            preempted += bool(impact.preempting)
+            check_sums(seed, impact, placement, state)
+    assert not different
+    assert compared >= len(SEEDS) // 2
     assert preempted

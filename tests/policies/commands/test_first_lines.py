@@ -1,4 +1,6 @@
-"""The first line that a command prints is its answer. Recorded, to be read; UPDATE=1 records again."""
+"""The first line that a command prints is its answer; no line has a banned word. Recorded, to be read; UPDATE=1 records
+again.
+"""
 
 import json
 import os
@@ -27,6 +29,7 @@ from tests.builders import (
     make_volume,
 )
 from tests.in_process import forewarn
+from tests.style_words import banned_in_report
 
 RECORDED = Path(__file__).parents[1] / "cases/first_lines.yaml"
 ANSWERS: list[dict[str, Any]] = yaml.safe_load(RECORDED.read_text())
@@ -305,6 +308,7 @@ def files(directory: Path) -> dict[str, str]:
     return {word: str(directory / name) for word, name in names.items()}
 
 
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer["command"])
 def test_the_first_line_is_the_answer(answer: dict[str, Any], files: dict[str, str]) -> None:
     words = [files.get(word, word) for word in shlex.split(answer["command"])]
@@ -318,6 +322,7 @@ def test_the_first_line_is_the_answer(answer: dict[str, Any], files: dict[str, s
     assert done.returncode in (0, 1) or (done.returncode == 3 and first.startswith("NO ANSWER"))
     assert first == answer["first"]
     assert len(first) <= 256
+    assert banned_in_report(done.stdout) == []
 
 
 @pytest.mark.parametrize("command", ["whatif apply -f CHANGE", "diff BEFORE CHANGE", "predict -f CHANGE"])
