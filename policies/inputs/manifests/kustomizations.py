@@ -284,7 +284,9 @@ class Overlays:
                 for target in list_at(entry, "targets"):
                     fields = [str(field) for field in list_at(target, "fieldPaths")]
                     charge(_COST + len(fields))
-                    if state.is_selected(mapping_at(target, "select")) and not all(map(_is_harmless, fields)):
+                    if state.is_selected(mapping_at(target, "select")) and not all(
+                        field.startswith(_HARMLESS) for field in fields
+                    ):
                         return True
         return False
 
@@ -440,10 +442,6 @@ def _has_labels(selector: str, labels: Mapping[str, Any]) -> bool:
         if has == (no is not None or operator == "!="):
             return False
     return True
-
-
-def _is_harmless(field: str) -> bool:
-    return field.startswith(_HARMLESS)
 
 
 class _EntrySource(NamedTuple):

@@ -111,13 +111,11 @@ class Texts(Protocol):
 class ObjectFinder:
     """Collects the wanted objects among values as subjects, and counts other objects.
 
-    `texts` parses embedded text; None to ignore such text. `depth`: current nesting of embedded texts. `within`: the
-    object that contains the values.
+    `texts` parses embedded text. `depth`: current nesting of embedded texts. `within`: the object that contains the
+    values.
     """
 
-    def __init__(
-        self, wanted: Collection[str], namespace: str = "", texts: Texts | None = None, depth: int = 0, within: str = ""
-    ) -> None:
+    def __init__(self, wanted: Collection[str], namespace: str, texts: Texts, depth: int = 0, within: str = "") -> None:
         self._wanted, self._namespace, self._texts, self._depth = wanted, namespace, texts, depth
         self._within = within
         self.subjects: list[ReviewedObject] = []
@@ -211,7 +209,7 @@ class ObjectFinder:
             applied = parameters.applied(manifest)
             if isinstance(applied, dict) and not _is_only_compared(value, where) and not _is_part_of_a_class(applied):
                 yield from self._take(applied, source, (*prefix, *where), within)
-        if self._texts is not None and self._depth < _NESTED_TEXTS and kind == class_paths.CONFIG_MAP:
+        if self._depth < _NESTED_TEXTS and kind == class_paths.CONFIG_MAP:
             finder = ObjectFinder(self._wanted, self._namespace, self._texts, self._depth + 1, within)
             for where, text in _texts_of(value, kind):
                 self._texts.manifests(text, source(prefix), where, finder)
@@ -226,8 +224,7 @@ class ObjectFinder:
         from forewarn.policies.inputs.manifests.embedded import ExpandedSource
 
         sources: dict[Path, Source] = {}
-        for where, text in _texts_of(value, kind) if self._texts is not None else ():
-            assert self._texts is not None
+        for where, text in _texts_of(value, kind):
             chart_values, inner = self._texts.values(text, source, where)
             if isinstance(chart_values, dict):
                 value, sources[where] = _with(value, where, chart_values), inner

@@ -260,7 +260,11 @@ class _Pieces:
     def _sign(self, text: str, out: _Block, *, prints: bool) -> str:
         """Return the character that masks an action."""
         sign = " " if out.is_out else _OUTPUT if prints else _CONTROL
-        if sign == _CONTROL and self._line.rstrip(" \t").endswith(_BETWEEN_VALUES) and _is_unquoted(self._line):
+        if (
+            sign == _CONTROL
+            and self._line.rstrip(" \t").endswith(_BETWEEN_VALUES)
+            and (self._line.count('"') % 2 == self._line.count("'") % 2 == 0)
+        ):
             sign = " "
         if sign == _OUTPUT and "indent" in text and (indent := _INDENT.search(text)) is not None:
             self._printed[len(self._blocks) - 1] = int(indent[1])
@@ -314,10 +318,6 @@ def _blank(text: str) -> str:
     if "\r" in text:
         return _CHARACTER.sub(" ", text)
     return "\n".join([" " * len(line) for line in text.split("\n")])
-
-
-def _is_unquoted(before: str) -> bool:
-    return before.count('"') % 2 == before.count("'") % 2 == 0
 
 
 _ANY_ELSE: Final = later(r"\{[{%]-?\s*el(?:se|if)\b")

@@ -151,10 +151,6 @@ class ConfigNode:
         return self.node.text if isinstance(self.node, nodes.Scalar) else ""
 
     @property
-    def is_list(self) -> bool:
-        return self.sequence is not None
-
-    @property
     def is_empty(self) -> bool:
         return self.node is None or (isinstance(self.node, nodes.Scalar) and self.node.text == "")
 
@@ -335,7 +331,7 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
     """
     with suppress(ConfigError):  # of an alias, which a file of entries may have
         for entry in _documents(data, ""):
-            for each in entry.elements() if entry.is_list else () if entry.is_empty else (entry,):
+            for each in entry.elements() if entry.sequence else () if entry.is_empty else (entry,):
                 number -= 1
                 if number == 0:
                     return each.place
@@ -461,7 +457,7 @@ def _kind(kind: str, value: ConfigNode) -> str:
 
 
 def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassPath, ...]:
-    entries = list(value.elements()) if value.is_list else [value]
+    entries = list(value.elements()) if value.sequence else [value]
     if not entries:
         raise value.fault(f"names no path of {kind}")
     paths = []

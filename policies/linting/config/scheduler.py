@@ -103,7 +103,7 @@ def _inside(entry: ConfigNode) -> Mapping[str | int, ConfigNode]:
     """Return the values of a mapping by key, or those of a list by index."""
     if entry.mapping:
         return dict(entry.items())
-    return dict(enumerate(entry.elements())) if entry.is_list else {}
+    return dict(enumerate(entry.elements())) if entry.sequence else {}
 
 
 def _at(entry: ConfigNode, path: FieldPath) -> ConfigNode:

@@ -128,22 +128,23 @@ def _or_the_cluster(context: Context) -> str:
     return " or the cluster" if context.cluster is not None and context.cluster.kueue.get(registry.LOCAL_QUEUE) else ""
 
 
+_NAMED: Final = {
+    registry.LOCAL_QUEUE: (registry.CLUSTER_QUEUE, ""),
+    registry.CLUSTER_QUEUE: (registry.RESOURCE_FLAVOR, ""),
+}
+
+
 def _references(subject: ReviewedObject) -> Iterator[tuple[str, str, str, Path]]:
     """Yield the kind, namespace ("" for none) and name of objects of Kueue that an object names, and the field."""
     kind = group_kind(subject.object)
-    references: list[tuple[str, str, Any, Path]]
+    paths: list[Path] = [_QUEUE_LABEL]
     if kind == registry.LOCAL_QUEUE:
-        references = [
-            (registry.CLUSTER_QUEUE, "", at(subject.object, "spec", "clusterQueue"), ("spec", "clusterQueue"))
-        ]
+        paths = [("spec", "clusterQueue")]
     elif kind == registry.CLUSTER_QUEUE:
-        references = [
-            (registry.RESOURCE_FLAVOR, "", at(flavor, "name"), (*path, "name")) for path, flavor in _flavors(subject)
-        ]
-    else:
-        label = at(subject.object, *_QUEUE_LABEL)
-        references = [(registry.LOCAL_QUEUE, subject.effective_namespace, label, _QUEUE_LABEL)]
-    yield from ((kind, namespace, name, path) for kind, namespace, name, path in references if isinstance(name, str))
+        paths = [(*path, "name") for path, _ in _flavors(subject)]
+    named, namespace = _NAMED.get(kind, (registry.LOCAL_QUEUE, subject.effective_namespace))
+    names = ((at(subject.object, *path), path) for path in paths)
+    yield from ((named, namespace, name, path) for name, path in names if isinstance(name, str))
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)

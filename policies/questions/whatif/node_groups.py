@@ -158,7 +158,7 @@ def _check_taints(entry: ConfigNode) -> None:
 def _fault_at(entry: ConfigNode, path: Sequence[str | int], problem: str) -> ConfigError:
     """Return the ConfigError for a field, at the deepest existing position on the field's `path`."""
     for step in path:
-        if entry.is_list:
+        if entry.sequence:
             node = dict(enumerate(entry.elements())).get(step if isinstance(step, int) else -1)
         else:
             node = dict(entry.items()).get(str(step))
