@@ -8,7 +8,6 @@ from forewarn.policies.base.disclosure import Disclose
 from forewarn.policies.base.findings import Finding, Severity
 from forewarn.policies.cli import terminal
 from forewarn.policies.cli.commands import cluster_command, known_findings
-from forewarn.policies.cli.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from forewarn.policies.cli.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.cli.commands.parser import (
     Output,
@@ -19,6 +18,7 @@ from forewarn.policies.cli.commands.parser import (
     in_every_format,
 )
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+from forewarn.policies.cli.commands.simulated import add_autoscaling_options, autoscaling_of
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.linting.config.model import ConfigError
 

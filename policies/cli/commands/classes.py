@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from forewarn.policies.cli.commands import autoscaling, cluster_command
+from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import Parser, add_config_option, add_files_option
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.cli.commands.simulated import STEPS, loaded_for
@@ -94,7 +94,7 @@ def _plan_parser() -> argparse.ArgumentParser:
     cluster_command.add_cluster_option(add)
     add_config_option(add)
     add_release_options(add)
-    autoscaling.reject_node_templates(add, "a plan assumes that no nodes are added")
+    simulated.reject_node_templates(add, "a plan assumes that no nodes are added")
     cluster_command.add_namespace_option(add)
     help_text = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
     add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=help_text)
@@ -106,7 +106,7 @@ def suggest(arguments: Sequence[str]) -> int:
     """Suggest PriorityClasses for workloads without one; returns 0, 2 for wrong usage, or 3 without a result."""
     parser = _suggest_parser()
     options, run = cluster_command.options_with_cluster(parser, arguments)
-    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
+    release, settings_of = release_of(options, parser), simulated.autoscaling_of(options, parser)
 
     def answer() -> int:
         import yaml
@@ -137,7 +137,7 @@ def _suggest_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     cluster_command.add_cluster_option(add)
-    autoscaling.add_autoscaling_options(add)
+    simulated.add_autoscaling_options(add)
     add_release_options(add)
     cluster_command.add_answer_options(add, FORMATS, repeatable=False)
     return parser

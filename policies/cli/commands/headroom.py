@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import cut, quote
-from forewarn.policies.cli.commands import autoscaling, cluster_command
+from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import (
     Output,
     Parser,
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("KIND/NAME and -f are given. Fix: pass one of them")
     if not (options.workload or options.filename) and (options.placeholders or options.at_least is not None):
         parser.error("--at-least and --placeholders are about an object. Fix: pass KIND/NAME or -f FILE")
-    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
+    release, settings_of = release_of(options, parser), simulated.autoscaling_of(options, parser)
 
     def survival() -> int:
         from forewarn.policies.questions.application.survival import SurvivalRequest, survive
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = settings_of(cache, run.cluster)
         if not settings.groups:
             require_nodes(cluster)
-        rules = autoscaling.configuration(options.config).options
+        rules = simulated.configuration(options.config).options
         if not options.workload and not options.filename:
             return cluster_command.print_result(run.output, capacity(cluster, rules))
         request = HeadroomRequest(
@@ -148,6 +148,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--protect", nargs="+", action="extend", metavar="CLASS", help=help_text)
     help_text = "node, pool or node group that new nodes are like, with --survive (default: any)"
     add("--like", default="", metavar="NAME", help=help_text)
-    autoscaling.add_autoscaling_options(add, nodes_arrive=False)
+    simulated.add_autoscaling_options(add, nodes_arrive=False)
     cluster_command.add_answer_options(add)
     return parser

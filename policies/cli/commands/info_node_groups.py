@@ -10,8 +10,8 @@ from forewarn.policies.base.documents import info, to_dict
 from forewarn.policies.base.documents.answer import Table
 from forewarn.policies.base.findings import brief, plural
 from forewarn.policies.cli.commands import cluster_command
-from forewarn.policies.cli.commands.autoscaling import reject_node_templates
 from forewarn.policies.cli.commands.parser import Parser, print_lines
+from forewarn.policies.cli.commands.simulated import reject_node_templates
 from forewarn.policies.cli.render import Painter, plain
 from forewarn.policies.cli.render.answer import table_lines
 from forewarn.policies.cli.terminal import as_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forewarn.policies.cli.commands import autoscaling, cluster_command
+from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import Parser, add_files_option, document_in, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.cli.commands.sweep import add_fail_on
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     options, run = cluster_command.options_with_cluster(parser, arguments)
     if not options.filename:
         parser.error("no Pod given. Fix: pass -f FILE")
-    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
+    release, settings_of = release_of(options, parser), simulated.autoscaling_of(options, parser)
     places = Places()
 
     def answer() -> int:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = settings_of(cache, run.cluster)
         if not settings.groups:
             require_nodes(cluster)
-        rules = autoscaling.configuration(options.config).options
+        rules = simulated.configuration(options.config).options
         request = PredictRequest(options.filename, options.namespace, options.replicas, settings, rules)
         with counting("predicting", run.errors):
             result = replace(predict(cluster, request), every_pod=run.output.level > 1)
@@ -86,6 +86,6 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--replicas", type=integer_between(0, _MAX_REPLICAS), metavar="N", help=help_text)
     cluster_command.add_namespace_option(add)
     add_fail_on(add)
-    autoscaling.add_autoscaling_options(add, nodes_arrive=False)
+    simulated.add_autoscaling_options(add, nodes_arrive=False)
     cluster_command.add_answer_options(add)
     return parser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.cli.commands import autoscaling, cluster_command
+from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.known_findings import compared, read_since
 from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
     options, run = cluster_command.options_with_cluster(parser, arguments)
-    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
+    release, settings_of = release_of(options, parser), simulated.autoscaling_of(options, parser)
     previous = read_since(options, parser)
 
     def answer() -> int:
@@ -80,7 +80,7 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     cluster_command.add_cluster_option(add)
-    autoscaling.add_autoscaling_options(add)
+    simulated.add_autoscaling_options(add)
     add_release_options(add)
     add("-n", "--namespace", help="only workloads of this namespace")
     help_text = 'only workloads of this PriorityClass ("": workloads without a class)'

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from forewarn.policies.cli.commands.autoscaling import AutoscalingOf
+    from forewarn.policies.cli.commands.simulated import AutoscalingOf
     from forewarn.policies.kubernetes.releases.release import Release
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.sweep import Sweep

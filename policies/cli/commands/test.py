@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cli.commands import cluster_command
-from forewarn.policies.cli.commands.autoscaling import reject_node_templates
 from forewarn.policies.cli.commands.parser import (
     Output,
     Parser,
@@ -18,7 +17,7 @@ from forewarn.policies.cli.commands.parser import (
 )
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
-from forewarn.policies.cli.commands.simulated import add_until_option, loaded_for
+from forewarn.policies.cli.commands.simulated import add_until_option, loaded_for, reject_node_templates
 from forewarn.policies.cli.terminal import as_json, complain, counting
 from forewarn.policies.inputs.sources.files import SourceError, find_files, read_file
 from forewarn.policies.questions.whatif import DEFAULT_UNTIL

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import forewarn  # imports requests when they are used
 from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import duration
-from forewarn.policies.cli.commands import autoscaling, cluster_command, simulated
+from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.cli.commands.parser import (
     Output,
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     check_request(options, parser)
     _check(options, run.output.forms, parser)
     release = release_of(options, parser)
-    settings_of = autoscaling.autoscaling_of(options, parser)
+    settings_of = simulated.autoscaling_of(options, parser)
     if getattr(options, "each", None):
         options.until = options.until or DEFAULT_UNTIL
         shard = shard_given(options.shard, run.output, parser)
@@ -124,7 +124,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(namespace=None)  # requests have defaults
     add("--timeline", action="store_true", help="also show all events in order")
     add_fail_on(add)
-    autoscaling.add_autoscaling_options(add)
+    simulated.add_autoscaling_options(add)
     cluster_command.add_answer_options(add, FORMATS)
 
 

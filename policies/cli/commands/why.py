@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from forewarn.policies.base.findings import cut
-from forewarn.policies.cli.commands import autoscaling, cluster_command
+from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import Parser, document_in, duration_between, existing
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.cli.terminal import counting
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--since goes without a name. Fix: remove it, or the name")
     if options.fail_on:
         _check_fail_on(options.fail_on, parser)
-    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
+    release, settings_of = release_of(options, parser), simulated.autoscaling_of(options, parser)
 
     def answer() -> int:
         from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     states = "pending, preempted, terminating, running, not-ready, ended, gone"
     help_text = f"exit with 1 for this state ({states}) or cause (repeatable)"
     add("--fail-on", action="append", default=[], metavar="WHAT", help=help_text)
-    autoscaling.add_autoscaling_options(add, nodes_arrive=False)
+    simulated.add_autoscaling_options(add, nodes_arrive=False)
     cluster_command.add_color_option(add)
     add_release_options(add)
     return parser

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import one_line, plural
-from forewarn.policies.cli.commands.autoscaling import configuration
 from forewarn.policies.cli.commands.cluster_command import (
     Run,
     add_cluster_option,
@@ -20,6 +19,7 @@ from forewarn.policies.cli.commands.cluster_command import (
 )
 from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+from forewarn.policies.cli.commands.simulated import configuration
 from forewarn.policies.cli.render.head import line_of
 from forewarn.policies.cli.ui.access import Access
 from forewarn.policies.cli.ui.answers import State, document_of, of_cluster, pools_of
