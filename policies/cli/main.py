@@ -67,9 +67,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "webhook review": Command("Webhook", "webhook.commands.review", "answer an AdmissionReview from a file"),
     "webhook doctor": Command("Webhook", "webhook.commands.doctor", "check the webhook of a cluster"),
     "webhook accuracy": Command("Webhook", "webhook.commands.accuracy", "compare predictions with actual decisions"),
-    "info releases": Command("Other", "info_releases", "show supported Kubernetes releases"),
+    "info releases": Command("Other", "info", "show supported Kubernetes releases", "releases"),
     "info node-groups": Command("Other", "info_node_groups", "show the node groups of a cluster"),
-    "info scheduler": Command("Other", "info_scheduler", "show the profiles of a scheduler"),
+    "info scheduler": Command("Other", "info", "show the profiles of a scheduler", "scheduler"),
     "completion": Command("Other", "policies.cli.main", "print a completion script for bash, zsh or fish", "complete"),
     "demo": Command("Other", "webhook.commands.demo", "show the webhook and the linter on a sample cluster"),
 }

@@ -1,18 +1,28 @@
-"""`forewarn info scheduler`: show the profiles that result from a scheduler's configuration."""
+"""`forewarn info releases` and `forewarn info scheduler`: show what predictions support, and what a scheduler does."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, is_dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.documents import info, key_of, to_dict
+from forewarn.policies.base.documents import info, json_of, key_of, to_dict
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.cli.commands.cluster_command import add_output_option
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.commands.release import KNOWN, feature_gates, release_minor
 from forewarn.policies.cli.terminal import complain
-from forewarn.policies.kubernetes.releases.release import BadGates, Release
+from forewarn.policies.kubernetes.releases.gates import MODELLED, NOT_MODELLED, default, state
+from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH, NEWEST, PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS
+from forewarn.policies.kubernetes.releases.release import (
+    CHANGES,
+    PATCH_CHANGES,
+    UNFIXED,
+    BadGates,
+    Release,
+    named_minors,
+)
 from forewarn.policies.linting.config.model import ConfigError
 
 if TYPE_CHECKING:
@@ -42,9 +52,64 @@ _ROLES: Final = {
 """Extension point -> its purpose, in the order of execution."""
 
 
-def main(arguments: Sequence[str]) -> int:
+def releases(arguments: Sequence[str]) -> int:
+    """Run the command; returns 0, or 2 for wrong usage."""
+    options = _releases_parser().parse_args(arguments)
+    minors = [options.release] if options.release else PREDICTED_MINORS
+    title = [f"predictions for Kubernetes {named_minors()}"] if len(minors) > 1 else []
+    entries = [*map(_release_entry, minors)]
+    options.output.print(lambda: json_of(entries), chain(title, *map(_release_lines, minors, entries)))
+    return 0
+
+
+def _release_entry(minor: int) -> info.Release:
+    changes = [
+        info.ReleaseChange(change.where, change.what, change.source, change.modelled if change.source else None)
+        for change in CHANGES
+        if change.minor == minor
+    ]
+    patches = [
+        info.PatchChange(f"1.{change.minor}.{change.fixed}", change.where, change.what)
+        for change in PATCH_CHANGES
+        if change.minor == minor
+    ]
+    unfixed = [info.Unfixed(*bug) for bug in (() if minor in PREVIEW_MINORS else UNFIXED)]
+    gates = {name: default(name, minor) for name in sorted(MODELLED) if state(name, minor) != "-"}
+    fixed = {name: NOT_MODELLED[name] for name in sorted(NOT_MODELLED) if state(name, minor) in ("on", "off")}
+    return info.Release(f"1.{minor}", CHECKED_WITH.get(minor), changes, patches, unfixed, gates, fixed)
+
+
+def _release_lines(minor: int, release: info.Release) -> Iterator[str]:
+    default = ", default without a cluster or --kubernetes-version" if minor == NEWEST else ""
+    checked = f"checked with {release.checked_with}" if release.checked_with else PREVIEW
+    yield f"Kubernetes {release.release} ({checked}{default})"
+    for change in release.changes:
+        notes = [note for note in (change.source, "not modelled" if change.modelled is False else "") if note]
+        yield f"  {change.where}: {change.what}" + (f" ({', '.join(notes)})" if notes else "")
+    for patch in release.earlier_patch_releases:
+        yield f"  before {patch.before}, {patch.where}: {patch.what} (not modelled)"
+    yield from (f"  {where}: {what} (until {fix})" for fix, where, what in release.unfixed)
+    gates = {"gates": release.feature_gates, "not modelled, predicted only with": release.not_modelled}
+    for what, states in gates.items():
+        locked = {name: "!" * state(name, minor).endswith("!") for name in states}
+        yield f"  {what}: {' '.join(f'{name}={str(on).lower()}{locked[name]}' for name, on in states.items())}"
+
+
+def _releases_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="forewarn info releases",
+        description="Show the supported Kubernetes releases. For each release, show its changes, how earlier patch "
+        "releases differ, and the feature gates that affect predictions (! marks locked gates).",
+        examples=("info releases", "info releases 1.37 -o json"),
+    )
+    parser.add_argument("release", nargs="?", type=release_minor, metavar=KNOWN, help="only this release")
+    add_output_option(parser.add_argument)
+    return parser
+
+
+def scheduler(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, or 2 if kube-scheduler would not start with the configuration."""
-    options = _parser().parse_args(arguments)
+    options = _scheduler_parser().parse_args(arguments)
     if options.presets:
         from forewarn.policies.kubernetes.scheduling.configuration import PRESETS
 
@@ -59,12 +124,12 @@ def main(arguments: Sequence[str]) -> int:
         return complain("info scheduler", fault, USAGE)
     configuration = semantics.scheduler
     assert configuration is not None
-    entry = _entry(configuration, semantics.release)
-    options.output.print(lambda: to_dict(entry), _lines(configuration, entry))
+    entry = _scheduler_entry(configuration, semantics.release)
+    options.output.print(lambda: to_dict(entry), _scheduler_lines(configuration, entry))
     return OK
 
 
-def _lines(configuration: SchedulerConfiguration, entry: info.Scheduler) -> Iterator[str]:
+def _scheduler_lines(configuration: SchedulerConfiguration, entry: info.Scheduler) -> Iterator[str]:
     named = listed([f"{p.scheduler_name}{'' if _preempts(p) else ' (preemption disabled)'}" for p in entry.profiles])
     yield f"{plural(len(entry.profiles), 'profile')}: {named}"
     yield f"source: {entry.source}, as read by kube-scheduler {entry.release}"
@@ -128,7 +193,7 @@ def _of_extender(extender: Extender) -> Iterator[str]:
     yield "  not called by forewarn: its decisions are not predicted"
 
 
-def _entry(configuration: SchedulerConfiguration, release: str) -> info.Scheduler:
+def _scheduler_entry(configuration: SchedulerConfiguration, release: str) -> info.Scheduler:
     profiles = [_profile_entry(profile, configuration) for profile in configuration.profiles.values()]
     extenders = [_plain(extender) for extender in configuration.extenders]
     backoff = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
@@ -148,7 +213,7 @@ def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> i
     return info.Profile(profile.scheduler_name, share, points, args, unknown, without)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _scheduler_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn info scheduler",
         description="Show the profiles of a KubeSchedulerConfiguration as kube-scheduler reads them: the plugins of "
