@@ -29,6 +29,13 @@ def share_cores(count: int) -> None:
     _Share.cores = count
 
 
+def without_streams() -> None:
+    """Disconnect this process from its standard streams."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+
+
 def limit_memory(more: int) -> None:
     """Limit the memory of this process to its present memory and `more` bytes; an earlier limit stays."""
     with suppress(OSError, ValueError), open("/proc/self/statm") as statm:

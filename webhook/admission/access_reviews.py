@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
 from threading import BoundedSemaphore, Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kubernetes.objects.fields import at
 
@@ -30,17 +30,13 @@ MAX_REVIEW: Final = 64 * 1024
 """Maximum bytes of a SubjectAccessReview. A user with more groups or more `extra` is not allowed."""
 
 
-class _Answer(NamedTuple):
-    allowed: bool
-    until: float
-
-
 class AccessReviews:
     """Sends SubjectAccessReviews to the API server and caches the answers. Thread-safe."""
 
     def __init__(self, api: ObjectApi, clock: Callable[[], float]) -> None:
         self._api, self._clock = api, clock
-        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._answers: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
+        """Whether a review is allowed, and until when this is cached."""
         self._lock = Lock()
         self._in_flight = BoundedSemaphore(AT_ONCE)
 
@@ -68,7 +64,7 @@ class AccessReviews:
             self._in_flight.release()
         with self._lock:
             seconds = ALLOWED_SECONDS if allowed else DENIED_SECONDS
-            self._answers[key] = _Answer(allowed, self._clock() + seconds)
+            self._answers[key] = allowed, self._clock() + seconds
             self._answers.move_to_end(key)
             while len(self._answers) > REMEMBERED:
                 self._answers.popitem(last=False)
@@ -76,11 +72,11 @@ class AccessReviews:
 
     def _recall(self, key: bytes) -> bool | None:
         with self._lock:
-            answer = self._answers.get(key)
-            if answer is None or answer.until <= self._clock():
+            allowed, until = self._answers.get(key, (None, 0.0))
+            if allowed is None or until <= self._clock():
                 return None
             self._answers.move_to_end(key)
-            return answer.allowed
+            return allowed
 
 
 def access_review(user: User, **attributes: str) -> dict[str, Any]:

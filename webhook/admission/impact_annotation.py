@@ -13,8 +13,6 @@ from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import orjson
-
 from forewarn.policies.base.disclosure import OPEN, Audience
 from forewarn.policies.base.findings import INCOMPLETE
 from forewarn.policies.base.metering import never
@@ -26,11 +24,11 @@ from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED
 from forewarn.webhook.accuracy import FITS, Outcome
 from forewarn.webhook.admission.lanes import Cost
+from forewarn.webhook.admission.review import AdmissionRequest, dumps
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.prediction.forecast.impact import Impact
-    from forewarn.webhook.admission.review import AdmissionRequest
 
 ANNOTATION: Final = "forewarn.dev/preemption-impact"
 PATH: Final = ("metadata", "annotations", ANNOTATION)
@@ -96,13 +94,9 @@ class Impacts:
         impact = work_out()
         if not (is_last or time_is_up()) and (impact is None or not impact.is_cut_short):
             cache[fingerprint] = impact
-            while len(cache) > _IMPACTS or sum(map(_weight, cache.values())) > _PREDICTIONS:
+            while len(cache) > _IMPACTS or sum(len(each.predictions) for each in cache.values() if each) > _PREDICTIONS:
                 cache.popitem(last=False)
         return impact
-
-
-def _weight(impact: Impact | None) -> int:
-    return len(impact.predictions) if impact else 0
 
 
 def outcome_of(impact: Impact) -> Outcome:
@@ -229,14 +223,7 @@ def _fingerprint(subject: ReviewedObject, *, alike: bool = False) -> str:
         "annotations": annotations,
         "old": at(subject.old or {}, "metadata", "resourceVersion"),
     }
-    return sha256(_dumps(fields)).hexdigest()
-
-
-def _dumps(value: object) -> bytes:
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)
-    except TypeError:
-        return json.dumps(value, sort_keys=True, default=str).encode()  # lone surrogates, numbers beyond 64 bits
+    return sha256(dumps(fields, str, sort_keys=True)).hexdigest()
 
 
 def _settled(obj: ApiObject) -> Any:

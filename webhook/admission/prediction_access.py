@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.base.findings import Action, Finding, Severity, Text
-from forewarn.policies.base.forks import limit_memory
+from forewarn.policies.base.forks import limit_memory, without_streams
 from forewarn.policies.base.metering import CutShort
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, has_controller
 from forewarn.policies.kubernetes.objects.pod import ALL_NAMESPACES, other_namespaces
@@ -268,9 +268,7 @@ def _become_a_process(descriptor: int) -> None:
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(nothing, standard)
+    without_streams()
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, _MAX_DESCRIPTOR)
     gc.freeze()  # a collection would copy shared memory pages

@@ -324,13 +324,13 @@ class AdmissionResponse:
                 status["details"] = {"causes": causes}
             response["status"] = {**status, "code": self.code}
         elif self.patch:
-            patch = _dumps([operation.to_json() for operation in self.patch])
+            patch = dumps([operation.to_json() for operation in self.patch])
             response |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch).decode()}
         if self.warnings:
             response["warnings"] = self.warnings
         if self.audit:
             response["auditAnnotations"] = dict(self.audit)
-        return _dumps(response)
+        return dumps(response)
 
 
 _HEAD: Final = b'{"apiVersion":"%s","kind":"%s","response":{"uid":' % (API_VERSION.encode(), KIND.encode())
@@ -338,15 +338,17 @@ _HEAD: Final = b'{"apiVersion":"%s","kind":"%s","response":{"uid":' % (API_VERSI
 
 def with_uid(body: bytes, uid: str) -> bytes:
     """Return the AdmissionReview as JSON, from the result of `AdmissionResponse.without_uid` and a uid."""
-    return b"%s%s,%s}" % (_HEAD, _dumps(uid), body[1:])
+    return b"%s%s,%s}" % (_HEAD, dumps(uid), body[1:])
 
 
-def _dumps(value: object) -> bytes:
-    """JSON of any value, including lone surrogates and numbers beyond 64 bits, which orjson rejects."""
+def dumps(value: object, default: Callable[[object], object] | None = None, *, sort_keys: bool = False) -> bytes:
+    """JSON of any value, including lone surrogates and numbers beyond 64 bits, which orjson rejects. `default`: what
+    returns the JSON of other objects.
+    """
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, default, orjson.OPT_SORT_KEYS if sort_keys else None)
     except TypeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        return json.dumps(value, separators=(",", ":"), default=default, sort_keys=sort_keys).encode()
 
 
 def status_body(code: int, reason: str, message: str) -> bytes:

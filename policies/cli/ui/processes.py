@@ -19,7 +19,7 @@ from threading import BoundedSemaphore, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
-from forewarn.policies.base.forks import limit_memory
+from forewarn.policies.base.forks import limit_memory, without_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -234,7 +234,8 @@ def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> No
             _send(connection, {"progress": text})
 
     try:
-        _detach()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # processes can be waited for
+        without_streams()
         try:
             _send(connection, {"answer": run(question, print_notice)})
         except Unanswered as fault:
@@ -245,14 +246,6 @@ def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> No
             _send(connection, {"fault": f"internal error, please report it: {type(fault).__name__}"})
     finally:
         os._exit(0)
-
-
-def _detach() -> None:
-    """Print nothing; processes can be waited for."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(nothing, standard)
 
 
 def _send(connection: socket.socket, value: dict[str, Any]) -> None:
