@@ -39,8 +39,8 @@ UPSTREAM: Final = re.compile(
 )
 """What Kubernetes itself writes, which stays as it is."""
 
-NAMES: Final = re.compile(r"docs/\S+|webhook/\S+|\b[\w-]+/[\w.-]+")
-"""Files and objects are called as their owners call them."""
+NAMES: Final = re.compile(r"docs/\S+|webhook/\S+|\b[\w-]+/[\w.-]+|\bfits nowhere\b|\bpods-pending\b")
+"""Files and objects are called as their owners call them, and findings by their ids, also without hyphens."""
 
 
 def banned_in(text: str) -> list[str]:
