@@ -44,12 +44,12 @@ _STRING_OR_END: Final = later(r"\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"|`[^`]{0,1000}`|
 """In an action of Go, whose strings may contain braces: a string, the end, or the quote of a string without an end."""
 _CLOSING: Final = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _WORD: Final = later(r"\{[{%][-+~]?\s*([a-z]+(?![\w.])|[#^/!]|\$\w*\s*:?=)?")
-_OPENS: Final = frozenset(("if", "range", "with", "define", "block", "for", "macro", "call", "filter", "#", "^"))
-_CLOSES: Final = frozenset(("end", "endif", "endfor", "endblock", "endmacro", "endcall", "endfilter", "/"))
-_ELSE: Final = frozenset(("else", "elif"))
-_STRUCTURE: Final = _OPENS | _CLOSES | _ELSE
+OPENS: Final = frozenset(("if", "range", "with", "define", "block", "for", "macro", "call", "filter", "#", "^"))
+CLOSES: Final = frozenset(("end", "endif", "endfor", "endblock", "endmacro", "endcall", "endfilter", "/"))
+ELSE: Final = frozenset(("else", "elif"))
+_STRUCTURE: Final = OPENS | CLOSES | ELSE
 _SILENT: Final = _STRUCTURE | {"!"}
-_UNPRINTED: Final = frozenset(("define", "macro"))
+UNPRINTED: Final = frozenset(("define", "macro"))
 _ALONE: Final = later(rf"[ \t]*[{_OUTPUT}{_CONTROL}][ \t{_OUTPUT}{_CONTROL}]*(?:#.*)?\r?")
 _INDENT: Final = later(r"\bn?indent\s+(\d{1,3})")
 _BEFORE_LINES: Final = later(r"(?:.*:|[ \t]*-)?[ \t]*", re.DOTALL)
@@ -84,7 +84,7 @@ class Masked(NamedTuple):
     conditions: Mapping[int, str]
 
 
-class _Action(NamedTuple):
+class Action(NamedTuple):
     """A template action: its position, its first word, and whether it prints (`prints`)."""
 
     start: int
@@ -106,7 +106,7 @@ def mask(text: str, *, last: bool = False, every: bool = False) -> Masked | None
 
     Of `if … else`, keeps the first branch; `last`: the last one; `every`: all, which may be no YAML.
     """
-    actions = _actions_of(text) if len(text) <= _LONGEST else None
+    actions = actions_of(text) if len(text) <= _LONGEST else None
     if actions is None or len(actions) > _MAX_ACTIONS or (actions and actions[-1].end < 0):
         return None
     pieces, position = _Pieces(_last_branches(actions) if last else {}, every=every), 0
@@ -120,17 +120,17 @@ def mask(text: str, *, last: bool = False, every: bool = False) -> Masked | None
     return pieces.masked()
 
 
-def _last_branches(actions: Sequence[_Action]) -> dict[int, int]:
+def _last_branches(actions: Sequence[Action]) -> dict[int, int]:
     """The numbers of actions with which blocks with several branches begin, and of those with which the last branch
     begins.
     """
     opened, branches = list[int](), dict[int, int]()
     for number, action in enumerate(actions):
-        if action.word in _OPENS:
+        if action.word in OPENS:
             opened.append(number)
-        elif action.word in _CLOSES:
+        elif action.word in CLOSES:
             del opened[-1:]
-        elif action.word in _ELSE and opened:
+        elif action.word in ELSE and opened:
             branches[opened[-1]] = number
     return branches
 
@@ -146,25 +146,25 @@ class TemplateBlock(NamedTuple):
 
 def blocks_of(text: str) -> Iterator[TemplateBlock]:
     """Yield the blocks of a template that end, except those in many others; nothing if the text is too long."""
-    actions = _actions_of(text) if len(text) <= _LONGEST else ()
-    opened = list[tuple[_Action, bool]]()
+    actions = actions_of(text) if len(text) <= _LONGEST else ()
+    opened = list[tuple[Action, bool]]()
     for action in actions:
-        if action.word in _OPENS:
+        if action.word in OPENS:
             opened.append((action, False))
-        elif action.word in _ELSE and opened:
+        elif action.word in ELSE and opened:
             opened[-1] = opened[-1][0], True
-        elif action.word in _CLOSES and opened:
+        elif action.word in CLOSES and opened:
             first, has_else = opened.pop()
             if len(opened) < _DEEPEST:
                 yield TemplateBlock(text[first.start : first.end], first.start, action.start, has_else)
 
 
 @lru_cache(maxsize=1)
-def _actions_of(text: str) -> Sequence[_Action]:
+def actions_of(text: str) -> Sequence[Action]:
     return list(_actions(text))
 
 
-def _actions(text: str) -> Iterator[_Action]:
+def _actions(text: str) -> Iterator[Action]:
     """Yield the actions in a text, up to the first one without an end (`end` -1), or one above the maximum."""
     position, is_jinja = 0, "{%" in text
     for _ in range(_MAX_ACTIONS + 1):
@@ -183,7 +183,7 @@ def _actions(text: str) -> Iterator[_Action]:
         name = word[1] or "" if word and not opening[1] else "!"
         position = end + 2 if end >= 0 else -1
         prints = kind == "{{" and name not in _SILENT and not name.endswith("=")
-        yield _Action(opening.start(), position, name, prints)
+        yield Action(opening.start(), position, name, prints)
         if end < 0:
             return
 
@@ -228,7 +228,7 @@ class _Pieces:
             text = _blank(text)
         self._add(text)
 
-    def action(self, text: str, action: _Action, number: int) -> None:
+    def action(self, text: str, action: Action, number: int) -> None:
         """Add an action: its mask, and its effect on the open blocks."""
         out = self.stack[-1] if self.stack else _Block(-1, is_out=False, is_lost=False)
         if action.word in _STRUCTURE:
@@ -237,23 +237,23 @@ class _Pieces:
         first, newline, rest = text.partition("\n")
         self._add(sign * len(first) + newline + _blank(rest) if newline else sign * len(text))
 
-    def _open_or_close(self, text: str, action: _Action, number: int, out: _Block) -> None:
+    def _open_or_close(self, text: str, action: Action, number: int, out: _Block) -> None:
         """Note the effect of an action on the open blocks, of which `out` is the last."""
-        if action.word in _OPENS:
+        if action.word in OPENS:
             self._conditions[number] = text[:_LONG_CONDITION]
-        elif action.word in _ELSE:
+        elif action.word in ELSE:
             self._conditions[number] = self._conditions.get(out.number, "") + text[:_LONG_CONDITION]
         if number in self._begins_last:
             outer = self.stack[-2] if len(self.stack) > 1 else _Block(-1, is_out=False, is_lost=False)
             self.stack[-1] = outer._replace(number=number)
-        elif action.word in _ELSE and self.stack and self._every:
+        elif action.word in ELSE and self.stack and self._every:
             self.stack[-1] = out._replace(number=number)
-        elif action.word in _ELSE and self.stack:
+        elif action.word in ELSE and self.stack:
             self.stack[-1] = _Block(number, is_out=True, is_lost=out.is_lost or not out.is_out)
-        elif action.word in _CLOSES:
+        elif action.word in CLOSES:
             del self.stack[-1:]
-        elif action.word in _OPENS:
-            unprinted, is_other = action.word in _UNPRINTED, number in self._last_of
+        elif action.word in OPENS:
+            unprinted, is_other = action.word in UNPRINTED, number in self._last_of
             is_lost = (out.is_lost or (is_other and not out.is_out)) and not unprinted
             self.stack.append(_Block(number, out.is_out or unprinted or is_other, is_lost))
 
@@ -474,11 +474,11 @@ def _every_branch(text: str) -> tuple[Sequence[str], Sequence[int]]:
 def _defined_in(text: str) -> str:
     """The texts of each `define` that contains an object, as documents on their lines; "" if there are none."""
     pieces, done, start, opened, depth = list[str](), 0, 0, 0, 0
-    if len(text) > _LONGEST or not any(word in text for word in _UNPRINTED):
+    if len(text) > _LONGEST or not any(word in text for word in UNPRINTED):
         return ""
-    for action in _actions_of(text):
-        depth += (action.word in _OPENS) - (action.word in _CLOSES)
-        if action.word in _UNPRINTED and depth == 1:
+    for action in actions_of(text):
+        depth += (action.word in OPENS) - (action.word in CLOSES)
+        if action.word in UNPRINTED and depth == 1:
             start, opened = action.start, action.end
         elif depth == 0 and opened:
             inside = text[opened : action.start]

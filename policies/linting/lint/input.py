@@ -446,14 +446,19 @@ def read_templates(files: Input, request: LintRequest) -> None:
     directories = {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values()
     found = find_files(directories, ("",), files.leave_out, as_git=request.gitignore)
     for directory, templates in groupby(found, lambda file: file.tree):
-        used, defining = set[str](), set[str]()
+        used, defining, texts = set[str](), set[str](), dict[str, str]()
         for file in templates:
             if file.name in read or os.path.basename(file.path) == _NOTES:
                 continue
             if not is_excluded(file.path, request.config.options.exclude):
-                _read_chart_template(file, files, used, defining)
-        for file in values_of[os.path.dirname(directory)]:
+                _read_chart_template(file, files, used, defining, texts)
+        values = values_of[os.path.dirname(directory)]
+        for file in values:
             _read_values(file, files, used, defining)
+        if texts:
+            from forewarn.policies.linting.lint.chart_texts import faults_in_chart
+
+            files.diagnostics += faults_in_chart(texts, values)
     if files.engines:
         from forewarn.policies.linting.lint.templates import by_directory
 
@@ -471,8 +476,8 @@ def is_helper(path: str) -> bool:
     return path.endswith(".tpl") or os.path.basename(path).startswith("_")
 
 
-def _read_chart_template(file: File, files: Input, used: set[str], defining: set[str]) -> None:
-    """Read a file in a chart's templates directory; without braces, it is a plain manifest."""
+def _read_chart_template(file: File, files: Input, used: set[str], defining: set[str], texts: dict[str, str]) -> None:
+    """Read a file in a chart's templates directory; without braces, it is a plain manifest. Adds others to `texts`."""
     from forewarn.policies.linting.lint.templates import HELM
 
     try:
@@ -485,6 +490,7 @@ def _read_chart_template(file: File, files: Input, used: set[str], defining: set
     elif b"{{" in content or is_helper(file.path):
         files.engines[file.name] = HELM
         files.sources[file.name] = file
+        texts[file.name] = content.decode("utf-8", "replace")
         _read_template(content, file, files, used, defining)
     else:
         _read(file, files, reported=True)

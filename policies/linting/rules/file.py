@@ -169,6 +169,9 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it.
 
+    Details: in Helm charts, the rule reports fields such as `.Release.Name` in a `with` or range, where the dot is
+    another value: Helm cannot render such a template.
+
     Bad:
 
         Pod web
