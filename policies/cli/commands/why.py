@@ -73,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "Pod or workload to explain; the Pod may be deleted (default: list all Pending Pods)"
     add("pod", nargs="?", metavar="NAMESPACE/POD|KIND/NAME", help=help_text)
     cluster_command.add_cluster_option(add)
-    add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
+    help_text = "namespace if NAMESPACE/ is missing (default: default); without a name, only its Pods (default: all)"
+    add("-n", "--namespace", default="", help=help_text)
     help_text = "without a name: period in which Pods were preempted (default: 24h)"
     add("--since", type=duration_between(1, _MAX_PERIOD), default=_A_DAY, metavar="DURATION", help=help_text)
     help_text = "audit log of kube-apiserver, for preempted Pods that Events no longer show (repeatable)"

@@ -81,17 +81,26 @@ class CountedReason:
 @dataclass(frozen=True, slots=True)
 class WhyRequest:
     """A Pod or workload. `name`: `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; "" for all Pending Pods.
-    `namespace`: of a name without namespace.
+    `namespace`: of a name without namespace ("": default); without a name, only its Pods ("": those of all).
 
     `since`: without a name, the seconds before now in which Pods were preempted. `audit_logs`: files of kube-apiserver.
     `before`: a file with an earlier snapshot of the cluster.
     """
 
     name: str = ""
-    namespace: str = "default"
+    namespace: str = ""
     since: float = 86_400.0
     audit_logs: Sequence[str] = ()
     before: str = ""
+
+    @property
+    def default_namespace(self) -> str:
+        """The namespace of a name that has none."""
+        return self.namespace or "default"
+
+    def includes(self, namespace: str) -> bool:
+        """Report whether Pods of a namespace are listed without a name."""
+        return self.namespace in ("", namespace)
 
     def post_mortem(self) -> PostMortem | None:
         """Read the audit logs and the earlier snapshot; None without any. Raises SourceError."""
@@ -107,7 +116,7 @@ class WhyRequest:
 
     def evidence(self) -> Evidence:
         """Return empty Evidence for the Pod or workload. Raises InvalidInput."""
-        first, *others = (_evidence(rest, namespace) for namespace, rest in meanings(self.name, self.namespace))
+        first, *others = (_evidence(rest, namespace) for namespace, rest in meanings(self.name, self.default_namespace))
         first.otherwise = others[0] if others else None
         return first
 
@@ -259,6 +268,7 @@ class ClusterWhy(Result):
     oldest: Hidden[float] = 0.0
     """The time of the oldest Event, if nothing else is missing, and earlier preemptions are unknown."""
     fixes: Hidden[Sequence[Fix]] = ()
+    namespace: Hidden[str] = ""
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
@@ -293,7 +303,11 @@ def explain_all(
     request: WhyRequest = _NO_REQUEST,
     records: PostMortem | None = None,
 ) -> ClusterWhy:
-    """List the Pending Pods of a cluster, and the Pods that were preempted according to Events and `records`."""
+    """List the Pending Pods of a cluster, and the Pods that were preempted according to Events and `records`. Raises
+    InvalidInput for an unknown namespace.
+    """
+    if request.namespace and (unknown := unknown_namespace(cluster, request.namespace)):
+        raise InvalidInput(unknown.removeprefix("; "))
     missing = []
     try:
         for source in sources:
@@ -305,21 +319,12 @@ def explain_all(
         missing.append(NO_EVENTS)
     if events.left_out:
         missing.append(f"{plural(events.left_out, 'Event')} about more preempted Pods not shown")
-    reasons: dict[tuple[str, str], str] = {}
-    pods: dict[tuple[int, str, str], list[str]] = {}
-    for pod, known, prediction in all_pending(cluster):
-        why = known
-        if prediction is not None:
-            alike = cluster.top_workload_of(pod), prediction.outcome
-            why = reasons.setdefault(alike, "") or why_answer.cause_of(prediction, cluster)
-            reasons[alike] = why
-        pods.setdefault((-pod.effective_priority, pod.priority_class_name, why), []).append(pod.key)
-    pending = [
-        PendingGroup(name, -negative, len(keys), min(keys), cause)
-        for (negative, name, cause), keys in sorted(pods.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
-    ]
     now = max(events.latest, seconds(cluster.origin.time))
-    victims = preempted_since(cluster, events, now - request.since, now, records)
+    victims = [
+        each
+        for each in preempted_since(cluster, events, now - request.since, now, records)
+        if request.includes(each.pod.partition("/")[0])
+    ]
     fixes: Sequence[Fix] = ()
     if records is not None:
         fixes = [*_preventions(cluster, victims, records)]
@@ -333,17 +338,39 @@ def explain_all(
         earlier = f"the oldest Event is of {shown_time(events.earliest)}: earlier preemptions are unknown"
         missing.append(f"{earlier}. Fix: --audit-log FILE")
     return ClusterWhy(
-        *(head_of(cluster), pending, _all_not_created(cluster), victims, missing), request.since, oldest, fixes
+        *(head_of(cluster), _pending_groups(cluster, request), _all_not_created(cluster, request), victims, missing),
+        request.since,
+        oldest,
+        fixes,
+        request.namespace,
     )
 
 
-def _all_not_created(cluster: ClusterSnapshot) -> list[NotCreated]:
+def _all_not_created(cluster: ClusterSnapshot, request: WhyRequest) -> list[NotCreated]:
     rows = (
         NotCreated(str(workload.ref), found.missing, found.wanted, in_short(found.why))
         for workload, found in all_missing(cluster)
-        if group_kind(workload.object) != CRON_JOB
+        if group_kind(workload.object) != CRON_JOB and request.includes(workload.ref.namespace)
     )
     return sorted(rows, key=lambda row: -row.pods)
+
+
+def _pending_groups(cluster: ClusterSnapshot, request: WhyRequest) -> list[PendingGroup]:
+    reasons: dict[tuple[str, str], str] = {}
+    pods: dict[tuple[int, str, str], list[str]] = {}
+    for pod, known, prediction in all_pending(cluster):
+        if not request.includes(pod.namespace):
+            continue
+        why = known
+        if prediction is not None:
+            alike = cluster.top_workload_of(pod), prediction.outcome
+            why = reasons.setdefault(alike, "") or why_answer.cause_of(prediction, cluster)
+            reasons[alike] = why
+        pods.setdefault((-pod.effective_priority, pod.priority_class_name, why), []).append(pod.key)
+    return [
+        PendingGroup(name, -negative, len(keys), min(keys), cause)
+        for (negative, name, cause), keys in sorted(pods.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
+    ]
 
 
 def preempted_since(
@@ -476,7 +503,7 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     diagnosis = _of_gone_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
     if diagnosis is None:
         near = pod_not_found(cluster, namespace, name)
-        if namespace != request.namespace and unknown_namespace(cluster, namespace):
+        if namespace != request.default_namespace and unknown_namespace(cluster, namespace):
             near += f". Fix: for a workload, write KIND/NAME; known: {_KINDS}"
         near += quota_hint(cluster, namespace)
         if evidence.not_read:  # they could name a Pod that was deleted

@@ -264,7 +264,7 @@ _WITHOUT_PODS: Final = {
 def _counts(result: WorkloadWhy) -> Iterator[Counter]:
     states = result.timeline.states
     yield Counter("running", states["running"], result.replicas if result.kind != "CronJob" else None)
-    for state in ("pending", "preempted", "terminating", "not-ready", "ended", "gone"):
+    for state in ("pending", "preempted", "terminating", "not-ready", "ended", "gone", "completed"):
         yield Counter(shown_state(state), states[state], optional=True)
     yield Counter("not created", result.not_created, optional=True)
 
@@ -325,7 +325,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     otherwise = AnswerStatus.WARN if preempted or result.missing else AnswerStatus.OK
     return AnswerDocument(
         status=AnswerStatus.PENDING if pods or not_created else otherwise,
-        question="Pods of the cluster",
+        question=f"Pods of {f'namespace {result.namespace}' if result.namespace else 'the cluster'}",
         clause=_clause_of_cluster(result, pods, not_created),
         shown=[Counter("Pending now", pods), Counter("not created", not_created, optional=True), *_in_events(result)],
         warnings=result.missing,

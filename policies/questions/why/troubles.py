@@ -1034,7 +1034,8 @@ _MAX_PODS: Final = 2000
 """Maximum Pods for which reasons are computed."""
 _BY_CONTROLLERS: Final = frozenset(("deleted-by-controller", "scaled", "deleted"))
 """Reasons of ends that a user or controller requested; they are listed last."""
-_NOT_ENDINGS: Final = frozenset(("completed", "drain-blocked", "former-preempted", "former-ended"))
+_COMPLETED: Final = "completed"
+_NOT_ENDINGS: Final = frozenset((_COMPLETED, "drain-blocked", "former-preempted", "former-ended"))
 
 
 class PodEnd(NamedTuple):
@@ -1124,9 +1125,10 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
             continue
         diagnosis = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
         if diagnosis is not None:
-            states[diagnosis.state] += 1
-            found.update(ids(diagnosis.troubles))
-            if any(trouble.id not in _NOT_ENDINGS for trouble in diagnosis.troubles):
+            kinds = ids(diagnosis.troubles)
+            states[_COMPLETED if (diagnosis.state, kinds) == ("ended", [_COMPLETED]) else diagnosis.state] += 1
+            found.update(kinds)
+            if not _NOT_ENDINGS.issuperset(kinds):
                 endings.append(PodEnd(f"{evidence.namespace}/{name}", diagnosis))
     endings.sort(key=lambda ending: ending.order)
     causes = _pending(cluster, evidence, [cluster.pods[evidence.namespace, name] for name in sorted(pending)], now)

@@ -665,6 +665,17 @@ def test_without_a_name_pods_that_are_not_created_are_listed(
     assert row["cause"] == "exceeded quota few: 1 + 1 of 1 pods"
 
 
+def test_without_a_name_a_namespace_limits_what_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = [make_pod("web", namespace).request(cpu="9") for namespace in ("shop", "team")]
+    made = [make_node("n1").has(cpu="4"), *waiting, event("Preempted", "Preempted by pod u on node n1", "old")]
+    assert run(capsys, tmp_path, made)[1].startswith("PENDING  Pods of the cluster: 2 are Pending, 1 was preempted")
+    assert run(capsys, tmp_path, made, "-n", "shop")[1].startswith(
+        "PENDING  Pods of namespace shop: 1 is Pending; what"
+    )
+    status, _, err = run(capsys, tmp_path, made, "-n", "shpo")
+    assert (status, 'namespace "shpo" not found; did you mean "shop"?' in err) == (2, True)
+
+
 def test_without_a_name_events_tell_what_was_preempted_in_24_hours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

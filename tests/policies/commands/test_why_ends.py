@@ -892,7 +892,7 @@ def test_a_pod_that_succeeded_is_completed_and_no_end_of_its_workload(
     status, out, _ = why(capsys, tmp_path, [made, job("report")], "web", "--fail-on", "completed")
     assert (status, f" completed at {T0}: " in out) == (1, True)
     answer = document(capsys, tmp_path, [made, job("report")], "job/report")
-    assert (answer["counts"], causes(answer)) == ({"running": 0, "ended": 1}, [])
+    assert (answer["counts"], causes(answer)) == ({"running": 0, "completed": 1}, [])
     assert answer["clause"].startswith("failed (BackoffLimitExceeded), ")
 
 
