@@ -202,15 +202,15 @@ def test_the_webhook_works_beside_others_packages_of_the_same_names(installed: E
     assert "would preempt 1 Pod of another namespace" in done.stdout
 
 
-@pytest.mark.parametrize("order", ["forewarn first", "forewarn last"])
-def test_neither_of_two_distributions_overwrites_the_other(wheel: Path, tmp_path: Path, order: str) -> None:
-    environment = Environment(tmp_path / "environment")
-    wheels = [wheel, made_wheel(tmp_path, "policies", COLLIDING)]
-    for one in wheels if order == "forewarn first" else reversed(wheels):
-        environment.install(one, compiled=False)
+def test_neither_of_two_distributions_overwrites_the_other(installed: Environment, wheel: Path, tmp_path: Path) -> None:
+    """Whichever of them is installed first: forewarn in the environment of all tests, the other one in another."""
+    wheels = [made_wheel(tmp_path, "policies", COLLIDING), wheel]
+    forewarn_last = Environment(tmp_path / "environment")
+    for one in wheels:
+        forewarn_last.install(one, compiled=False)
     for archive in map(zipfile.ZipFile, wheels):
         for name in archive.namelist():
-            if name.endswith(".py"):
+            for environment in (installed, forewarn_last) if name.endswith(".py") else ():
                 assert (environment.packages / name).read_bytes() == archive.read(name), name
 
 

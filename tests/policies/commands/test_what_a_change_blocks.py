@@ -316,6 +316,7 @@ _RECENT = _pod("a", node="n1")
 _RECENT["metadata"]["creationTimestamp"] = "2026-01-01T02:00:00Z"
 
 
+@pytest.mark.usefixtures("few_runs", "no_fixes")
 @pytest.mark.parametrize(
     ("cluster", "change", "blocked"),
     [

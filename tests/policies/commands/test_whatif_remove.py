@@ -18,6 +18,7 @@ from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.effects import effects_of
 from forewarn.policies.questions.whatif.questions import drained
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
+from tests.cases import cases
 from tests.in_process import forewarn as run
 from tests.policies.small_clusters import BATCHES, compared, compared_without_forks, small_cluster
 
@@ -52,7 +53,7 @@ def _compare(seed: int, path: Path) -> int:
 
 
 def test_no_choice_of_up_to_4_nodes_is_better(tmp_path: Path) -> None:
-    compared(_compare, range(8), tmp_path)
+    compared(_compare, range(cases(8)), tmp_path)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,16 @@ from tests.recorded.kueue import answer_case
 CASES = Path(__file__).parent / "cases"
 
 
+@cache
 def cases() -> list[dict[str, Any]]:
     lines = (gzip.decompress(path.read_bytes()).decode().splitlines() for path in sorted(CASES.glob("*.jsonl.gz")))
     return [json.loads(line) for several in lines for line in several]
+
+
+@cache
+def answers() -> dict[str, Mapping[str, Any]]:
+    """Id of a case -> its answer."""
+    return {case["id"]: answer_case(case) for case in cases()}
 
 
 def pod_sets(entry: dict[str, Any]) -> list[Any]:
@@ -51,7 +59,7 @@ def comparable(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> object
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
 def test_answers_are_those_of_kueue(case: dict[str, Any]) -> None:
-    answer = answer_case(case)
+    answer = answers()[case["id"]]
     outcomes = [case["expected"], *case["expected"].get("outcomes", [])]
     assert comparable(answer, case["expected"]) in [comparable(outcome, case["expected"]) for outcome in outcomes]
 
@@ -60,12 +68,12 @@ def test_answers_are_those_of_kueue(case: dict[str, Any]) -> None:
 def test_the_order_of_objects_changes_nothing(case: dict[str, Any]) -> None:
     objects = list(case["objects"])
     random.Random(case["id"]).shuffle(objects)
-    assert answer_case({**case, "objects": objects}) == answer_case(case)
+    assert answer_case({**case, "objects": objects}) == answers()[case["id"]]
 
 
 def is_by_chance(case: dict[str, Any]) -> bool:
     """Whether the order of equal ClusterQueues changes the answer."""
-    answer, other = answer_case(case), answer_case(case, is_reversed=True)
+    answer, other = answers()[case["id"]], answer_case(case, is_reversed=True)
     return comparable(answer, answer) != comparable(other, other)
 
 
@@ -74,7 +82,7 @@ def is_by_chance(case: dict[str, Any]) -> bool:
 def test_names_change_nothing_else(case: dict[str, Any], kind: str) -> None:
     """The new names have the opposite order."""
     names = sorted(each["metadata"]["name"] for each in case["objects"] if each["kind"] == kind)
-    text, answer = json.dumps(case["objects"]), json.dumps(answer_case(case))
+    text, answer = json.dumps(case["objects"]), json.dumps(answers()[case["id"]])
     for number, name in enumerate(reversed(names)):
         new = f"{number:02}-{name}"
         text, answer = (part.replace(f'"{name}"', f'"{new}"') for part in (text, answer))
