@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import combinations, islice
 from math import comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
+from forewarn.policies.kubernetes.kinds.registry import JOB
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, int32
+from forewarn.policies.kubernetes.objects.workload import backoff_limit, disruption_action
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, is_skipped, remaining_on
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
@@ -21,7 +24,7 @@ from forewarn.policies.questions.whatif.repetition import random_runs
 from forewarn.policies.questions.whatif.sweep import Tally, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, Price
+    from forewarn.policies.prediction.simulation.api_server import ApiServer
     from forewarn.policies.prediction.simulation.scenario import World
 
 MAX_CHOICES: Final = 400
@@ -89,13 +93,36 @@ class _Drains:
 class _Search:
     """The search in one cluster."""
 
-    def __init__(self, cluster: ClusterSnapshot, world: World, options: Options) -> None:
+    def __init__(self, cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], options: Options) -> None:
+        """`nodes`: the candidates."""
         self._cluster, self._world, self._options = cluster, world, options
         self._pods = [pod for pod in cluster.pods.values() if not pod.terminal]
         (self._alone,) = self._costs([()])
-        self._pools = {node.name: pool_of(node) for node in cluster.objects.nodes.values()}
-        self._obstacles: dict[str, tuple[bool, bool]] = {}
-        """Of the candidates: whether a PDB blocks the drain now, and whether an exceeded quota rejects their Pods."""
+        all_nodes = cluster.objects.nodes.values()
+        self._pools = {node.name: pool_of(node) for node in all_nodes}
+        self._total = Counter[str]()
+        for node in all_nodes:
+            self._total.update(cpu=node.allocatable.milli_cpu, memory=node.allocatable.memory)
+        self._moved: dict[str, list[Pod]] = {node.name: [] for node in nodes}
+        """Of the candidates: the Pods that other nodes must run."""
+        self._of_jobs: dict[str, Counter[str]] = {node.name: Counter() for node in nodes}
+        """Of the candidates: the Pods of each Job, `namespace/name`."""
+        for pod in self._pods:
+            if pod.node_name in self._moved and self._is_moved(pod):
+                self._moved[pod.node_name].append(pod)
+            elif pod.node_name in self._moved and pod.owner is not None and pod.owner.kind == "Job":
+                self._of_jobs[pod.node_name][f"{pod.namespace}/{pod.owner.name}"] += 1
+        self._may_fail = _may_fail(cluster)
+        self._obstacles = self._find_obstacles(Simulation(world).api)
+
+    def _find_obstacles(self, api: ApiServer) -> dict[str, tuple[bool, bool]]:
+        """Return of each candidate whether a PDB blocks the drain, and whether an exceeded quota rejects its Pods."""
+        exceeded, found = {name.partition("/")[0] for name in exceeded_quotas(self._cluster)}, {}
+        for name, pods in self._moved.items():
+            states = [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
+            is_blocked = any(forbidden_by(api, state) for state in states)
+            found[name] = is_blocked, any(pod.namespace in exceeded for pod in pods)
+        return found
 
     def _costs(self, choices: Sequence[Sequence[str]]) -> Generator[_Cost]:
         """Yield what it costs to drain all nodes of each choice together."""
@@ -188,30 +215,35 @@ class _Search:
         kind = pod.owner.kind if pod.owner is not None else ""
         return kind not in ("DaemonSet", "Node", "Job") and not is_placeholder(pod, self._options)
 
-    def by_cost(self, nodes: Sequence[Node]) -> list[str]:
-        """Return the names of nodes, those first whose Pods request the smallest share of all nodes; those last whose
-        drain a PDB blocks, or with Pods that an exceeded quota rejects when they are recreated.
+    def by_cost(self) -> list[str]:
+        """Return the names of the nodes, those first whose drain restarts fewest Pods. Those of Jobs count twice: what
+        they have done is lost.
         """
-        api = Simulation(self._world).api
-        exceeded = {name.partition("/")[0] for name in exceeded_quotas(self._cluster)}
-        total = Counter[str]()
-        for node in self._cluster.objects.nodes.values():
-            total.update(cpu=node.allocatable.milli_cpu, memory=node.allocatable.memory)
-        on: dict[str, list[Pod]] = {node.name: [] for node in nodes}
-        for pod in self._pods:
-            if pod.node_name in on and self._is_moved(pod):
-                on[pod.node_name].append(pod)
+        return self._in_order(
+            lambda name: (len(self._moved[name]) + 2 * self._of_jobs[name].total(), self._share(name))
+        )
 
-        def share(name: str) -> float:
-            cpu, memory = self._used(on[name])
-            return max(cpu / max(total["cpu"], 1), memory / max(total["memory"], 1))
+    def by_size(self) -> list[str]:
+        """Return the names of the nodes, those first whose Pods request the smallest share of all nodes."""
+        return self._in_order(lambda name: (self._share(name), self._of_jobs[name].total()))
 
-        def obstacles(name: str) -> tuple[bool, bool]:
-            states = [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
-            return any(forbidden_by(api, state) for state in states), any(pod.namespace in exceeded for pod in on[name])
+    def _in_order(self, rank: Callable[[str], tuple[float, float]]) -> list[str]:
+        """Return the names of the nodes by rank. Last are nodes with more Pods of a Job than may fail after the drain
+        of those before, then those whose drain a PDB blocks, or with Pods that an exceeded quota rejects when they are
+        recreated.
+        """
+        ranks = {name: (obstacles, rank(name), name) for name, obstacles in self._obstacles.items()}
+        may_fail, fails = self._may_fail.copy(), dict[str, bool]()
+        for name in sorted(ranks, key=ranks.__getitem__):
+            fails[name] = any(pods > may_fail.get(job, pods) for job, pods in self._of_jobs[name].items())
+            if not fails[name]:
+                may_fail.subtract(self._of_jobs[name])
+        return sorted(ranks, key=lambda name: (self._obstacles[name], fails[name], ranks[name]))
 
-        self._obstacles = {name: obstacles(name) for name in on}
-        return sorted(on, key=lambda name: (self._obstacles[name], share(name), len(on[name]), name))
+    def _share(self, name: str) -> float:
+        """Return the share of all nodes that the Pods of a node request."""
+        cpu, memory = self._used(self._moved[name])
+        return max(cpu / max(self._total["cpu"], 1), memory / max(self._total["memory"], 1))
 
     def untried(self, names: Sequence[str], kept: Sequence[KeptNode]) -> list[KeptNode]:
         """Return nodes that the search did not reach after `kept` ones, with what is known of them."""
@@ -225,19 +257,34 @@ class _Search:
         return [KeptNode(name, unknown.get(self._obstacles[name], pools[name]), "") for name in names]
 
 
+def _may_fail(cluster: ClusterSnapshot) -> Counter[str]:
+    """Return how many Pods of each Job, `namespace/name`, may fail; without Jobs whose podFailurePolicy decides."""
+    found = Counter[str]()
+    for (kind, namespace, name), job in cluster.workloads.items():
+        with suppress(InvalidObject):
+            if kind == JOB and disruption_action(job.object) is None:
+                failed = int32(job.object, "status", "failed") or 0
+                found[f"{namespace}/{name}"] = max(backoff_limit(job.object) - failed, 0)
+    return found
+
+
 def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wanted: int, options: Options) -> Removal:
     """Return which `wanted` of these nodes can go, or as many as can.
 
     `world`: the cluster without arrivals. `options`: those of rules, which select placeholder Pods.
     """
-    search = _Search(cluster, world, options)
-    candidates = search.by_cost(nodes)
+    search = _Search(cluster, world, nodes, options)
+    candidates = search.by_cost()
     chosen, kept = search.greedy(candidates, wanted, (), _MAX_KEPT)
     sizes = range(wanted, len(chosen), -1)
     is_complete = not sizes or sum(comb(len(candidates), size) for size in sizes) <= MAX_CHOICES
     if sizes and is_complete:
         chosen = [*(search.exhaustive(candidates, sizes) or chosen)]
     elif sizes:
+        candidates = search.by_size()
+        chosen, kept = max(
+            search.greedy(candidates, wanted, (), _MAX_KEPT), (chosen, kept), key=lambda each: len(each[0])
+        )
         chosen, kept = search.swapped(candidates, wanted, chosen, kept)
     kept = [each for each in kept if each.node not in chosen]
     known = {*chosen, *(each.node for each in kept)}

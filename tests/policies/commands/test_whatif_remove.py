@@ -158,6 +158,27 @@ def _of_jobs(path: Path) -> Path:
     return path
 
 
+def test_pods_of_jobs_near_their_backoff_limit_and_nodes_with_more_pods_are_tried_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a second try: one of n0 to n2 can go, whose Job may lose one more Pod, and the node with fewest Pods."""
+    monkeypatch.setattr(removal, "_MAX_KEPT", 1)
+    monkeypatch.setattr(removal, "MAX_CHOICES", 0)
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    made: list[Made] = []
+    for name, limit, failed, pods in (("near", 2, 1, (1, 1, 1, 0, 0, 0)), ("far", 6, 0, (0, 0, 0, 3, 2, 2))):
+        job = Made("batch/v1", "Job", name, "default").metadata(uid=name)
+        made.append(job.spec(template=template, parallelism=9, backoffLimit=limit).status(failed=failed))
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "controller": True, "uid": name}
+        for node, number in enumerate(pods):
+            pods_of = [make_pod(f"{name}-{node}-{each}").on(f"n{node}") for each in range(number)]
+            made += [pod.metadata(ownerReferences=[owner]) for pod in pods_of]
+    path = tmp_path / "c.json"
+    path.write_text(cluster_text([*(make_node(f"n{number}").has(cpu="8") for number in range(6)), *made]))
+    answer = json.loads(run("whatif", "remove", "3", "--cluster", path, "-o", "json").stdout)
+    assert (answer["removal"]["nodes"], answer["removal"]["kept"]) == (["n0", "n4", "n5"], [])
+
+
 def test_the_work_of_jobs_is_lost_and_succeeded_pods_are_not_evicted(tmp_path: Path) -> None:
     done = run("whatif", "remove", "2", "--cluster", _of_jobs(tmp_path / "c.json")).stdout
     assert "Pods evicted 2" in done
