@@ -273,6 +273,11 @@ class Finding(NamedTuple):
         return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
 
+def by_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings in the order of a report."""
+    return sorted(findings, key=lambda finding: finding.order)
+
+
 LONGEST_PATH: Final = 4096
 """The most bytes of a path on Linux: a message has whole paths."""
 

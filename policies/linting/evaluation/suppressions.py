@@ -21,6 +21,7 @@ from forewarn.policies.base.findings import (
     ObjectRef,
     Severity,
     Text,
+    by_order,
     cut,
     grouped,
     printable,
@@ -153,7 +154,7 @@ def suppress(
     silent = off | _silent(with_cluster=with_cluster, with_release=with_release)
     unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, silent, read)))
     unsuppressed += _reported(unused_suppression, unused, severity)
-    return sorted(unsuppressed, key=lambda finding: finding.order), count
+    return by_order(unsuppressed), count
 
 
 def _silent(*, with_cluster: bool, with_release: bool) -> frozenset[str]:

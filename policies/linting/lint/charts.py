@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Final
 
-from forewarn.policies.base.findings import Action, Finding, Severity
+from forewarn.policies.base.findings import Action, Finding, Severity, by_order
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import File, readable
@@ -44,7 +44,7 @@ def lowered(findings: Iterable[Finding]) -> list[Finding]:
     wrong on purpose.
     """
     is_of_others = cache(_is_of_others)  # each chart is read once
-    return sorted((_lowered(finding, is_of_others) for finding in findings), key=lambda finding: finding.order)
+    return by_order(_lowered(finding, is_of_others) for finding in findings)
 
 
 def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Finding, Location, grouped
+from forewarn.policies.base.findings import Finding, Location, by_order, grouped
 from forewarn.policies.inputs.manifests.documents import as_utf8, indent_of
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import File, find_files, readable
@@ -44,7 +44,7 @@ def placed(findings: Sequence[Finding], files: Input) -> list[Finding]:
         files.texts[location.file] = template.text.encode()
         return finding._replace(location=location)
 
-    return sorted(map(in_template, findings), key=lambda finding: finding.order)
+    return by_order(map(in_template, findings))
 
 
 def _templates_in(output: bytes) -> Mapping[int, Template]:

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.documents import to_dict
-from forewarn.policies.base.findings import Finding, ObjectRef, Text, described, listed, plural
+from forewarn.policies.base.findings import Finding, ObjectRef, Text, by_order, described, listed, plural
 from forewarn.policies.base.findings import grouped as by_key
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.inputs.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
@@ -180,7 +180,9 @@ def findings_on(
         request = request._replace(change_set=ChangeSet(sent.subjects), evaluated=sent.evaluated)
         found += evaluate(request)
         unchecked += count_open(request.change_set, config, cluster, now, sent.evaluated)
-    findings = lint_input.of_values(lowered({finding.order: finding for finding in found}.values()), files)
+    # If nothing can be checked, an error must not pass because its file is named `broken.yaml`.
+    ordered = lowered if grouping.groups else by_order
+    findings = lint_input.of_values(ordered({finding.order: finding for finding in found}.values()), files)
     return _with_overlays(findings, found, grouping) if any(f.overlay for f in found) else findings, unchecked
 
 
