@@ -39,8 +39,8 @@ from forewarn.policies.questions.application.places import Places, Rejected, doc
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from forewarn.policies.cli.commands.parser import Answered, Printed
-    from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.cli.commands.parser import Printed
+    from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result
 
 LIVE: Final = "live"
 """The value of `--cluster` for a running cluster."""
@@ -376,7 +376,7 @@ def print_answer(printed: Printed, notices: Iterable[str]) -> None:
         print_notice(line)
 
 
-def print_result(output: Output, result: Answered, failures: Sequence[str] = ()) -> int:
+def print_result(output: Output, result: Result, failures: Sequence[str] = ()) -> int:
     """Print a result, then lines on standard error; return 3 without an answer, 1 if there are such lines, otherwise
     0.
     """

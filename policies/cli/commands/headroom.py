@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import cut, quote
 from forewarn.policies.cli.commands import cluster_command, simulated
-from forewarn.policies.cli.commands.parser import (
-    Output,
-    Parser,
-    Printed,
-    add_files_option,
-    document_in,
-    integer_between,
-)
+from forewarn.policies.cli.commands.parser import Parser, add_files_option, document_in, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import counting, print_faults
@@ -22,8 +15,6 @@ from forewarn.policies.inputs.sources.files import status_of
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-
-    from forewarn.policies.questions.application.headroom import HeadroomResult
 
 OK, FOUND, USAGE, FAILED = range(4)
 _SCOPES: Final = ("zone", "node", "pool")
@@ -87,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
             result = headroom(cluster, request, read_buffers(run.cluster, buffers))
         print_faults("headroom", result.faults, run.errors)
         notices = [f"forewarn: {result.lacks}"] if result.lacks else []
-        cluster_command.print_answer(_printed(result, run.output), notices)
+        cluster_command.print_answer(document_in(run.output, result), notices)
         return max(map(status_of, result.faults), default=FOUND if notices else OK)
 
     return cluster_command.answered("headroom", run.output, answer)
@@ -107,12 +98,6 @@ def _check_survival(options: argparse.Namespace, parser: argparse.ArgumentParser
     others = (options.workload, options.filename, options.placeholders, options.at_least is not None)
     if any(others):
         parser.error("--survive is about the cluster. Fix: remove KIND/NAME, -f, --at-least and --placeholders")
-
-
-def _printed(result: HeadroomResult, output: Output) -> Printed:
-    from forewarn.policies.cli.render.html.pages import headroom_page
-
-    return document_in(output, result, lambda: headroom_page(result, result.head))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ import os
 import sys
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from forewarn.policies.base.findings import LONGEST_PATH, brief, cut, nearest_word, no_command, one_line, quote
 from forewarn.policies.base.light import NamedTuple, later
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from _typeshed import SupportsWrite
 
-    from forewarn.policies.base.documents.answer import AnswerDocument
-    from forewarn.policies.cli.render.html.elements import Page
-    from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Result
+    from forewarn.policies.kubernetes.cluster.cache import Result
+    from forewarn.policies.questions.application.audit import Audit
 
     Paint = Callable[[str, str], str]
     Lines = Callable[[Paint], Iterable[str]]
@@ -106,24 +105,12 @@ def cleaned(output: Output, lines: Lines) -> Iterator[str]:
     return (clean(line, color) + "\n" for line in lines(painter(color)))
 
 
-class Answered(Protocol):
-    """The result of a question, with its head."""
-
-    @property
-    def head(self) -> AnswerHead: ...
-    @property
-    def document(self) -> AnswerDocument: ...
-    def to_dict(self) -> dict[str, Any]: ...
+def document_in(output: Output, result: Result | Audit, more: Lines | None = None) -> Printed:
+    """An answer in the form of all answers. `more`: lines of text after it."""
+    return in_every_format(output, lambda each: _document_in(each, result, more))
 
 
-def document_in(
-    output: Output, result: Answered, page: Callable[[], Page] | None = None, more: Lines | None = None
-) -> Printed:
-    """An answer in the form of all answers. `page`: with more than the answer. `more`: lines of text after it."""
-    return in_every_format(output, lambda each: _document_in(each, result, page, more))
-
-
-def _document_in(output: Output, result: Answered, page: Callable[[], Page] | None, more: Lines | None) -> Printed:
+def _document_in(output: Output, result: Result | Audit, more: Lines | None) -> Printed:
     from forewarn.policies.cli.render import answer
 
     document = result.document
@@ -133,9 +120,9 @@ def _document_in(output: Output, result: Answered, page: Callable[[], Page] | No
     if output.form == "markdown":
         text = as_markdown(answer.markdown(document, result.head, max(output.level, 1)))
     elif output.form == "html":
-        from forewarn.policies.cli.render.html.answer import page as answer_page
+        from forewarn.policies.cli.render.html.pages import page_of
 
-        text = (page() if page is not None else answer_page(document, result.head)).document()
+        text = page_of(result).document()
     else:
         text = "".join(cleaned(output, lambda paint: answer.text(document, result.head, paint, output.level)))
         text += "".join(cleaned(output, more)) if more is not None else ""

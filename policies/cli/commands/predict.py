@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from forewarn.policies.cli.render.html.elements import Page
     from forewarn.policies.questions.application.predict import PredictResult
 
 OK, _, USAGE, FAILED = range(4)
@@ -49,18 +48,12 @@ def main(arguments: Sequence[str]) -> int:
             result = replace(predict(cluster, request), every_pod=run.output.level > 1)
         print_faults("predict", [*map(result.places.located, result.faults)], run.errors)
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
-            printed = document_in(run.output, result, lambda: _page(result))
+            printed = document_in(run.output, result)
         failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
         cluster_command.print_answer(printed, failures)
         return len(failures) or _status(result)
 
     return cluster_command.answered("predict", run.output, answer, places)
-
-
-def _page(result: PredictResult) -> Page:
-    from forewarn.policies.cli.render.html.pages import predict_page
-
-    return predict_page(result)
 
 
 def _status(result: PredictResult) -> int:

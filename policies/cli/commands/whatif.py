@@ -93,7 +93,6 @@ def _check(options: argparse.Namespace, forms: Sequence[str], parser: argparse.A
 
 
 def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
-    from forewarn.policies.cli.render.html.pages import whatif_page
     from forewarn.policies.prediction.simulation.summary import timeline_lines
 
     answer = result.answer
@@ -106,7 +105,7 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
         yield from timeline_lines(answer.after.simulation, paint)
 
     shown = replace(result, timeline=answer.after.simulation.timeline.events) if timeline else result
-    return document_in(output, shown, lambda: whatif_page(result), events if timeline else None)
+    return document_in(output, shown, events if timeline else None)
 
 
 FORMATS: Final = ("text", "json", "markdown", "html")

@@ -181,7 +181,7 @@ class State(NamedTuple):
         change = CHANGES[question["change"]](**_with_files(fields))
         progress = _progress_of(print_notice)
         result = whatif(self._cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
-        page = pages.whatif_page(replace(result, head=self._head(result.head)))
+        page = pages.page_of(replace(result, head=self._head(result.head)))
         return _answer(page, result.to_dict(), command)
 
     def losses(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class State(NamedTuple):
         result = headroom(self.cache.snapshot(), request, read_buffers(self.sources, self.buffers))
         count = [f"--placeholders={request.placeholders}"] if request.placeholders else []
         line = CommandLine("headroom", ("-f", "-", "-n", request.namespace, *count))
-        page = pages.headroom_page(result, self._head(result.head))
+        page = pages.page_of(replace(result, head=self._head(result.head)))
         return _answer(page, result.to_dict(), on_standard_input(line, self.named, _yaml([obj])))
 
     def plan(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from forewarn.policies.cli.render.html.answer import page as answer_page
 from forewarn.policies.cli.render.html.elements import Page, display_text, element, section
 from forewarn.policies.cli.render.html.nodes import node_data
 from forewarn.policies.prediction.simulation.summary import timeline_lines
+from forewarn.policies.questions.application.headroom import HeadroomResult
+from forewarn.policies.questions.application.predict import PredictResult
+from forewarn.policies.questions.application.whatif import WhatIf
 from forewarn.policies.questions.whatif.answer import Answer, Preemption
 from forewarn.policies.questions.whatif.node_bands import NodeBands
 from forewarn.policies.questions.whatif.occupancy import AT, Placed
@@ -17,26 +20,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from xml.etree.ElementTree import Element
 
-    from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.prediction.forecast.placement import Placement
     from forewarn.policies.prediction.forecast.pod_groups import GroupForecast
-    from forewarn.policies.questions.application.headroom import HeadroomResult
-    from forewarn.policies.questions.application.predict import PredictResult
-    from forewarn.policies.questions.application.whatif import WhatIf
+    from forewarn.policies.questions.application.audit import Audit
     from forewarn.policies.questions.whatif.headroom import Headroom
 
 _MAX_DRAWN: Final = 200_000
 """Maximum new Pods in the picture of `headroom`."""
 
 
-def whatif_page(result: WhatIf) -> Page:
-    """Return the page. The result must have `occupancy`."""
-    answer = result.answer
-    assert answer.occupancy is not None
-    drawn = node_data(NodeBands(answer.occupancy, answer.after.preempted), answer.after.preempted)
-    return answer_page(result.document, result.head, *_timeline(answer), drawn=drawn)
+def page_of(result: Result | Audit) -> Page:
+    """Return the page of an answer. A WhatIf must have `occupancy`."""
+    drawn: dict[str, Any] | None = None
+    parts: Iterable[Element] = ()
+    match result:
+        case WhatIf(answer=answer):
+            assert answer.occupancy is not None
+            parts = _timeline(answer)
+            drawn = node_data(NodeBands(answer.occupancy, answer.after.preempted), answer.after.preempted)
+        case HeadroomResult(objects=[counted]):  # the nodes now, and after adding Pods until no more fit
+            drawn = node_data(NodeBands(Placed(result.cluster, _new_pods(counted.headroom)), ()), (), between=False)
+        case PredictResult():
+            drawn = predicted_nodes(result)
+    return answer_page(result.document, result.head, *parts, drawn=drawn)
 
 
 def _timeline(answer: Answer) -> Iterator[Element]:
@@ -52,15 +61,6 @@ def _moment(line: str) -> Element:
     return element("li", element("time", seconds), element("span", display_text(event)))
 
 
-def headroom_page(result: HeadroomResult, head: AnswerHead) -> Page:
-    """Return the page, for one object with the nodes now and after adding Pods until no more fit without preemption."""
-    if len(result.objects) > 1:
-        return answer_page(result.document, head)
-    new = _new_pods(result.objects[0].headroom)
-    drawn = node_data(NodeBands(Placed(result.cluster, new), ()), (), between=False)
-    return answer_page(result.document, head, drawn=drawn)
-
-
 def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
     by_node = headroom.without.by_node or {}
     if headroom.without.pods > _MAX_DRAWN:
@@ -71,11 +71,6 @@ def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
             number += 1
             pod = replace(headroom.pod, name=f"{headroom.pod.name}-{number}")
             yield pod, node, f"{headroom.name.rpartition(' ')[2]} (new)"
-
-
-def predict_page(result: PredictResult) -> Page:
-    """Return the page, with the nodes before and after the preemptions."""
-    return answer_page(result.document, result.head, drawn=predicted_nodes(result))
 
 
 def predicted_nodes(result: PredictResult, limit: int | None = None) -> dict[str, Any]:
