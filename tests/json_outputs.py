@@ -27,6 +27,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.cli.commands.info.releases": "info-releases",
     "forewarn.policies.cli.commands.info.scheduler": "info-scheduler",
     "forewarn.policies.cli.commands.many_clusters": "several-clusters",
+    "forewarn.policies.cli.commands.merge._of_sweep": "whatif-each",
     "forewarn.policies.cli.commands.overview": "overview",
     "forewarn.policies.cli.commands.predict": "predict",
     "forewarn.policies.cli.commands.pressure": "whatif-pressure",

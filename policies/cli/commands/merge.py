@@ -12,7 +12,7 @@ from forewarn.policies.cli.commands import sweep as sweeps
 from forewarn.policies.cli.commands import test as tests
 from forewarn.policies.cli.commands.cluster_command import PAGES, TABLES, add_color_option, add_output_option, answered
 from forewarn.policies.cli.commands.many_clusters import print_outcomes
-from forewarn.policies.cli.commands.parser import Output, Parser
+from forewarn.policies.cli.commands.parser import Output, Parser, document_in
 from forewarn.policies.cli.commands.shards import FIX_OF_PART, Part, in_order, read_part
 from forewarn.policies.inputs.sources.files import File, SourceError, read_file, unreadable
 
@@ -128,7 +128,7 @@ def _of_sweep(parts: Sequence[Part], output: Output, fail_on: Sequence[str]) -> 
             if rows.setdefault(row.case, row) is not row:
                 raise SourceError(part.file, f"{row.case}: also in another part")
     whole = replace(first, cases=worst_first(rows.values()))
-    sweeps.printed_sweep(whole, output).print()
+    document_in(output, whole).print()
     return sweeps.status_of(whole, fail_on)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from forewarn.policies.base.documents.answer import CONDITIONS
 from forewarn.policies.cli.commands.cluster_command import Run, status_of_conditions
 from forewarn.policies.cli.commands.many_clusters import Evaluated
-from forewarn.policies.cli.commands.parser import Output, Printed, document_in
+from forewarn.policies.cli.commands.parser import Printed, document_in
 from forewarn.policies.cli.commands.shards import Shard, digest_of, marked, run_options
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import as_json, counting
@@ -57,7 +57,7 @@ def evaluate_sweep(
 
     document = sweep.document
     cells = {**row_of(document), "CASES": len(sweep.cases), "WORST CASE": sweep.cases[0].case}
-    status, printed = status_of(sweep, options.fail_on), printed_sweep(sweep, run.output)
+    status, printed = status_of(sweep, options.fail_on), document_in(run.output, sweep)
     return Evaluated(status, rank_of(document), cells, printed, head=sweep.head)
 
 
@@ -68,10 +68,6 @@ def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict
     groups = digest_of(contents(node_templates)) if node_templates else "of the cluster"
     of = {"cutoff": autoscaling.cutoff, "delay": autoscaling.node_delay}
     return {"node templates": groups, **{f"node templates, {name}": value for name, value in of.items()}}
-
-
-def printed_sweep(sweep: Sweep, output: Output) -> Printed:
-    return document_in(output, sweep)
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:

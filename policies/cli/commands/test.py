@@ -90,10 +90,8 @@ def write_results(result: Expectations, output: Output) -> None:
     """Print the results."""
     from forewarn.policies.cli.render.junit import of_expectations
 
-    def printed(output: Output) -> Printed:
-        if output.form == "junit":
-            return Printed(of_expectations(result.expectations))
-        return document_in(output, result)
+    def printed(each: Output) -> Printed:
+        return Printed(of_expectations(result.expectations)) if each.form == "junit" else document_in(each, result)
 
     in_every_format(output, printed).print()
 

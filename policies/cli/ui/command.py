@@ -10,30 +10,23 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import one_line, plural
-from forewarn.policies.cli.commands.cluster_command import (
-    Run,
-    add_cluster_option,
-    answered,
-    loaded,
-    options_with_cluster,
-)
+from forewarn.policies.cli.commands.cluster_command import Run, add_cluster_option, answered, options_with_cluster
 from forewarn.policies.cli.commands.parser import Parser, integer_between
-from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
-from forewarn.policies.cli.commands.simulated import configuration
+from forewarn.policies.cli.commands.release import add_release_options, release_of
+from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.render.head import line_of
 from forewarn.policies.cli.ui.access import Access
 from forewarn.policies.cli.ui.answers import State, document_of, of_cluster, pools_of
 from forewarn.policies.cli.ui.app import create_ui_app
 from forewarn.policies.cli.ui.processes import Processes, Unanswered
 from forewarn.policies.cli.ui.questions import is_name
-from forewarn.policies.cli.ui.server import HOST, serving
+from forewarn.policies.cli.ui.server import HOST, Server
 from forewarn.policies.cli.ui.shown import Cluster, Shown
 from forewarn.policies.inputs.sources.cluster import described
 from forewarn.policies.inputs.sources.files import SourceError, reason
 from forewarn.policies.kubernetes.cluster.cache import head_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.linting.config.model import ConfigError, find_config
-from forewarn.policies.prediction.simulation.scenario import DumpCache
 from forewarn.policies.questions.application.classes import classes as levels_of
 from forewarn.policies.questions.application.classes import table_of
 from forewarn.policies.questions.application.cluster import require_nodes, with_node_groups
@@ -80,7 +73,7 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
         with socket.create_server((HOST, port)) as listening:
             bound_port = listening.getsockname()[1]
             access = Access(bound_port)
-            server = serving(listening, create_ui_app(Cluster(processes, shown), processes, access))
+            server = Server(listening, create_ui_app(Cluster(processes, shown), processes, access))
             address = f"http://{HOST}:{bound_port}/?token="
             print(f"{shown.source} ({shown.counts}): {address}{access.token}\nPress Ctrl-C to stop.", flush=True)  # noqa: T201
             if in_browser:
@@ -98,9 +91,7 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
 def state_of(run: Run, release: Release, named: Sequence[str]) -> State:
     """The cluster, and what else questions need. Raises SourceError and ConfigError."""
     buffers = CapacityBuffers()
-    cache = DumpCache(buffers.collect)
-    cache.recreated = frozenset(configuration(None).options.recreates_pods)
-    settle(loaded(run, cache), release)
+    cache = loaded_for(run, None, release, collect=buffers.collect).cache
     require_nodes(cache.snapshot())
     rules = configured(find_config(os.curdir))
     autoscaling = with_node_groups(Autoscaling(cutoff=rules.options.autoscaler_cutoff), cache, run.cluster)

@@ -41,11 +41,12 @@ class Server(ThreadedWSGIServer):
     of the machine can open connections. If all are the owner's, the new one is closed.
     """
 
-    def __init__(self, host: str, port: int, app: WSGIApplication, descriptor: int) -> None:
+    def __init__(self, listener: socket.socket, app: WSGIApplication) -> None:
         self._lock = Lock()
         self._open: dict[socket.socket, bool] = {}
         """Connections, the oldest first -> whether they have sent a request of the owner."""
-        super().__init__(host, port, app, _Handler, fd=descriptor)
+        host, port = listener.getsockname()
+        super().__init__(host, port, app, _Handler, fd=listener.fileno())
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer the requests of a connection on a thread of its own."""
@@ -82,9 +83,3 @@ class Server(ThreadedWSGIServer):
         with suppress(OSError):  # its thread sees the end, and closes it
             oldest.shutdown(socket.SHUT_RDWR)
         return True
-
-
-def serving(listener: socket.socket, app: WSGIApplication) -> Server:
-    """The server on a listening socket."""
-    host, port = listener.getsockname()
-    return Server(host, port, app, listener.fileno())

@@ -53,7 +53,7 @@ def test_a_browser_is_started_with_the_token_for_one_use(monkeypatch: pytest.Mon
             raise KeyboardInterrupt
 
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr(command, "serving", lambda *_: Stopped())
+    monkeypatch.setattr(command, "Server", lambda *_: Stopped())
     done = forewarn("ui", "--cluster", CLUSTER)
     assert done.returncode == 0
     (address,) = opened

@@ -15,7 +15,7 @@ from forewarn.policies.cli.ui.access import Access
 from forewarn.policies.cli.ui.app import create_ui_app
 from forewarn.policies.cli.ui.processes import Step
 from forewarn.policies.cli.ui.questions import CommandLine
-from forewarn.policies.cli.ui.server import MAX_CONNECTIONS, serving
+from forewarn.policies.cli.ui.server import MAX_CONNECTIONS, Server
 from forewarn.policies.cli.ui.shown import MAX_ANSWERS, Answers, Cluster, Shown
 from forewarn.webhook.http.server import bind
 from tests.policies.ui.test_processes import wait_until
@@ -46,7 +46,7 @@ def endless() -> Iterator[tuple[Endless, Access, int]]:
         access = Access(port)
         shown = Shown("", "", (), {"notDrawn": 0}, {"nodes": []}, ())
         asked: Any = processes
-        server = serving(listening, create_ui_app(Cluster(asked, shown), asked, access))
+        server = Server(listening, create_ui_app(Cluster(asked, shown), asked, access))
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield processes, access, port
