@@ -122,7 +122,7 @@ def _document_in(output: Output, result: Result | Audit, more: Lines | None) -> 
     elif output.form == "html":
         from forewarn.policies.cli.render.html.pages import page_of
 
-        text = page_of(result).document()
+        text = page_of(result, result.head).document()
     else:
         text = "".join(cleaned(output, lambda paint: answer.text(document, result.head, paint, output.level)))
         text += "".join(cleaned(output, more)) if more is not None else ""

@@ -17,18 +17,17 @@ from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.findings import brief, no_command
 from forewarn.policies.cli.render.html import pages
 from forewarn.policies.cli.render.html.answer import body, footer, header
-from forewarn.policies.cli.render.html.answer import page as answer_page
 from forewarn.policies.cli.render.html.elements import Page
 from forewarn.policies.cli.render.html.nodes import node_data
 from forewarn.policies.cli.ui.processes import Unanswered
 from forewarn.policies.cli.ui.questions import CommandLine, on_standard_input
 from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.inputs.sources.files import STDIN, File, SourceError
-from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Cache, ClusterSnapshot, Result
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
-from forewarn.policies.questions.application.audit import audit
+from forewarn.policies.questions.application.audit import Audit, audit
 from forewarn.policies.questions.application.changes import CHANGES
 from forewarn.policies.questions.application.class_suggestion import suggest_classes
 from forewarn.policies.questions.application.classes import ClassPlanRequest, plan_classes
@@ -181,8 +180,7 @@ class State(NamedTuple):
         change = CHANGES[question["change"]](**_with_files(fields))
         progress = _progress_of(print_notice)
         result = whatif(self._cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
-        page = pages.page_of(replace(result, head=self._head(result.head)))
-        return _answer(page, result.to_dict(), command)
+        return _answer(result, self._head(result.head), command)
 
     def losses(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the results of the separate losses of all zones or nodes."""
@@ -224,8 +222,7 @@ class State(NamedTuple):
         result = headroom(self.cache.snapshot(), request, read_buffers(self.sources, self.buffers))
         count = [f"--placeholders={request.placeholders}"] if request.placeholders else []
         line = CommandLine("headroom", ("-f", "-", "-n", request.namespace, *count))
-        page = pages.page_of(replace(result, head=self._head(result.head)))
-        return _answer(page, result.to_dict(), on_standard_input(line, self.named, _yaml([obj])))
+        return _answer(result, self._head(result.head), on_standard_input(line, self.named, _yaml([obj])))
 
     def plan(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the steps that replace a PriorityClass."""
@@ -245,7 +242,7 @@ class State(NamedTuple):
         words = [word for each in fields["delete"] for word in ("--delete", each)]
         line = CommandLine("classes", ("plan", "-f", "-", "-n", namespace, *words))
         command = on_standard_input(line, self.named, _yaml(objects))
-        return _answer(answer_page(result.document, result.head), result.to_dict(), command)
+        return _answer(result, result.head, command)
 
     def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return why a Pod is Pending or ended."""
@@ -258,7 +255,7 @@ class State(NamedTuple):
                 raise
             name = f"{key[1]}/{key[0].rpartition('/')[2].lower()}/{key[2]}"
             result, command = why(cluster, name), CommandLine("why", (name,)).line(self.named)
-        return _answer(answer_page(result.document, result.head), result.to_dict(), command)
+        return _answer(result, result.head, command)
 
     def pressure(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return which Pods a node evicts for a critical Pod, and in which order it terminates Pods."""
@@ -267,7 +264,7 @@ class State(NamedTuple):
             fields["shutdown"] = periods(fields["shutdown"])
         pods = NodePods(fields["node"])
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
-        return _answer(answer_page(result.document, result.head), result.to_dict())
+        return _answer(result, result.head)
 
     @property
     def _cluster(self) -> Cluster:
@@ -279,7 +276,7 @@ class State(NamedTuple):
 
     def _answer(self, result: Any) -> dict[str, Any]:
         """The page and the document of a result with a `document` in the form of all answers."""
-        return _answer(answer_page(result.document, self._head(result.head)), result.to_dict())
+        return _answer(result, self._head(result.head))
 
     def _head(self, head: AnswerHead) -> AnswerHead:
         """Return the head, which names missing node groups: these pages have no --node-templates."""
@@ -315,15 +312,16 @@ def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, **texts}
 
 
-def _answer(page: Page, document: Any, command: str = "") -> dict[str, Any]:
+def _answer(result: Result | Audit, head: AnswerHead, command: str = "") -> dict[str, Any]:
     """`command`: with the manifests; "" if the address alone gives the command."""
-    answer = {
+    page = pages.page_of(result, head)
+    return {
         "title": no_command(brief(page.title, _LONGEST)),
         "markup": page.markup(),
-        "document": document,
+        "document": result.to_dict(),
         "scripts": page.scripts,
+        "command": command,
     }
-    return {**answer, "command": command}
 
 
 def _yaml(objects: Iterable[Any]) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from xml.etree.ElementTree import Element
 
-    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
+    from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot, Result
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.prediction.forecast.placement import Placement
@@ -32,7 +32,7 @@ _MAX_DRAWN: Final = 200_000
 """Maximum new Pods in the picture of `headroom`."""
 
 
-def page_of(result: Result | Audit) -> Page:
+def page_of(result: Result | Audit, head: AnswerHead) -> Page:
     """Return the page of an answer. A WhatIf must have `occupancy`."""
     drawn: dict[str, Any] | None = None
     parts: Iterable[Element] = ()
@@ -45,7 +45,7 @@ def page_of(result: Result | Audit) -> Page:
             drawn = node_data(NodeBands(Placed(result.cluster, _new_pods(counted.headroom)), ()), (), between=False)
         case PredictResult():
             drawn = predicted_nodes(result)
-    return answer_page(result.document, result.head, *parts, drawn=drawn)
+    return answer_page(result.document, head, *parts, drawn=drawn)
 
 
 def _timeline(answer: Answer) -> Iterator[Element]:
