@@ -346,6 +346,21 @@ def test_a_request_above_a_default_limit_is_rejected(
     assert bool(status) == (not limits)
 
 
+def test_the_fix_of_a_default_limit_names_the_maximum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    container = {**CONTAINER, "resources": both({"cpu": "3"}, {})}
+    obj = json.dumps(workload("Deployment")).replace(json.dumps(CONTAINER), json.dumps(container))
+    (tmp_path / "web.json").write_text(obj)
+    for maximum, fix in (
+        ("4", "set limits in the container"),
+        ("2500m", "lower requests: maximum cpu usage per Container"),
+    ):
+        bounds = of_containers(default={"cpu": "2"}, max={"cpu": maximum})
+        made = [make_node("n1"), make_priority_class(10), Made("v1", "LimitRange", "low", "team").spec(limits=[bounds])]
+        (tmp_path / "dump.json").write_text(cluster_text(made))
+        main(["predict", "-f", str(tmp_path / "web.json"), "--cluster", str(tmp_path / "dump.json")])
+        assert f"(LimitRange default). Fix: {fix}" in capsys.readouterr().err
+
+
 BOUNDED = Made("v1", "LimitRange", "bounds", "team").spec(limits=[{"type": "Pod", "max": {"cpu": "2"}}])
 BEYOND = "maximum cpu usage per Pod is 2, but limit is 4"
 

@@ -26,7 +26,16 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, ref_of, text
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    ApiObject,
+    InvalidObject,
+    at,
+    list_at,
+    mapping_at,
+    ref_of,
+    text,
+)
 from forewarn.policies.kubernetes.objects.pod_resources import Container, PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.resource_list import ResourceList, mask, resource_list
 from forewarn.policies.kubernetes.objects.resources import (
@@ -370,7 +379,7 @@ def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
     return {"MatchExpressions": shown}
 
 
-_BY_DEFAULT: Final = " (LimitRange default). Fix: set limits in the container"
+_BY_DEFAULT: Final = " (LimitRange default). Fix: "
 """What follows an error that the defaults of LimitRanges cause."""
 _BY_ITSELF: Final = ". Fix: correct requests and limits"
 
@@ -384,15 +393,40 @@ def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[
         return None
     if errors := validate_resources(whole):
         is_own = whole is pod or bool(validate_resources(pod))
-        text = f"{errors[0].text}{_BY_ITSELF if is_own else _BY_DEFAULT}"
-        return errors[0]._replace(text=text)
-    if not limit_ranges:
-        return None
-    resources = read_pod_resources(whole)
-    for limit_range in limit_ranges:
-        for error in validate_limits(resources, limit_range):
-            return error._replace(text=f"{error.text} (LimitRange {limit_range.name}){_BY_ITSELF}")
-    return None
+        fix = _BY_ITSELF if is_own else f"{_BY_DEFAULT}{_fix_of_defaults(pod, whole, limit_ranges)}"
+        return errors[0]._replace(text=f"{errors[0].text}{fix}")
+    error, name = _violation(whole, limit_ranges)
+    return error and error._replace(text=f"{error.text} (LimitRange {name}){_BY_ITSELF}")
+
+
+def _violation(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> tuple[FieldError | None, str]:
+    """Return the first error of a Pod in a LimitRange, and the name of the LimitRange."""
+    resources = read_pod_resources(whole) if limit_ranges else None
+    errors = ((error, each.name) for each in limit_ranges if resources for error in validate_limits(resources, each))
+    return next(errors, (None, ""))
+
+
+def _fix_of_defaults(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> str:
+    """Return how to correct requests above default limits: by own limits, if no LimitRange rejects these."""
+    with_limits = {**whole["spec"]}
+    for kind in with_limits.keys() & {"containers", "initContainers"}:
+        pairs = zip(list_at(pod, "spec", kind), list_at(whole, "spec", kind), strict=True)
+        with_limits[kind] = [
+            {
+                **each,
+                "resources": {
+                    **mapping_at(each, "resources"),
+                    "limits": {
+                        **mapping_at(each, "resources", "limits"),
+                        **mapping_at(own, "resources", "requests"),
+                        **mapping_at(own, "resources", "limits"),
+                    },
+                },
+            }
+            for own, each in pairs
+        ]
+    error, name = _violation({**whole, "spec": with_limits}, limit_ranges)
+    return f"lower requests: {error.text} (LimitRange {name})" if error else "set limits in the container"
 
 
 def check_resources(obj: ApiObject) -> None:
