@@ -348,7 +348,8 @@ def test_a_request_above_a_default_limit_is_rejected(
 
 def test_the_fix_of_a_default_limit_names_the_maximum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     container = {**CONTAINER, "resources": both({"cpu": "3"}, {})}
-    obj = json.dumps(workload("Deployment")).replace(json.dumps(CONTAINER), json.dumps(container))
+    of_class = json.dumps(workload("Deployment")).replace('"priority": 10', '"priorityClassName": "class-10"')
+    obj = of_class.replace(json.dumps(CONTAINER), json.dumps(container))
     (tmp_path / "web.json").write_text(obj)
     for maximum, fix in (
         ("4", "set limits in the container"),
