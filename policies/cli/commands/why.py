@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-n", "--namespace", default="", help=help_text)
     help_text = "without a name: period in which Pods were preempted (default: 24h)"
     add("--since", type=duration_between(1, _MAX_PERIOD), default=_A_DAY, metavar="DURATION", help=help_text)
-    help_text = "audit log of kube-apiserver, for preempted Pods that Events no longer show (repeatable)"
+    help_text = "audit log of kube-apiserver, for Pods that were preempted, evicted or deleted (repeatable)"
     add("--audit-log", type=existing, action="append", default=[], metavar="FILE", help=help_text)
     help_text = "earlier snapshot of the cluster, for Pods that no longer exist, and how to prevent preemptions"
     add("--before", type=existing, metavar="FILE", help=help_text)

@@ -1,4 +1,4 @@
-"""Read what kube-scheduler requested from an audit log of kube-apiserver: a JSON object in each line."""
+"""Read requests of kube-scheduler, deletions and evictions from an audit log: a JSON object in each line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, text_at
 MAX_LINE: Final = 4 << 20
 """Bytes of an event; longer ones are skipped."""
 MAX_BYTES: Final = 8 << 30
-_SCHEDULER: Final = b"kube-scheduler"
+_WANTED: Final = (b"kube-scheduler", b'"delete"', b'"eviction"')
+"""Each line of a wanted event has one of these."""
 _FIX: Final = "Fix: pass the file of kube-apiserver's --audit-log-path, with an event in each line"
 
 
-def scheduler_events(path: str) -> Iterator[ApiObject]:
-    """Yield the audit events of kube-scheduler. Raises SourceError, also for a file without audit events."""
+def audit_events(path: str) -> Iterator[ApiObject]:
+    """Yield the audit events of kube-scheduler, of deletions and of evictions. Raises SourceError, also for a file
+    without audit events.
+    """
     with open_file(path) as stream:
         size, number, is_rest = 0, 0, False
         while True:
@@ -33,7 +36,7 @@ def scheduler_events(path: str) -> Iterator[ApiObject]:
             is_of_long, is_rest = is_rest, not line.endswith(b"\n")
             if is_of_long or not line.strip():
                 continue
-            if (number == 1 or _SCHEDULER in line) and (event := _event(line, path, number)):
+            if (number == 1 or any(part in line for part in _WANTED)) and (event := _event(line, path, number)):
                 yield event
         if not number:
             raise SourceError(path, f"no audit events. {_FIX}")

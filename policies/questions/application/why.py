@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.documents.answer import Counter as Shown
 from forewarn.policies.base.findings import brief, cut, grouped, plural
-from forewarn.policies.inputs.sources.audit_log import scheduler_events
+from forewarn.policies.inputs.sources.audit_log import audit_events
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import SourceError, WrongFile
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result, head_of
@@ -63,11 +63,12 @@ from forewarn.policies.questions.why.troubles import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents.answer import AnswerDocument, Fix
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.questions.why.evidence import Event
+    from forewarn.policies.questions.why.post_mortem import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,12 @@ class WhyRequest:
         """Read the audit logs and the earlier snapshot; None without any. Raises SourceError."""
         if not (self.before or self.audit_logs):
             return None
-        records = PostMortem(load_cluster(self.before).snapshot() if self.before else None)
+        records = PostMortem(
+            load_cluster(self.before).snapshot() if self.before else None, self.name.rpartition("/")[2]
+        )
         for path in self.audit_logs:
             try:
-                records.read(scheduler_events(path))
+                records.read(audit_events(path))
             except SourceError as fault:
                 raise WrongFile(fault.file, fault.problem) from None
         return records
@@ -500,7 +503,7 @@ def _explained(
 def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now: float | None) -> PodWhy:
     namespace, name = evidence.namespace, evidence.name
     pod, key = cluster.pods.get((namespace, name)), f"{namespace}/{name}"
-    diagnosis = _of_gone_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+    diagnosis = _of_gone_pod(cluster, evidence, name) if pod is None else _of_pod(cluster, pod, evidence, now)
     if diagnosis is None:
         near = pod_not_found(cluster, namespace, name)
         if namespace != request.default_namespace and unknown_namespace(cluster, namespace):
@@ -542,18 +545,40 @@ def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Dia
     diagnosis, records = of_deleted_pod(cluster, evidence, name), evidence.records
     if records is None:
         return diagnosis
-    troubles = [*(diagnosis.troubles if diagnosis is not None else ())]
+    troubles = diagnosis.troubles if diagnosis is not None else ()
     deletion, former = records.deletion(cluster, evidence.namespace, name), records.former(evidence.namespace, name)
     if deletion is not None and not (troubles and troubles[0].id == "preempted" and deletion.by == ""):
         on = f" on {deletion.node}" if deletion.node else ""
         by = f" by {deletion.by}" if deletion.by else "; the log does not name the preemptor"
         preempted = Trouble("preempted", f"preempted{on}{by} (audit log)", "", deletion.when)
-        troubles = [preempted, *(each for each in troubles if each.id != "preempted")]
+        troubles = (preempted, *(each for each in troubles if each.id != "preempted"))
+    elif request := records.request(evidence.namespace, name, former.created if former is not None else None):
+        troubles = _by_user(troubles or (Trouble("deleted", ""),), request)
     elif diagnosis is None and former is not None:
         was = f"it ran on {former.node_name}" if former.node_name else "it was Pending"
         text = f"{was} in the earlier snapshot (priority {former.effective_priority:,}); nothing shows what deleted it"
-        troubles = [Trouble("deleted", text, "pass --audit-log FILE: Events live an hour by default")]
-    return Diagnosis(former, "gone", tuple(troubles)) if troubles else None
+        fix = "" if records.has_audit_log else "pass --audit-log FILE: Events live an hour by default"
+        troubles = (Trouble("deleted", text, fix),)
+    return Diagnosis(former, "gone", troubles) if troubles else None
+
+
+def _of_pod(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float | None) -> Diagnosis:
+    """Explain a Pod of the cluster, by audit logs, too."""
+    diagnosis, records = diagnose(cluster, pod, evidence, now), evidence.records
+    request = records.request(pod.namespace, pod.name, pod.created) if records is not None else None
+    return diagnosis._replace(troubles=_by_user(diagnosis.troubles, request)) if request is not None else diagnosis
+
+
+def _by_user(troubles: Iterable[Trouble], request: Request) -> tuple[Trouble, ...]:
+    """Return the troubles, with the user of a request that deleted or evicted the Pod."""
+    kind, did = ("evicted-by-api", "evicted") if request.evicts else ("deleted", "deleted")
+    words = f"{did} by {request.user}"
+    return tuple(
+        Trouble(kind, f"{words} (audit log)", each.help, request.when, words)
+        if each.id in ("deleted", "evicted-by-api")
+        else each
+        for each in troubles
+    )
 
 
 def _workload_now(cluster: ClusterSnapshot, evidence: Evidence) -> Iterator[Shown]:

@@ -742,6 +742,10 @@ class Evidence:
         return bool(self.pods if self.kind == POD else self.workload)
 
     @property
+    def has_audit_log(self) -> bool:
+        return self.records is not None and self.records.has_audit_log
+
+    @property
     def lacks_events(self) -> bool:
         return bool(self.not_read) or not (self.events.read or self.is_live)
 

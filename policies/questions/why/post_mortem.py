@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _MAX_RECORDS: Final = 300_000
 """Pods, nodes and nominations that are kept of audit logs."""
 _USER: Final = "system:kube-scheduler"
+_KUBELET: Final = "system:node:"
+"""How the names of kubelets begin, which delete Pods that have terminated."""
 _PREEMPTION: Final = ("DisruptionTarget", "PreemptionByScheduler")
 """Type and reason of the condition of a victim."""
 _NEAR: Final = 60.0
@@ -40,13 +42,24 @@ class Deletion(NamedTuple):
     by: str
 
 
+class Request(NamedTuple):
+    """A request of `user` to delete a Pod, or to evict it."""
+
+    user: str
+    when: float
+    evicts: bool
+
+
 class PostMortem:
     """Records of preemptions from audit logs, and the cluster before."""
 
-    def __init__(self, before: ClusterSnapshot | None = None) -> None:
-        """`before`: an earlier snapshot of the cluster; None without one."""
+    def __init__(self, before: ClusterSnapshot | None = None, name: str = "") -> None:
+        """`before`: an earlier snapshot of the cluster; None without one. `name`: of a Pod; requests to delete it and
+        those of the earlier snapshot are recorded.
+        """
         self.before = before
         self.has_audit_log = False
+        self._name, self._requests = name, dict[Key, Request]()
         self._deleted: dict[Key, float] = {}
         self._nodes: dict[Key, str] = {}
         self._nominations: dict[str, list[tuple[float, str]]] = {}
@@ -76,9 +89,13 @@ class PostMortem:
         """Add the events of an audit log."""
         self.has_audit_log = True
         for event in events:
-            status = at(event, "responseStatus", "code")
-            if text_at(event, "user", "username") == _USER and not (isinstance(status, int) and status >= 400):
+            status, user = at(event, "responseStatus", "code"), brief(text_at(event, "user", "username"), MAX_NAME)
+            if isinstance(status, int) and status >= 400:
+                continue
+            if user == _USER:
                 self._add(event)
+            elif status is not None and not user.startswith(_KUBELET):
+                self._add_request(event, user)
         for nominations in self._nominations.values():
             nominations.sort()
 
@@ -106,6 +123,22 @@ class PostMortem:
             conditions = list_at(event, "requestObject", "status", "conditions")
             if _PREEMPTION in [(at(condition, "type"), at(condition, "reason")) for condition in conditions]:
                 self._deleted.setdefault(key, when)
+
+    def _add_request(self, event: ApiObject, user: str) -> None:
+        ref, verb = mapping_at(event, "objectRef"), text_at(event, "verb")
+        key, evicts = (text_at(ref, "namespace"), text_at(ref, "name")), text_at(ref, "subresource") == "eviction"
+        is_known = key[1] == self._name or (self.before is not None and key in self.before.pods)
+        is_request = verb == "create" if evicts else verb == "delete" and not text_at(ref, "subresource")
+        is_dry = "dryRun=" in text_at(event, "requestURI")
+        if is_known and is_request and text_at(ref, "resource") == "pods" and not is_dry:
+            request = Request(user, seconds(at(event, "requestReceivedTimestamp")), evicts)
+            if key not in self._requests or request.when > self._requests[key].when + _NEAR:
+                self._requests[key] = request
+
+    def request(self, namespace: str, name: str, created: float | None) -> Request | None:
+        """Return the last request of a user that deleted or evicted a Pod; None without one since it was created."""
+        found = self._requests.get((namespace, name))
+        return found if found is not None and found.when >= (created or 0.0) else None
 
     def deletions(self, cluster: ClusterSnapshot, since: float) -> Iterator[Deletion]:
         """Yield the Pods that kube-scheduler deleted since a time."""

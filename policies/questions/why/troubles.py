@@ -291,10 +291,16 @@ def _evicted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
     elif node is None and name and evidence.nodes:
         by = f"{name} no longer exists, as after a drain (an upgrade, an autoscaler)"
     else:
-        by = "the requester is only in the API server's audit log (pods/eviction)"
+        by = _requester(evidence, "pods/eviction")
     is_drained = node is None or node.cordoned
     fix = "use a PodDisruptionBudget to limit Pods that a drain evicts at once" if is_drained else ""
     yield Trouble("evicted-by-api", f"evicted{_on(name)} by the eviction API; {by}", fix, when)
+
+
+def _requester(evidence: Evidence, verb: str) -> str:
+    """Return where the requester is recorded that no Event names."""
+    where = f"the requester is only in the API server's audit log ({verb})"
+    return "the audit logs do not show the requester" if evidence.has_audit_log else where
 
 
 def _rejected(node: str, reason: str, message: str, when: float) -> Trouble:
@@ -306,8 +312,7 @@ def _deletion(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
     """Yield the cause of a deletion: a controller, if an Event names it; otherwise a request."""
     event = evidence.events.deletion(name)
     if event is None:
-        text = "deleted by a request; the requester is only in the API server's audit log (verb delete)"
-        yield Trouble("deleted", text, "", when)
+        yield Trouble("deleted", f"deleted by a request; {_requester(evidence, 'verb delete')}", "", when)
         return
     yield Trouble("deleted-by-controller", f"deleted by {event.kind} {event.name}", "", event.when or when)
     yield from _scaled(evidence, event)
@@ -356,7 +361,7 @@ def _unknown(evidence: Evidence, name: str, node_name: str) -> Iterator[Trouble]
     cordoned = f"; {node_name} is cordoned: probably a drain" if node is not None and node.cordoned else ""
     text = f"deleted{_on(node_name)}; no Event names the cause{cordoned}"
     fix = "search the API server's audit log for the verbs delete (pods) and create (pods/eviction)"
-    yield Trouble("deleted", text, fix, killed[-1] if killed else 0.0)
+    yield Trouble("deleted", text, "" if evidence.has_audit_log else fix, killed[-1] if killed else 0.0)
     yield from node_health(evidence, node_name)
 
 

@@ -231,6 +231,53 @@ def test_a_pod_that_is_gone_without_a_record_is_unknown(tmp_path: Path) -> None:
     assert (trouble["id"], trouble["message"]) == ("deleted", text)
 
 
+def _by_jane(verb: str, minute: int, part: str = "", **more: Any) -> str:
+    return json.dumps(
+        json.loads(_audit(verb, "web-1", minute, part)) | {"user": {"username": "jane@example.com"}, **more}
+    )
+
+
+BY_A_KUBELET: dict[str, Any] = {"user": {"username": "system:node:n1"}}
+DRY: dict[str, Any] = {"requestURI": "/api/v1/namespaces/shop/pods/web-1?dryRun=All"}
+REJECTED: dict[str, Any] = {"responseStatus": {"code": 429}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "trouble"),
+    [
+        ([_by_jane("create", 20, "eviction"), _by_jane("delete", 21)], "evicted by jane@example.com"),
+        ([_by_jane("delete", 20), _by_jane("delete", 22, **BY_A_KUBELET)], "deleted by jane@example.com"),
+        ([_by_jane("delete", 10), _by_jane("create", 20, "eviction")], "evicted by jane@example.com"),
+        ([_by_jane("create", 20, "eviction", **DRY), _by_jane("create", 20, "eviction", **REJECTED)], ""),
+        ([_by_jane("create", 20, "eviction", responseStatus=None), _by_jane("create", 20, "binding")], ""),
+    ],
+)
+@pytest.mark.parametrize("is_terminating", [False, True])
+@pytest.mark.parametrize("has_before", [False, True])
+def test_the_audit_log_names_who_deleted_a_pod(
+    lines: list[str], trouble: str, *, is_terminating: bool, has_before: bool, tmp_path: Path
+) -> None:
+    """And without a request that succeeded, the answer does not propose the log that it has."""
+    there = [_owned("web-1", "web").on("n1").terminating()] if is_terminating else []
+    before: list[str | Path] = ["--before", _before(tmp_path / "before.json")] if has_before else []
+    log = _log(tmp_path / "audit.log", *lines)
+    cluster = _now(tmp_path / "c.json", *there)
+    done = forewarn("why", "shop/web-1", "--cluster", cluster, "--audit-log", log, *before)
+    if trouble:
+        assert f"{trouble} at 2026-01-01T10:20:00Z (audit log)" in done.stdout
+    elif before or there:
+        assert done.stdout
+        assert "audit-log FILE" not in done.stdout + done.stderr
+        assert "API server's audit log" not in done.stdout
+
+
+def test_the_user_of_an_audit_log_is_printable(tmp_path: Path) -> None:
+    line = _by_jane("delete", 20, user={"username": f"\x1b[31m{'x' * 999}"})
+    cluster, log = _now(tmp_path / "c.json"), _log(tmp_path / "audit.log", line)
+    (trouble,) = _answer("shop/web-1", "--cluster", cluster, "--audit-log", log)["troubles"]
+    assert (trouble["message"].isprintable(), len(trouble["message"]) < 300) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [("", "no audit events"), ("{}\n", "line 1: no audit event"), ("kube-scheduler\n", "line 1: no audit event")],
