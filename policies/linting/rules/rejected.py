@@ -307,7 +307,8 @@ def quantity_fix(path: Path, text: str) -> str:
     """The fix for an invalid quantity, for example `write 128Mi`; the suffix m is right for CPUs alone."""
     if (match := _amount_in(path, "".join(text.split()))) is None:
         return "write a quantity, such as 500m or 128Mi"
-    return f"write {match[1].replace(',', '.')}{match[2].lower()}{match[3].capitalize()}"
+    unit = "Mi" if match[3] == "m" == text[-1] else match[3].capitalize()  # who writes 512m, has seen 512Mi
+    return f"write {match[1].replace(',', '.')}{match[2].lower()}{unit}"
 
 
 def _metadata(path: Path, obj: ApiObject) -> Iterator[_Field]:
