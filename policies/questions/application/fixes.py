@@ -72,7 +72,7 @@ def tested_fixes(
 
     def apply(edits: Sequence[Edit]) -> tuple[Effects, list[Edit]]:
         """Return the counters with these edits, and the edits to try next."""
-        other = _with(cluster, edits)
+        other = with_edits(cluster, edits)
         again, after = ask(other)
         return after, [each for each in _edits(other, again) if each.counter != edits[0].counter]
 
@@ -84,7 +84,7 @@ def tested_fixes(
     fixes = [Fix(edit.action, _difference(effects, after, edit.counter, ranges)) for edit, after, _ in tried]
     if tried and (others := tried[0][2]):
         first, after_first, _ = tried[0]
-        _, after = ask(_with(cluster, [first, *others]))
+        _, after = ask(with_edits(cluster, [first, *others]))
         if any(_is_better(after_first, after, each.counter) for each in others):
             known = {edit.action: f"{number}" for number, (edit, *_) in enumerate(tried, 1)}
             action = f"1 and {'; '.join(known.get(each.action, each.action) for each in others)}"
@@ -96,7 +96,7 @@ def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
     """Return the fixes to try, those that help most workloads first."""
     every = chain(
         _of_pdbs(cluster, answer),
-        _of_quotas(cluster, answer),
+        of_quotas(cluster, answer),
         _of_surges(cluster, answer),
         _of_nodes(cluster, answer),
         _of_jobs(cluster, answer),
@@ -134,7 +134,7 @@ def _difference(before: Effects, after: Effects, counter: str, ranges: Mapping[s
     return ", but ".join(filter(None, parts))
 
 
-def _with(cluster: Cluster, edits: Sequence[Edit]) -> Cluster:
+def with_edits(cluster: Cluster, edits: Sequence[Edit]) -> Cluster:
     """The cluster with the objects of these edits in place of the stored ones, and with their nodes."""
     cache = cluster.cache.copy()
     cache.put_views({NODE: {("", node.name): node for each in edits for node in each.nodes}})
@@ -162,7 +162,7 @@ def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) 
     return {**{key: kept for key, kept in pdb.items() if key != "status"}, "spec": {**spec, name: value}}
 
 
-def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+def of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them; of one that is exceeded and
     would reject the Pods of Jobs that fail, or keeps nodes from being removed, those that are used.
     """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections import defaultdict
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil, inf
@@ -14,7 +14,7 @@ from operator import mul
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.documents.answer import INCOMPLETE
+from forewarn.policies.base.documents.answer import INCOMPLETE, Fix
 from forewarn.policies.base.findings import duration, listed, plural, quote
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
@@ -27,6 +27,7 @@ from forewarn.policies.prediction.simulation.scenario import not_simulated
 from forewarn.policies.prediction.simulation.summary import Levels, is_incomplete, pods_left_out
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
+from forewarn.policies.questions.application.fixes import Edit, of_quotas, with_edits
 from forewarn.policies.questions.application.survival_answer import AddedNodes, LossHarm, Survival, Trial, why_lost
 from forewarn.policies.questions.whatif import DEFAULT_UNTIL, MAX_ADDED
 from forewarn.policies.questions.whatif.comparison import (
@@ -135,6 +136,11 @@ class _Harm(NamedTuple):
     @property
     def is_none(self) -> bool:
         return not (any(self[:3]) or self.incomplete)
+
+    @property
+    def helped(self) -> Tally[str]:
+        """The harmed Pods that new nodes would help, by PriorityClass."""
+        return sum((each.harmed for each in self.missing.values()), Tally[str]())
 
     @property
     def is_prevented(self) -> bool:
@@ -350,11 +356,57 @@ class _Search:
     @property
     def trials(self) -> list[Trial]:
         """The simulated choices, each with its worst losses, the smallest first."""
-        harms: dict[Sequence[int], list[Sequence[int]]] = defaultdict(list)
-        for (choice, _), harm in self._done.items():
-            harms[choice].append(harm[:3])
-        in_order = sorted(harms.items(), key=lambda each: sum(each[0]))
-        return [Trial(self._text_of(choice), *map(max, zip(*many, strict=True))) for choice, many in in_order]
+        results = list[Trial]()
+        for choice, harms in sorted(self._by_choice().items(), key=lambda each: sum(each[0])):
+            preempted, pending, lost = map(max, zip(*(harm[:3] for harm in harms.values()), strict=True))
+            helped = {name: harm.helped.total() for name, harm in harms.items() if harm.helped}
+            results.append(Trial(self._text_of(choice), preempted, pending, lost, helped))
+        return results
+
+    def _by_choice(self) -> Mapping[Sequence[int], Mapping[str, _Harm]]:
+        """Return the harm of the simulated losses by choice."""
+        harms: dict[Sequence[int], dict[str, _Harm]] = defaultdict(dict)
+        for (choice, name), harm in self._done.items():
+            harms[choice][name] = harm
+        return harms
+
+    def cheaper(self, below: tuple[float, float]) -> Iterator[Fix]:
+        """Yield the simulated choice with a smaller key that helps most, and the Pods that more nodes would help."""
+        tried = {each: max(harm.helped.total() for harm in many.values()) for each, many in self._by_choice().items()}
+        cheaper = [each for each in tried if any(each) and self.key(each) < below]
+        for best in sorted(cheaper, key=lambda each: (tried[each], self.key(each)))[:1]:
+            name, harm = max(self.harms_of(best).items(), key=lambda item: item[1].helped.total())
+            pods = plural(harm.helped.total(), "more Pod is", "more Pods are")
+            classes = listed([f"{own} {count}" for own, count in harm.helped.most_common()], 3)
+            cost = f", {self.price(best)} per month" if self.price(best) else ""
+            action = f"or {plural(sum(best), 'node')}{cost}: {self._text_of(best)}"
+            yield Fix(action, f"{name} lost: {pods} Pending or preempted ({classes})")
+
+    def explained(self, choice: Sequence[int], loss: LossHarm) -> tuple[list[Cause], int, list[Fix]]:
+        """Return why replicas stay lost with a choice, how many Pods quotas reject, and what raised quotas change."""
+        answer, quotas = self.answer_of(choice, loss.loss), list[Fix]()
+        why = [*why_lost(answer)]
+        rejected = sum(cause.number for cause in why if cause.kind == Kind.QUOTA)
+        if rejected and (edits := [*of_quotas(self._cluster, answer)]):
+            with suppress(_TimeIsUp):
+                quotas.append(self._with_quotas(choice, loss, edits))
+        return why, rejected, quotas
+
+    def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> Fix:
+        """Return a fix with raised quotas, and what a loss then harms."""
+        cluster = with_edits(self._cluster, edits)
+        other = _Search(cluster, self._request, self.kinds, self._progress, self._end - monotonic())
+        other.count_alone()
+        harm = other.harms_of(choice, [loss.loss])[loss.loss]
+        nodes = f"with the {plural(sum(choice), 'more node')}, " if any(choice) else ""
+        later = LossHarm(loss.loss, *loss[4:], *harm[:3]).effect
+        more = "" if harm.is_prevented else "; more nodes would help then"
+        return Fix(f"first {'; '.join(each.action for each in edits)}; then ask again", f"{nodes}{later}{more}")
+
+    def price(self, choice: Sequence[int]) -> Price | None:
+        """Return what a choice costs; None without prices."""
+        (cents, _), price = self.key(choice), self.kinds[0].price
+        return price._replace(cents=cents) if price is not None and cents else None
 
     def _text_of(self, choice: Sequence[int]) -> str:
         """A choice as text, such as `2 general a, 1 general b`."""
@@ -508,7 +560,7 @@ class _Search:
             yield min(costs, key=lambda number: costs[number], default=None), more
 
     def added(self, choice: Sequence[int], before: Mapping[str, _Harm]) -> list[AddedNodes]:
-        """Return the nodes of a choice, with the Pods for which their family is added.
+        """Return the nodes of a choice, the first of a family with the Pods for which all of the family are added.
 
         `before`: the harm without new nodes.
         """
@@ -520,7 +572,9 @@ class _Search:
             for family, many in harmed.items():
                 classes[family] |= many
         return [
-            AddedNodes(kind.name, kind.zone, count, kind.price and kind.price.times(count), classes[kind.family])
+            AddedNodes(
+                kind.name, kind.zone, count, kind.price and kind.price.times(count), classes.pop(kind.family, {})
+            )
             for kind, count in zip(self.kinds, choice, strict=True)
             if count
         ]
@@ -619,33 +673,39 @@ def survive(
         if choice is None:
             unknown = f"not found within {duration(limit)}, in which {plural(len(search.trials), 'choice')} were tried"
     is_found, choice = choice is not None, choice or search.none
+    cheaper = list[Fix]()
+    with suppress(_TimeIsUp):
+        cheaper += search.cheaper(search.key(choice) if is_found else (inf, inf))
     after = search.harms_of(choice) if before else before
     if any(harm.incomplete for harm in after.values()):
         unknown = INCOMPLETE
     losses = [LossHarm(name, *before.get(name, _Harm(0, 0))[:3], *harm[:3]) for name, harm in after.items()]
     worst = sorted(losses, key=lambda loss: (-loss.lost_then, -loss.pending, -loss.preempted, loss.loss))
     tested = search.in_random_runs(choice, before) if is_found else []
-    why = [*why_lost(search.answer_of(choice, worst[0].loss))] if worst and worst[0].lost_then else []
-    notes = [*late, *_of_cluster(cluster, kinds, why, request.protect)]
+    why, rejected, quotas = search.explained(choice, worst[0]) if worst and worst[0].lost_then else ([], 0, [])
+    notes = [*late, *_of_cluster(cluster, kinds, rejected, request.protect)]
     states: dict[str, Any] = {
         "unknown": unknown,
         "is_found": is_found,
         "runs": (len(tested), sum(harm.is_prevented for harm in tested)),
         "why": why,
+        "rejected": rejected,
+        "quotas": quotas,
+        "cheaper": cheaper,
         "is_least": is_least,
     }
     head = head_with_nodes(snapshot, (), is_loss=True)
-    added, cents, price = search.added(choice, before), search.key(choice)[0], kinds[0].price
-    total = price._replace(cents=cents) if price is not None and cents else None
-    question = request.scope, request.selector, [*request.protect]
+    added, question = search.added(choice, before), (request.scope, request.selector, [*request.protect])
     survives = is_found and all(harm.is_none for harm in after.values())
-    return Survival(head, *question, added, survives, worst, search.trials, total, notes, **states)
+    return Survival(head, *question, added, survives, worst, search.trials, search.price(choice), notes, **states)
 
 
-def _of_cluster(
-    cluster: Cluster, kinds: Sequence[_Kind], why: Sequence[Cause], protect: Sequence[str]
-) -> Iterator[str]:
-    """Yield which Pods are not protected, the prices that are missing, exceeded quotas, and what is not simulated."""
+def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind], rejected: int, protect: Sequence[str]) -> Iterator[str]:
+    """Yield quotas that reject Pods, which Pods are not protected, missing prices, and what is not simulated."""
+    exceeded = [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(cluster.snapshot).items()]
+    if rejected or (exceeded and not protect):
+        pods = f"{plural(rejected, 'rejected Pod needs', 'rejected Pods need')}" if rejected else "rejected Pods need"
+        yield f"{listed(exceeded, 3) or 'quotas'}: {pods} no nodes until the quota is raised. Fix: raise it, ask again"
     zero = sum(pod.effective_priority == 0 and not pod.terminal for pod in cluster.snapshot.pods.values())
     if zero and not protect:
         are = plural(zero, "Pod of priority 0 is", "Pods of priority 0 are")
@@ -653,7 +713,4 @@ def _of_cluster(
     unpriced = sorted({kind.name for kind in kinds if kind.price is None})
     if any(kind.price for kind in kinds) and unpriced:
         yield f"no pricePerMonth of {listed(unpriced)}: the fewest nodes, not the cheapest"
-    exceeded = [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(cluster.snapshot).items()]
-    if exceeded and all(cause.kind != Kind.QUOTA for cause in why):
-        yield f"{listed(exceeded, 3)}: rejected Pods need no nodes until the quota is raised"
     yield from not_simulated(cluster.cache)

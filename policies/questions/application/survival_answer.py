@@ -33,7 +33,7 @@ class AddedNodes(NamedTuple):
     """Nodes to add: like those of a pool or node group, in a zone. `price`: per month; absent without prices.
 
     `classes`: protected Pods that are Pending without such nodes in the worst loss, and preempted ones of workloads
-    without Pending Pods, by PriorityClass.
+    without Pending Pods, by PriorityClass; only with the first of the nodes, in any zone, that help these Pods.
     """
 
     like: str
@@ -62,6 +62,12 @@ class LossHarm(NamedTuple):
         return sum(self[1:4]) - sum(self[4:])
 
     @property
+    def effect(self) -> str:
+        """The harm that the nodes change: `zone a lost: Pending 3 → 0`."""
+        changes = (f"{label(name)} {now:,} → {then:,}" for name, now, then in self.changes if now != then)
+        return f"{self.loss} lost: {', '.join(changes)}"
+
+    @property
     def changes(self) -> Sequence[tuple[str, int, int]]:
         """The counters, now and with the nodes."""
         return [*zip(_COUNTERS, self[1:4], self[4:], strict=True)]
@@ -71,12 +77,16 @@ _COUNTERS: Final = ("preempted", "pending", "lost")
 
 
 class Trial(NamedTuple):
-    """A simulated choice of nodes, each counter with the worst of the losses that were simulated."""
+    """A simulated choice of nodes, each counter with the worst of the losses that were simulated.
+
+    `helped`: by loss, the protected Pods, Pending or preempted, that more nodes would help.
+    """
 
     nodes: str
     preempted: int
     pending: int
     lost: int
+    helped: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,6 +111,12 @@ class Survival(Result):
     """Why protected replicas stay lost in the first loss, although nodes are added."""
     unknown: Hidden[str] = field(default="", kw_only=True)
     """Why there is no answer."""
+    rejected: Hidden[int] = field(default=0, kw_only=True)
+    """The Pods that quotas reject in the first loss."""
+    quotas: Hidden[Sequence[Fix]] = field(default=(), kw_only=True)
+    """What raised quotas change."""
+    cheaper: Hidden[Sequence[Fix]] = field(default=(), kw_only=True)
+    """The best of the simulated choices with fewer nodes or a lower price."""
     is_found: Hidden[bool] = field(default=True, kw_only=True)
     """Whether no new node helps beyond `add`; otherwise the search ends without an answer."""
     is_least: Hidden[bool] = field(default=False, kw_only=True)
@@ -127,7 +143,12 @@ class Survival(Result):
             why=why_of("lost", number, f"REPLICA STAYS LOST WITH {loss}", f"REPLICAS STAY LOST WITH {loss}", self.why),
             tables=[*self._tables()],
             fix=[*self._fixes()],
-            more=("-v trials", "--protect CLASS", "--like NODE, pool or node group"),
+            more=(
+                *["raise the quota, then ask again"] * bool(self.rejected),
+                "-v trials",
+                "--protect CLASS",
+                "--like NODE, pool or node group",
+            ),
         )
 
     @property
@@ -151,6 +172,8 @@ class Survival(Result):
         if self.survives:
             return needed
         stay = plural(self._worst("lost_then"), "replica stays", "replicas stay")
+        if self.rejected and self.add:
+            return f"{stay} lost with {plural(self.nodes, 'more node')}{cost}; raise the quota first"
         return f"{needed}; {stay} lost {'all the same' if self.add else 'in the worst loss'}"
 
     def _worst(self, name: str) -> int:
@@ -167,17 +190,20 @@ class Survival(Result):
             later = self._worst(f"{name}_then") if self.is_found else None
             yield Counter(name, self._worst(name), after=later, more=" protected")
         tried = "all cheaper choices were tried" if self.is_least else "others may need fewer"
-        yield Counter("nodes to add", self.nodes, more=f" ({tried})" if self.add else "")
+        if self.is_found:
+            yield Counter("nodes to add", self.nodes, more=f" ({tried})" if self.add else "")
         new = f", {self.nodes} of them new" if self.scope == "node" and self.nodes else ""
-        runs = f"verified in {self.runs[1]} of {self.runs[0]} random runs" if self.runs[0] else "one run of each"
-        yield Counter("losses", len(self.losses), more=f" (each {self.scope} alone{new}; the worst counts; {runs})")
+        alone, total = f"each {self.scope} alone{new}; the worst counts; one run of each", self.runs[0]
+        other = ", `whatif lose` has the most frequent" if total else ""
+        yield Counter("losses", len(self.losses), more=f" ({alone}{other})")
+        yield Counter("verified in", self.runs[1], of=total, more=" random runs", optional=True)
 
     def _tables(self) -> Iterator[Table]:
         rows: Rows = []
         for each in self.add:
             pods = listed([f"{name or NO_CLASS} {count}" for name, count in each.classes.items()], 3)
             rows.append([each.like, each.zone, each.nodes, str(each.price or ""), pods])
-        yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH", "FOR PROTECTED PODS OF CLASS"), rows)
+        yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH", "FOR PROTECTED PODS OF CLASS, ALL ZONES"), rows)
         rows = [
             [each.loss, *(f"{now:,} → {then:,}" if now != then else now for _, now, then in each.changes)]
             for each in self.losses
@@ -185,21 +211,20 @@ class Survival(Result):
         ]
         yield Table(("LOSS, PROTECTED PODS", "PREEMPTED", "PENDING", "REPLICAS LOST"), rows, zeros=True)
         if len(self.trials) > 1:
-            yield Table(
-                ("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING", "REPLICAS LOST"),
-                self.trials,
-                detail=1,
-                zeros=True,
-            )
+            rows = [
+                [*each[:4], listed([f"{name} {count:,}" for name, count in each.helped.items()], 3)]
+                for each in self.trials
+            ]
+            heads = "NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING", "REPLICAS LOST", "MORE NODES WOULD HELP"
+            yield Table(heads, rows, detail=1, zeros=True)
 
     def _fixes(self) -> Iterator[Fix]:
-        worst = max(self.losses, key=lambda each: each.gain, default=None)
-        if self.add and worst is not None and worst.gain > 0:
-            effect = ", ".join(f"{label(name)} {now:,} → {then:,}" for name, now, then in worst.changes if now != then)
+        yield from self.quotas
+        worst = next((each for each in self.losses if each.gain > 0), None)
+        if self.add and worst is not None:
             nodes = listed([f"{each.nodes} like {' '.join(filter(None, each[:2]))}" for each in self.add])
-            yield Fix(
-                f"add these {self.nodes} nodes" if self.add[3:] else f"add {nodes}", f"{worst.loss} lost: {effect}"
-            )
+            yield Fix(f"add these {self.nodes} nodes" if self.add[3:] else f"add {nodes}", worst.effect)
+        yield from self.cheaper
 
 
 def why_lost(answer: Answer) -> Iterator[Cause]:

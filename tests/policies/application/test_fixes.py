@@ -113,7 +113,7 @@ def test_a_wrong_assumption_is_rejected(tmp_path: Path, spec: str) -> None:
 
 
 def test_a_quota_is_no_fix_if_its_pods_are_only_pending_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixes, "_with", lambda *_: pytest.fail("no room for the Pods, and yet simulated again"))
+    monkeypatch.setattr(fixes, "with_edits", lambda *_: pytest.fail("no room for the Pods, and yet simulated again"))
     full = object_of("v1", "Pod", "full", spec={"nodeName": "n2", "containers": [{"name": "c", "image": "i"}]})
     full["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
     full["status"] = {"phase": "Running", "conditions": READY}
@@ -163,13 +163,13 @@ def test_no_more_nodes_are_tried_than_the_cluster_has(tmp_path: Path) -> None:
 def test_in_a_larger_cluster_one_fix_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fixes, "_SMALL", 1)
     tried = list[object]()
-    with_ = fixes._with
+    with_ = fixes.with_edits
 
     def counting(*given: Any) -> forewarn.Cluster:
         tried.append(given[1])
         return with_(*given)
 
-    monkeypatch.setattr(fixes, "_with", counting)
+    monkeypatch.setattr(fixes, "with_edits", counting)
     cluster = cluster_of(tmp_path, pods=14, priority=1)
     edits = [fixes.Edit(name, [], "pending") for name in "ab"]
     monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: edits)
@@ -180,10 +180,10 @@ def test_in_a_larger_cluster_one_fix_is_tried(tmp_path: Path, monkeypatch: pytes
 def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = [fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "blocked")]
     monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: limits[:1])
-    monkeypatch.setattr(fixes, "_of_quotas", lambda *_: limits[1:])
+    monkeypatch.setattr(fixes, "of_quotas", lambda *_: limits[1:])
     for others in ("_of_surges", "_of_jobs", "_of_nodes"):
         monkeypatch.setattr(fixes, others, lambda *_: [])
-    monkeypatch.setattr(fixes, "_with", lambda _, edits: str(edits[0].objects))
+    monkeypatch.setattr(fixes, "with_edits", lambda _, edits: str(edits[0].objects))
     answer: Any = SimpleNamespace(removal=True, typical_of=None)
     after = {"[{'a': 1}, {'b': 1}]": Effects(blocked=1)}
     cluster, ask = cluster_of(tmp_path), lambda other: (answer, after[str(other)])
@@ -230,7 +230,7 @@ def test_a_fix_is_also_tried_with_those_of_what_it_leaves_or_causes(
     pdbs, quotas = fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "rejected")
     jobs = fixes.Edit("for Jobs", [{"c": 1}], "jobs_failed")
     monkeypatch.setattr(fixes, "_edits", lambda *_: [pdbs, quotas, jobs])
-    monkeypatch.setattr(fixes, "_with", lambda _, edits: "".join(each.action for each in edits))
+    monkeypatch.setattr(fixes, "with_edits", lambda _, edits: "".join(each.action for each in edits))
     after = {
         "a PDB": Effects(rejected=2, jobs_failed=3),
         "a quota": Effects(blocked=4),

@@ -114,7 +114,7 @@ def test_a_search_without_an_answer_within_the_time_says_so(tmp_path: Path) -> N
     path.write_text(cluster_text(small_cluster(Random(5))))
     result = survive(forewarn.load(path), SurvivalRequest("zone"), limit=-1)
     document = result.document
-    assert (document.status, document.shown[0].name, result.losses) == ("NO ANSWER", "nodes to add", [])
+    assert (document.status, [each.name for each in document.shown], result.losses) == ("NO ANSWER", ["losses"], [])
     assert document.clause.startswith("not found within")
     assert "the search ended after" in document.warnings[0]
 
@@ -176,7 +176,8 @@ def test_several_classes_are_protected(words: str) -> None:
 def test_the_answer_names_the_nodes_and_what_they_change() -> None:
     document = json.loads(run("headroom", "--survive", "zone", "--cluster", CLUSTER, "-o", "json").stdout)
     assert document["clause"] == "4 more nodes needed"
-    assert document["add"] == [{"like": "web", "zone": zone, "nodes": 2, "classes": {"batch": 4}} for zone in "ab"]
+    first, second = [{"like": "web", "zone": zone, "nodes": 2} for zone in "ab"]
+    assert document["add"] == [first | {"classes": {"batch": 4}}, second]
     assert document["losses"][0] == {
         "loss": "zone a",
         "preempted": 2,
@@ -186,7 +187,12 @@ def test_the_answer_names_the_nodes_and_what_they_change() -> None:
         "pendingThen": 0,
         "lostThen": 0,
     }
-    assert document["fix"][0]["effect"] == "zone a lost: preempted 2 → 0, Pending 4 → 0, lost 4 → 0"
+    add, fewer = document["fix"]
+    assert add["effect"] == "zone a lost: preempted 2 → 0, Pending 4 → 0, lost 4 → 0"
+    assert fewer["action"] == "or 2 nodes: 1 web a, 1 web b"
+    assert fewer["effect"] == "zone a lost: 2 more Pods are Pending or preempted (batch 2)"
+    trials = {each["nodes"]: each.get("helped", {}) for each in document["trials"]}
+    assert (trials["1 web a, 2 web b"], trials["2 web a, 2 web b"]) == ({"zone b": 2}, {})
 
 
 def test_pods_of_priority_0_are_a_warning_unless_classes_are_named(tmp_path: Path) -> None:
@@ -226,7 +232,9 @@ def test_prices_decide_and_are_added(tmp_path: Path) -> None:
     assert document["price"] == {"cents": 24050, "currency": "EUR"}
     assert sum(each["price"]["cents"] for each in document["add"]) == 24050
     assert [each["classes"] for each in document["add"]] == [{"batch": 4}] * 2
-    assert document["trials"][0] == {"nodes": "none", "preempted": 2, "pending": 4, "lost": 4}
+    helped = {"zone a": 4, "zone b": 4}
+    assert document["trials"][0] == {"nodes": "none", "preempted": 2, "pending": 4, "lost": 4, "helped": helped}
+    assert "EUR per month: " in document["fix"][1]["action"]
 
 
 def test_cheaper_nodes_than_those_of_the_most_used_pool_have_the_classes_they_are_for(tmp_path: Path) -> None:
@@ -251,8 +259,9 @@ def test_cheaper_nodes_than_those_of_the_most_used_pool_have_the_classes_they_ar
     (tmp_path / "g.yaml").write_text(json.dumps(groups))
     asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json", "--node-templates", tmp_path / "g.yaml")
     added = json.loads(run(*asked, "-o", "json").stdout)["add"]
-    assert [(each["like"], each["nodes"], [*each["classes"]]) for each in added] == [
-        (f"half-{zone}", 1, ["high"]) for zone in "ab"
+    assert [(each["like"], each["nodes"], [*each.get("classes", ())]) for each in added] == [
+        ("half-a", 1, ["high"]),
+        ("half-b", 1, []),
     ]
 
 
@@ -345,6 +354,32 @@ def test_pods_that_no_node_helps_need_none(tmp_path: Path) -> None:
     )
 
 
+def test_the_quota_that_rejects_pods_comes_before_the_nodes(tmp_path: Path) -> None:
+    """The nodes suffice only as long as the quota rejects the replacements of class low."""
+    made: list[Made] = [make_node(f"n{number}").has(cpu="4").zone(zone) for number, zone in enumerate("ab")]
+    made += [make_priority_class(value, name) for name, value in (("high", 1000), ("low", 10))]
+    made += replica_set("web", 2, [0, 1], {"priorityClassName": "high", "priority": 1000})
+    made += replica_set("etl", 2, [0, 1], {"priorityClassName": "low", "priority": 10})
+    made += replica_set("job", 2, [0], {"priorityClassName": "low", "priority": 10})
+    hard, used = {"pods": "1"}, {"pods": "3"}
+    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["low"]}]}
+    made.append(Made("v1", "ResourceQuota", "q", "default").spec(hard=hard, scopeSelector=scope))
+    made[-1].status(hard=hard, used=used)
+    (tmp_path / "c.json").write_text(cluster_text(made))
+    asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json")
+    document = json.loads(run(*asked, "-o", "json").stdout)
+    assert document["clause"] == "2 replicas stay lost with 2 more nodes; raise the quota first"
+    assert (
+        "2 rejected Pods need no nodes until the quota is raised. Fix: raise it, ask again" in document["warnings"][0]
+    )
+    assert document["fix"][0] == {
+        "action": "first quota default/q: pods 1 → 3; then ask again",
+        "effect": "with the 2 more nodes, zone a lost: Pending 0 → 1, lost 2 → 1; more nodes would help then",
+    }
+    assert "raise the quota, then ask again" in run(*asked).stdout
+    assert "quota" not in run(*asked, "--protect", "high").stdout
+
+
 def test_the_pods_of_two_pools_need_nodes_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No number of nodes of one pool suffices: the Pods of each select their pool."""
     monkeypatch.setattr(survival, "MAX_WORK", 0)
@@ -362,7 +397,9 @@ def test_the_pods_of_two_pools_need_nodes_of_both(tmp_path: Path, monkeypatch: p
     document = json.loads(done.stdout)
     assert (done.returncode, document["clause"]) == (0, "4 more nodes are enough")
     assert document["add"] == [
-        {"like": pool, "zone": zone, "nodes": 1, "classes": {"high": 1}} for pool in pools for zone in "ab"
+        {"like": pool, "zone": zone, "nodes": 1, **classes}
+        for pool in pools
+        for zone, classes in (("a", {"classes": {"high": 1}}), ("b", {}))
     ]
     assert document["fix"][0]["action"] == "add these 4 nodes"
 
