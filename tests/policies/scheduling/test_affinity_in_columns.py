@@ -134,7 +134,7 @@ def test_what_is_kept_of_it_is_right_while_pods_nodes_and_namespaces_change() ->
         cache.add(node.obj)
     questions = [question(rng, SEMANTICS["the default order"])[1] for _ in range(4)]
     outcomes: Counter[str] = Counter()
-    for number in range(150):
+    for number in range(cases(150)):
         chance, made = rng.random(), some_pod(rng, f"p{rng.randrange(15)}", nodes)
         if chance < 0.6:
             cache.add(made.obj)
@@ -153,7 +153,7 @@ def test_what_is_kept_of_it_is_right_while_pods_nodes_and_namespaces_change() ->
                 outcomes[prediction.outcome] += 1
         if number % 10 == 0:
             check(state.scheduling)
-    assert outcomes["fits"] + outcomes["preempts"] + outcomes["pending"] > 250, outcomes
+    assert outcomes["fits"] + outcomes["preempts"] + outcomes["pending"] > cases(250), outcomes
 
 
 def test_it_says_who_rejects_a_pod_and_why_as_every_plugin_does() -> None:

@@ -245,13 +245,13 @@ def test_a_simulation_of_few_nodes_is_the_same_in_columns(monkeypatch: pytest.Mo
         simulation.run()
         return Outcome(simulation).to_dict()
 
-    for seed in range(6):
+    for seed in range(cases(6)):
         cache = crowded(f"{SEED} recurring few {seed}")
         monkeypatch.setattr(SchedulingAlgorithm, "_at_once", lambda *_: None)
         expected = outcome(cache)
         monkeypatch.setattr(SchedulingAlgorithm, "_at_once", counted)
         assert outcome(cache) == expected
-    assert decided[True] > 100, decided
+    assert decided[True] > cases(100), decided
 
 
 def test_pods_without_columns_get_the_first_good_nodes_of_a_large_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

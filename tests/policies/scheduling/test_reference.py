@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.policies.scheduling.comparing import differences, recorded, told
 from tests.policies.scheduling.random_clusters import random_case
 from tests.policies.scheduling.reference import answer
@@ -35,7 +36,7 @@ def test_random_cases_are_the_same_for_the_same_seed() -> None:
 def test_random_cases_end_in_every_way() -> None:
     """A generator that no longer reaches preemption would make the comparisons with it worthless."""
     ends = {"candidates": 0, "several": 0, "feasible": 0, "scores": 0, "ineligible": 0, "violations": 0, "dropped": 0}
-    for seed in range(400):
+    for seed in range(cases(400)):
         found = answer(random_case(seed))
         candidates = found["candidates"]
         ends["candidates"] += bool(candidates)
@@ -45,7 +46,7 @@ def test_random_cases_end_in_every_way() -> None:
         ends["ineligible"] += not found["eligible"]
         ends["violations"] += any(c["pdbViolations"] for c in candidates.values())
         ends["dropped"] += "dryRunStatuses" in found
-    assert ends["candidates"] > 160, ends
-    assert ends["several"] > 110, ends
-    assert min(ends["feasible"], ends["scores"], ends["dropped"]) > 20, ends
-    assert min(ends["ineligible"], ends["violations"]) > 5, ends
+    assert ends["candidates"] > cases(160), ends
+    assert ends["several"] > cases(110), ends
+    assert min(ends["feasible"], ends["scores"], ends["dropped"]) > cases(20), ends
+    assert min(ends["ineligible"], ends["violations"]) > cases(5), ends

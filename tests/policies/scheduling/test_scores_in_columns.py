@@ -14,6 +14,7 @@ from forewarn import policies
 from forewarn.policies.kubernetes.scheduling.framework import CycleState
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
 from tests.builders import Made, MadePod, make_namespace, make_node, make_pod
+from tests.cases import cases
 from tests.policies.scheduling.consistency import check
 from tests.policies.scheduling.random_pods import NAMESPACES, add_namespaces
 
@@ -169,7 +170,7 @@ def compare(state: ClusterSnapshot, asked: MadePod, rng: random.Random, where: o
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_comes_to_the_same_as_plugin_by_plugin(kind: str) -> None:
     told: Counter[str] = Counter()
-    for number in range(120):
+    for number in range(cases(120)):
         rng = random.Random(f"scores {SEED}.{kind}.{number}")
         cache = policies.Cache()
         nodes = [f"n{place}" for place in range(rng.randint(3, 8))]
@@ -180,10 +181,10 @@ def test_it_comes_to_the_same_as_plugin_by_plugin(kind: str) -> None:
         ):
             cache.add(made.obj)
         told.update(compare(cache.snapshot(), some_question(rng, kind), rng, (kind, number)))
-    assert told["InterPodAffinity"] > 20, told
-    assert told["TaintToleration"] > 40, told
-    assert "spread" not in kind or told["PodTopologySpread"] > 20, told
-    assert "nodes" not in kind or told["NodeAffinity"] > 40, told
+    assert told["InterPodAffinity"] > cases(20), told
+    assert told["TaintToleration"] > cases(40), told
+    assert "spread" not in kind or told["PodTopologySpread"] > cases(20), told
+    assert "nodes" not in kind or told["NodeAffinity"] > cases(40), told
 
 
 def test_what_is_kept_is_right_while_pods_nodes_and_namespaces_change() -> None:

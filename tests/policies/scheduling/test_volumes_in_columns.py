@@ -263,7 +263,7 @@ def test_the_search_for_victims_ends_as_early_as_in_the_walk() -> None:
     """By how many nodes preemption looks at: those too that are full, and out of the question for their volumes."""
     few = semantics(config({"pluginConfig": args(DefaultPreemption=LEAST)}))
     sampled: Counter[bool] = Counter()
-    for number in range(200):
+    for number in range(cases(200)):
         storage = Storage(f"search {number}")
         meant = few if number % 2 else semantics(in_order(random.Random(f"{SEED} {number}")))
         snapshot, asked = storage.snapshot(meant), storage.asked.obj
@@ -272,7 +272,7 @@ def test_the_search_for_victims_ends_as_early_as_in_the_walk() -> None:
             walked = test_vectorized.walked(snapshot, asked)
             assert prediction._decision.is_sampled == walked._decision.is_sampled, number
             sampled[walked._decision.is_sampled] += 1
-    assert min(sampled[True], sampled[False]) > 10, sampled
+    assert min(sampled[True], sampled[False]) > cases(10), sampled
 
 
 @pytest.mark.parametrize("feature", ["storage", "disks"])
@@ -291,12 +291,12 @@ def test_random_clusters_of_all_sorts(feature: str) -> None:
 @pytest.mark.parametrize("minor", [36, 37])
 def test_cycles_score_and_reject_as_plugin_by_plugin(minor: int) -> None:
     outcomes: Counter[str] = Counter()
-    for number in range(200):
+    for number in range(cases(200)):
         storage = Storage(f"cycle {minor}.{number}")
         snapshot = storage.snapshot(Semantics(minor))
         outcomes[test_fast_cycle.compare(snapshot, storage.asked.obj, number)] += 1
-    assert outcomes["scored"] > (5 if minor == 36 else 0), outcomes  # 1.37 scores storage too, by the plugin
-    assert outcomes["rejected"] > 2, outcomes
+    assert outcomes["scored"] > (cases(5) if minor == 36 else 0), outcomes  # 1.37 scores storage too, by the plugin
+    assert outcomes["rejected"] > cases(2), outcomes
 
 
 def owned(name: str, uid: str) -> Made:
