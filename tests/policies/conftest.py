@@ -1,4 +1,4 @@
-"""Forks only in the tests of modules that are marked `forks`, and fewer random runs for tests that ask for it."""
+"""Forks only in tests that are marked `forks`; fewer random runs, or no fixes, in tests that use these fixtures."""
 
 from __future__ import annotations
 

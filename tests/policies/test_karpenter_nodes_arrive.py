@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Capture = pytest.CaptureFixture[str]
 
-pytestmark = [pytest.mark.forks, pytest.mark.usefixtures("no_fixes")]
+pytestmark = pytest.mark.usefixtures("no_fixes")
 
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 

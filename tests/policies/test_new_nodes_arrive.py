@@ -27,7 +27,7 @@ from tests.policies.test_karpenter_nodes_arrive import instance_type, node_pool,
 if TYPE_CHECKING:
     Capture = pytest.CaptureFixture[str]
 
-pytestmark = [pytest.mark.forks, pytest.mark.usefixtures("no_fixes")]
+pytestmark = pytest.mark.usefixtures("few_runs", "no_fixes")
 
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 GROUPS = ("--node-templates", "docs/examples/whatif/node-groups.yaml")
@@ -130,6 +130,7 @@ def test_the_number_of_new_nodes_is_bounded(capsys: Capture, monkeypatch: pytest
     assert answer["autoscalers"]["nodeGroups"]["notPredicted"] == reached
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("delay", ["0", "7", "180", "2000"])
 @pytest.mark.parametrize("zone", ["a", "b"])
 def test_a_fork_that_continues_has_the_same_answer_as_a_new_simulation(
@@ -140,6 +141,7 @@ def test_a_fork_that_continues_has_the_same_answer_as_a_new_simulation(
     assert continued == lost(capsys, *GROUPS, "--node-delay", delay, zone=zone)
 
 
+@pytest.mark.forks
 def test_a_sweep_without_forks_has_the_same_rows(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = ["whatif", "lose", "--each", "zone", "--cluster", CLUSTER, *GROUPS, "-o", "json"]
     assert main(sweep) == 0
@@ -551,6 +553,7 @@ def test_a_short_simulation_that_ends_quietly_may_be_steady(until: str, *, is_cu
     assert (warning in capsys.readouterr().out) is is_cut_off
 
 
+@pytest.mark.forks
 def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ["whatif", "upgrade", "--cluster", CLUSTER, *GROUPS]
     assert main([*asked, "-o", "json"]) == 0
@@ -627,6 +630,7 @@ def test_placeholder_pods_on_new_nodes_are_no_replicas(
     assert (end["lost"], end["placeholders"], end["newNodes"]) == (lost, placeholders, 1)
 
 
+@pytest.mark.forks
 def test_karpenters_nodes_arrive_in_time_beside_node_groups(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

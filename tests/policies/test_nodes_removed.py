@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Capture = pytest.CaptureFixture[str]
 
-pytestmark = [pytest.mark.forks, pytest.mark.usefixtures("no_fixes")]
+pytestmark = pytest.mark.usefixtures("no_fixes")
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 TIME = "2026-05-04T09:00:00Z"
@@ -318,6 +318,7 @@ def test_a_file_of_node_groups_does_not_name_their_nodes(tmp_path: Path, capsys:
     assert why in found["head"]["assumes"]
 
 
+@pytest.mark.forks
 def test_the_answer_is_the_same_without_forks(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     forked = answer(capsys, tmp_path, cluster())
     monkeypatch.setattr(arrivals, "forked", lambda _: None)

@@ -23,8 +23,6 @@ from tests.builders import Made, cluster_text, make_budget, make_node, make_pod,
 from tests.in_process import captured as run
 from tests.in_process import without_head
 
-pytestmark = pytest.mark.forks
-
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs/examples"
 WEB = ("-f", str(EXAMPLES / "headroom/cache.yaml"))
@@ -52,6 +50,7 @@ def first_words(text: str) -> list[str]:
     return [row["CLUSTER"] for row in table_of(text)]
 
 
+@pytest.mark.forks
 def test_the_worst_cluster_is_first_and_a_broken_one_hides_no_other(
     snapshots: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,6 +64,7 @@ def test_the_worst_cluster_is_first_and_a_broken_one_hides_no_other(
     assert f"\n\nprod-c\n{why}\n\nprod-a\nHARM  audit of 11 objects: 1 error, unknown-priority-class\n" in out
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("command", COMMAND_LINES)
 def test_the_report_on_a_cluster_is_that_of_the_command_alone(
     command: str, snapshots: Path, capsys: pytest.CaptureFixture[str]
@@ -303,6 +303,7 @@ def test_hostile_names_are_printed_on_one_short_line(tmp_path: Path, capsys: pyt
 # The pool
 
 
+@pytest.mark.forks
 def test_results_of_many_items_and_never_more_processes_than_allowed(tmp_path: Path) -> None:
     started = tmp_path / "running"
     started.mkdir()
@@ -324,6 +325,7 @@ def is_alive(process: str) -> bool:
     return state.exists() and state.read_text().rpartition(")")[2].split()[0] not in "ZX"
 
 
+@pytest.mark.forks
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
 def test_a_process_that_hangs_or_dies_is_lost_and_the_others_are_not(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
@@ -350,6 +352,7 @@ def test_a_process_that_hangs_or_dies_is_lost_and_the_others_are_not(tmp_path: P
         assert time.monotonic() < deadline
 
 
+@pytest.mark.forks
 def test_a_platform_without_fork_evaluates_one_cluster_after_the_other(
     snapshots: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -359,6 +362,7 @@ def test_a_platform_without_fork_evaluates_one_cluster_after_the_other(
     assert run(capsys, *given) == forked
 
 
+@pytest.mark.forks
 def test_an_internal_error_about_one_cluster_is_its_reason(
     snapshots: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,8 +24,6 @@ from tests.in_process import forewarn
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.policies.test_html import HOSTILE, check_alone
 
-pytestmark = pytest.mark.forks
-
 HEAD = head_of(Cache().snapshot())
 SHOWN = "docs/examples/whatif/cluster.yaml"
 SINGLE = {"node": ("lose", "node"), "zone": ("lose", "zone")}
@@ -113,6 +111,7 @@ def assert_in_ranges(counters: Mapping[str, int], answer: Mapping[str, Any]) -> 
         assert counts["least"] <= counters[name] <= counts["most"], name
 
 
+@pytest.mark.forks
 @pytest.mark.usefixtures("no_fixes")
 @pytest.mark.parametrize("kind", SINGLE)
 @pytest.mark.parametrize("seed", range(cases(4)))
@@ -230,6 +229,7 @@ def no_fork() -> int:
     raise BlockingIOError("no more processes")
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("kind", SINGLE)
 def test_where_nothing_can_be_forked_all_is_the_same(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -415,6 +415,7 @@ def in_forms(capsys: pytest.CaptureFixture[str], forms: tuple[str, ...], *comman
         return status, err, [file.read_text() for file in files]
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("name", COMMANDS)
 def test_parts_put_together_are_the_whole(
     name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]

@@ -24,8 +24,6 @@ from tests.in_process import captured, forewarn
 from tests.policies.commands.test_one_counter import cluster as random_cluster
 from tests.policies.commands.test_one_counter import question
 
-pytestmark = pytest.mark.forks
-
 CLUSTER = ("--cluster", "docs/examples/whatif/cluster.yaml")
 CLASS = """
 apiVersion: scheduling.k8s.io/v1
@@ -73,6 +71,7 @@ def no_fork() -> int:
     raise BlockingIOError("no more processes")
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("forks", [True, False])
 def test_a_cluster_is_read_once_and_no_expectation_sees_the_class_of_another(
     forks: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
