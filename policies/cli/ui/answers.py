@@ -250,7 +250,7 @@ class State(NamedTuple):
         try:
             result = why(cluster, request)
         except InvalidInput:
-            key = only_workload(cluster.cache.snapshot(), request.name, request.namespace, POD_TEMPLATE_PATHS)
+            key = only_workload(cluster.cache.snapshot(), request.name, request.default_namespace, POD_TEMPLATE_PATHS)
             if key is None:
                 raise
             name = f"{key[1]}/{key[0].rpartition('/')[2].lower()}/{key[2]}"
