@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.webhook.http.records import MAX_DEBT, USELESS_COST, RecordDebt, UselessRecords
+from forewarn.webhook.http.wire import MAX_DEBT, USELESS_COST, RecordDebt, UselessRecords
 from tests.hostile.floods import GET, POST, REVIEW, trusting
 from tests.hostile.records import USELESS, RecordClient
 from tests.webhook.builders import body, pod
