@@ -90,8 +90,8 @@ def write_results(result: Expectations, output: Output) -> None:
     """Print the results."""
     from forewarn.policies.cli.render.junit import of_expectations
 
-    def printed(each: Output) -> Printed:
-        return Printed(of_expectations(result.expectations)) if each.form == "junit" else document_in(each, result)
+    def printed(target: Output) -> Printed:
+        return Printed(of_expectations(result.expectations)) if target.form == "junit" else document_in(target, result)
 
     in_every_format(output, printed).print()
 
