@@ -27,7 +27,7 @@ from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import metered
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at
-from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.kubernetes.selectors import one_of
 
 if TYPE_CHECKING:
@@ -339,7 +339,8 @@ class Grouping(NamedTuple):
     not checked, because kustomizations change them in ways that are not applied.
 
     `apart`: number of kustomizations that were not combined, because the total number of objects is too large.
-    `unseen`: number of definitions that are not visible in other directories, because there are too many.
+    `unseen`: number of definitions that are not visible in other directories, because there are too many. `faults`: the
+    patches that kustomize rejects.
     """
 
     groups: tuple[Group, ...]
@@ -347,6 +348,7 @@ class Grouping(NamedTuple):
     unpatched: int = 0
     apart: int = 0
     unseen: int = 0
+    faults: Collection[FileDiagnostic] = ()
 
 
 def grouped(
@@ -372,11 +374,11 @@ def grouped(
         groups.append(group_of(spec.name, own, [m for m in given if m.identity not in defined]))
         taken = {id(m.subject) for m in own}
         rest = [m for m in rest if id(m.subject) not in taken]
-    rest, unpatched, apart = kustomized(rest, {k.directory: k for k in kustomizations}, read)
+    rest, unpatched, apart, faults = kustomized(rest, {k.directory: k for k in kustomizations}, read)
     tree = Tree(rest, limits_stay=limits_stay)
     groups += tree.groups()
     evaluated = tuple(group for group in groups if group.evaluated)
-    return Grouping(evaluated, tuple(sorted(tree.alternatives)), unpatched, apart, tree.unseen)
+    return Grouping(evaluated, tuple(sorted(tree.alternatives)), unpatched, apart, tree.unseen, faults)
 
 
 def matches(file: str, patterns: Iterable[str]) -> bool:
@@ -387,14 +389,14 @@ def matches(file: str, patterns: Iterable[str]) -> bool:
 
 def kustomized(
     members: list[Member], kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]
-) -> tuple[list[Member], int, int]:
+) -> tuple[list[Member], int, int, Collection[FileDiagnostic]]:
     """Return the members as top-level kustomizations change them: one copy for each namespace, home and patched object.
 
-    Also returns the number of objects that kustomizations change in ways that are not applied, and the number of
-    kustomizations that are skipped because they contain too many objects.
+    Also returns the number of objects that kustomizations change in ways that are not applied, the number of
+    kustomizations that are skipped because they contain too many objects, and the patches that kustomize rejects.
     """
     if not kustomizations:
-        return members, 0, 0
+        return members, 0, 0, ()
     from forewarn.policies.inputs.manifests.kustomizations import MAX_WORK, Overlays, real_in  # few trees have any
 
     split = {member.file: os.path.split(member.file) for member in members}
@@ -419,7 +421,7 @@ def kustomized(
         if real[m.file] in patches and (id(m.subject.object) not in overlays.applied or _has_removed_version(m.subject))
     )
     parts = (m._replace(subject=m.subject._replace(is_partial=True, is_patch=True)) for m in of_patches)
-    return [*joined.from_iterable(copies), *parts], len(overlays.not_applied), apart
+    return [*joined.from_iterable(copies), *parts], len(overlays.not_applied), apart, overlays.faults.values()
 
 
 def _has_removed_version(patch: ReviewedObject) -> bool:

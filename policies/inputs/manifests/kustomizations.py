@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import grouped
+from forewarn.policies.base.findings import cut, grouped
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
@@ -20,9 +20,9 @@ from forewarn.policies.inputs.manifests.embedded import place_of
 from forewarn.policies.inputs.manifests.values import first_value, values
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
-from forewarn.policies.kubernetes.objects.patches import MERGE_KEYS, PatchError, json_patched, merged
-from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, ReviewedObject, Source
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, ref_of, text_at
+from forewarn.policies.kubernetes.objects.patches import MERGE_KEYS, MissingPath, PatchError, json_patched, merged
+from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, FileDiagnostic, ReviewedObject, Source
 from forewarn.policies.kubernetes.selectors import one_of
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ _OPEN: Final = frozenset(
     ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "replacements", "crds")
 )
 """Keys of a kustomization that may add or rename objects, in lower case."""
-_RESOURCES: Final = ("resources", "bases", "components")
+RESOURCES: Final = ("resources", "bases", "components")
 _GENERATORS: Final = ("configMapGenerator", "secretGenerator")
-_KEYS: Final = {key.casefold(): key for key in (*_RESOURCES, *_PATCHES, *_CHANGING, *_GENERATORS)}
+_KEYS: Final = {key.casefold(): key for key in (*RESOURCES, *_PATCHES, *_CHANGING, *_GENERATORS)}
 """The keys of a kustomization that are read, by their names in lower case: kustomize ignores the case, as Go's decoder
 does.
 """
@@ -89,6 +89,7 @@ class Kustomization(NamedTuple):
     content: Mapping[str, Any] = {}
     remotes: tuple[str, ...] = ()
     is_open: bool = False
+    is_component: bool = False
     data: tuple[str, ...] = ()
     names: Mapping[str, str] = {}
 
@@ -117,10 +118,11 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
     content = {_KEYS.get(str(key).casefold(), str(key)): value for key, value in given.items()}
     directory = real(os.path.dirname(path) or os.curdir)
     namespace = content.get("namespace")
-    is_open = content.get("kind") == "Component" or b"allowNameChange" in text
+    is_component = content.get("kind") == "Component"
+    is_open = is_component or b"allowNameChange" in text
     return Kustomization(
         directory,
-        tuple(real_in(directory, p) for p in _paths(content, _RESOURCES, directory)),
+        tuple(real_in(directory, p) for p in _paths(content, RESOURCES, directory)),
         tuple(real_in(directory, p) for p in _paths(content, _PATCHES, directory)),
         namespace if isinstance(namespace, str) else "",
         path,
@@ -129,6 +131,7 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         {key: content[key] for key in _CHANGING if content.get(key)},
         tuple(_remotes(content, directory)),
         is_open or not _OPEN.isdisjoint(map(str.lower, content)),
+        is_component,
         tuple(real_in(directory, path) for path in _data_of(content)),
         {key: name for name in map(str, given) if (key := _KEYS.get(name.casefold(), name)) != name},
     )
@@ -141,7 +144,7 @@ def _data_of(content: dict[str, Any]) -> Iterator[str]:
 
 
 def _remotes(content: dict[str, Any], directory: str) -> Iterator[str]:
-    for entry in (entry for key in _RESOURCES for entry in list_at(content, key)[:MAX_NAMED]):
+    for entry in (entry for key in RESOURCES for entry in list_at(content, key)[:MAX_NAMED]):
         is_remote = isinstance(entry, str) and REMOTE.match(entry) is not None
         if is_remote and not os.path.lexists(os.path.join(directory, entry.replace("\0", ""))):
             yield entry
@@ -210,6 +213,8 @@ class Overlays:
         self._parsed: dict[tuple[str, str], Mapping[str, Sequence[tuple[int, _Patch]]] | None] = {}
         self._values: dict[str, list[Any] | None] = {}
         self._is_cut_short = False
+        self.faults: dict[tuple[Location, str], FileDiagnostic] = {}
+        """The operations of JSON Patch that kustomize rejects."""
         self.applied = set[int]()
         """The `id`s of the objects in files of patches that change an object."""
         self.not_applied = set[int]()
@@ -254,7 +259,7 @@ class Overlays:
             count = at(entry, "count")
             if text_at(entry, "name") in state.names and group_kind(state.object) in _SCALED and count is not None:
                 state.object = {**state.object, "spec": {**mapping_at(state.object, "spec"), "replicas": count}}
-                state.written = _EntrySource(kustomization, self._read, ("replicas", number))
+                state.written = EntrySource(kustomization, self._read, ("replicas", number))
         if kustomization.content.get("transformers") or self._is_replaced(kustomization, state):
             raise NotApplied
 
@@ -267,10 +272,36 @@ class Overlays:
                 if is_target or (patch.target is None and state.has_id(value)):
                     self.applied.add(id(value))
                     state.merge(value, source, patch)
+            for index, operation in enumerate(patch.operations if is_target else ()):
+                try:
+                    state.object = json_patched(state.object, [operation])
+                except MissingPath as fault:
+                    if not (state.is_partial or fault.name == "read" or fault.missing.endswith(_ADDED)):
+                        self._add_fault(fault, kustomization, (key, number), index, state.object)
+                    raise
             if is_target and patch.operations:
-                state.object = json_patched(state.object, patch.operations)
-                state.written = _EntrySource(kustomization, self._read, (key, number))
+                state.written = EntrySource(kustomization, self._read, (key, number))
                 state.names.append(text_at(state.object, "metadata", "name"))
+
+    def _add_fault(
+        self, fault: MissingPath, kustomization: Kustomization, place: Path, index: int, obj: ApiObject
+    ) -> None:
+        """Record an operation whose path does not exist in an object. `place`, `index`: of the patch and operation."""
+        entry = EntrySource(kustomization, self._read, place)
+        text = text_at(at(kustomization.content, *place), "patch")
+        inline = _InlineSource(text, entry._replace(entry=(*place, "patch")))
+        location = inline.locate((index, "path")) if text else entry.locate(("path",))
+        key, (first, *others) = fault.missing.rpartition("/")[2], fault.rest or ("",)
+        if first and "." in key:
+            fix = f"write {'~1'.join((key, *fault.rest))}, because a slash in a key is ~1"
+        elif fault.name == "add" and not others and (first == "-" or first.isdecimal()):
+            fix = f"write path: {fault.missing}, and a list as value"
+        elif fault.name == "add":
+            fix = f"add {fault.missing} before, or correct the path"
+        else:
+            fix = "remove the operation, or correct the path"
+        message = f"{ref_of(obj).kind} {cut(ref_of(obj).name, _SHOWN)} has no {fault.missing}: kustomize build fails"
+        self.faults.setdefault((location, message), FileDiagnostic("parse-error", message, location, fix))
 
     def _is_replaced(self, kustomization: Kustomization, state: _State) -> bool:
         """Report whether `replacements` write a value of another object to a field that rules may read."""
@@ -321,7 +352,7 @@ class Overlays:
             operations = next((value for value in parsed[:1] if isinstance(value, list)), ())
             place = place if is_text else (*place, "patch")
             is_one = text and len(parsed) == 1
-            source = _InlineSource(text, _EntrySource(kustomization, self._read, place)) if is_one else NO_SOURCE
+            source = _InlineSource(text, EntrySource(kustomization, self._read, place)) if is_one else NO_SOURCE
             merges = [(value, source) for value in parsed if isinstance(value, dict)]
         may_rename = any(at(entry, "options", option) is True for option in ("allowNameChange", "allowKindChange"))
         target = at(entry, "target")
@@ -352,6 +383,7 @@ class _State:
     def __init__(self, subject: ReviewedObject) -> None:
         self._subject = subject
         self.object: ApiObject = subject.object
+        self.is_partial = subject.is_partial
         self.names = [subject.ref.name]
         self.namespaces = [text_at(subject.object, "metadata", "namespace") or registry.DEFAULT_NAMESPACE]
         self.merged: list[tuple[ApiObject, Source]] = []
@@ -418,6 +450,9 @@ class _State:
 
 
 _IDENTITY: Final = ("name", "namespace")
+_ADDED: Final = ("/annotations", "/metadata/namespace")
+"""What kustomize itself may add to an object before a patch."""
+_SHOWN: Final = 40
 
 
 def _matches(pattern: str, value: str) -> bool:
@@ -444,7 +479,7 @@ def _has_labels(selector: str, labels: Mapping[str, Any]) -> bool:
     return True
 
 
-class _EntrySource(NamedTuple):
+class EntrySource(NamedTuple):
     """The source of what an entry of a kustomization writes, at the entry itself."""
 
     kustomization: Kustomization
@@ -467,7 +502,7 @@ class _InlineSource(NamedTuple):
     """The source of a patch in a kustomization itself."""
 
     text: str
-    entry: _EntrySource
+    entry: EntrySource
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
         """Return the position of a value in the kustomization."""
@@ -489,13 +524,15 @@ class _PatchedSource:
         self._patched, self._written = patched, written
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """Return the position of a value; of the nearest parent in the object's file for one of an inline patch."""
+        """Return the position of a value, or of the nearest parent; in the object's file for one of an inline patch."""
+        while path and at(self._patched, *path) is None:
+            path = path[:-1]
         value = at(self._patched, *path)
-        for origin, source in self._origins if value is not None else ():
+        for origin, source in self._origins:
             there = self._path_in(origin, path)
             if len(there) == len(path) and at(origin, *there) == value and source is not NO_SOURCE:
                 return source.locate(there, key=key)
-        if self._written is not NO_SOURCE and value is not None and not isinstance(value, dict | list):
+        if self._written is not NO_SOURCE and not isinstance(value, dict | list):
             return self._written.locate(())
         origin, source = self._origins[0]
         return source.locate(self._path_in(origin, path), key=key)

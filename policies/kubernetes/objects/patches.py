@@ -37,6 +37,17 @@ class PatchError(ValueError):
     """A patch that does not apply to the object."""
 
 
+class MissingPath(PatchError):
+    """An operation of JSON Patch whose path does not exist. `missing`: up to the first absent step; `rest`: the steps
+    after it.
+    """
+
+    def __init__(self, name: str, pointer: str, depth: int) -> None:
+        super().__init__(f"{name} {pointer}: the path does not exist")
+        steps = pointer.split("/")
+        self.name, self.missing, self.rest = name, "/".join(steps[: depth + 1]), steps[depth + 1 :]
+
+
 def json_patched(obj: ApiObject, operations: Iterable[Any]) -> Any:
     """Return the object after the operations of a JSON Patch. Raises PatchError if one does not apply."""
     root: list[Any] = [obj]
@@ -57,17 +68,19 @@ def _edit(root: list[Any], name: str, pointer: str, value: Any) -> Any:
         raise PatchError("the path of an operation is too long")
     holder: Any = root
     key: Any = 0
-    for step in steps:
+    for depth, step in enumerate(steps):
         below = holder[key] if _has(holder, key) else None
         if not isinstance(below, dict | list):
-            raise _no_such_place(name, pointer)
+            raise MissingPath(name, pointer, depth)
         charge(_COST + len(below))
         holder[key] = below.copy()
         holder, key = holder[key], _key(below, step)
     is_there = _has(holder, key)
     old = holder[key] if is_there else None
-    if not steps or (name == "test" and old != value) or not (is_there or name == "add"):
-        raise _no_such_place(name, pointer)
+    if not steps or (name == "test" and old != value):
+        raise PatchError(f"{name} {pointer}: the path has another value, or is empty")
+    if not (is_there or name == "add" or (name == "replace" and isinstance(holder, dict))):
+        raise MissingPath(name, pointer, len(steps))
     if name == "remove":
         del holder[key]
     elif name == "add" and isinstance(holder, list):
@@ -89,10 +102,6 @@ def _key(holder: Any, step: str) -> str | int:
     if not 0 <= index <= len(holder):
         raise PatchError(f"{step}: no such item")
     return index
-
-
-def _no_such_place(name: str, pointer: str) -> PatchError:
-    return PatchError(f"{name} {pointer}: the path does not exist")
 
 
 def _nodes(value: Any, max_depth: int) -> int:

@@ -199,12 +199,17 @@ class Input:
         return [member.subject for member in self.members if member.reported and member.subject.object]
 
     def grouping(self, config: Config, *, one: bool = False, limits_stay: bool = True) -> Grouping:
-        """Return the objects grouped by change set. `one`: all in one group. `limits_stay`: see `grouped`."""
+        """Return the objects grouped by change set; adds the patches that kustomize rejects to `diagnostics`.
+
+        `one`: all in one group. `limits_stay`: see `grouped`.
+        """
         if one:
             return grouped([member._replace(file="", home=None) for member in self.members])
-        return grouped(
+        grouping = grouped(
             self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay, read=self.content
         )
+        self.diagnostics += grouping.faults
+        return grouping
 
     @cached_property
     def by_path(self) -> Mapping[str, File]:
@@ -273,9 +278,9 @@ def read_input(request: LintRequest) -> Input:
         if file.name not in given.sources:
             _read(file, given, reported=False)
     if given.kustomizations:
-        from forewarn.policies.linting.lint.patch_targets import unmatched
+        from forewarn.policies.linting.lint.patch_targets import misplaced, unmatched
 
-        given.diagnostics = [*_of_manifests(given), *unmatched(given)]
+        given.diagnostics = [*_of_manifests(given), *unmatched(given), *misplaced(given)]
     if request.schemas or given.defining:
         read_by_schema(given, request.config, request.schemas)
     if given.with_names:

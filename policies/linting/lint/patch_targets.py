@@ -1,4 +1,4 @@
-"""Patches of kustomizations whose target matches no object: kustomize ignores them without a message."""
+"""Patches of kustomizations whose target matches no object, which kustomize ignores, and Components in wrong lists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forewarn.policies.base.findings import Severity, cut
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
 from forewarn.policies.inputs.manifests.groups import reached
-from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization
+from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, RESOURCES, EntrySource, Kustomization
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.inputs.sources.files import File, readable
@@ -39,6 +39,23 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
             objects = {identity for path in paths for identity in identities.get(path, ())}
             for path in {os.path.join(directory, name) for name in KUSTOMIZATIONS} & by_path.keys():
                 yield from _unmatched_in(by_path[path], objects, used)
+
+
+def misplaced(files: Input) -> Iterator[FileDiagnostic]:
+    """Yield the Components that kustomizations name as resources, and the other kustomizations named as components."""
+    components = {kustomization.directory: kustomization.is_component for kustomization in files.kustomizations}
+    for kustomization in files.kustomizations:
+        if not any(components.get(path, False) or path in kustomization.components for path in kustomization.resources):
+            continue
+        data = files.content(kustomization.real(os.path.basename(kustomization.file))) or b""
+        for key in RESOURCES:
+            for number, entry in enumerate(list_at(first_value(data, ""), key)):
+                path = kustomization.real(entry) if isinstance(entry, str) else ""
+                if path in components and components[path] is not (key == "components"):
+                    what, where = ("a", "components") if components[path] else ("no", "resources")
+                    place = EntrySource(kustomization, files.content, (key, number)).locate(())
+                    message = f"{cut(entry, _SHOWN)} is {what} Component: kustomize build fails"
+                    yield FileDiagnostic("parse-error", message, place, f"list it under {where}")
 
 
 def _may_add_or_rename(used: Sequence[Kustomization]) -> bool:

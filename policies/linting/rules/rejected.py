@@ -19,7 +19,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     RESOURCE_QUOTA,
     WEBHOOK_CONFIGURATIONS,
 )
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind, json_type
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind, json_type, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment, lacks_images, selector_of
 from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Phase, Target, rule
@@ -58,11 +58,11 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
     Details: the rule has the validation of kube-apiserver for PodDisruptionBudgets, HorizontalPodAutoscalers,
     LimitRanges, admission webhook configurations, Pods and workloads. Of Pods and Pod templates, it checks labels,
-    annotations, names, restarts, deadlines, priorities, and the fields for scheduling. It does not check containers,
-    volumes, resource claims, security contexts, DNS and host settings, volumeClaimTemplates, CEL expressions and CA
-    bundles. Other rules are about PriorityClasses and ResourceQuotas. Without a known release, the rule reports what
-    all supported releases reject. It also reports many values that kube-apiserver cannot decode, such as the quantity
-    `128mi`.
+    annotations, names, restarts, deadlines, priorities, and the fields for scheduling. Of containers, it checks only
+    the image. It does not check volumes, resource claims, security contexts, DNS and host settings,
+    volumeClaimTemplates, CEL expressions and CA bundles. Other rules are about PriorityClasses and ResourceQuotas.
+    Without a known release, the rule reports what all supported releases reject. It also reports many values that
+    kube-apiserver cannot decode, such as the quantity `128mi`.
 
     Example:
 
@@ -101,7 +101,20 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         if message not in reported and not is_variable_at(subject, fault.path, text, context):
             reported.add(message)
             place = subject.source.locate(fault.path) if is_absent else None
-            yield Problem(message, fault.path, fix_of(fault), location=place, detail={"rejection": str(fault)})
+            fix = _fix_of_image(subject, fault.path) or fix_of(fault)
+            yield Problem(message, fault.path, fix, location=place, detail={"rejection": str(fault)})
+
+
+def _fix_of_image(subject: ReviewedObject, path: Path) -> str:
+    """Return the fix for a container without an image that a patch adds; "" for other errors."""
+    if path[-1] != "image" or not subject.overlay:
+        return ""
+    named = [text_at(each, "name") for each in list_at(subject.object, *path[:-2]) if at(each, "image")]
+    return f"name container {' or '.join(named)} in the patch, or set the image" if len(named) in _FEW else ""
+
+
+_FEW: Final = range(1, 4)
+"""The numbers of containers that a fix names."""
 
 
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:

@@ -157,7 +157,7 @@ def read_version(
         real = [os.path.join(root, path) for path in changed]
         failures = render(given, request, rendering, lambda directory: _is_affected(directory, real))
     snapshots = {member.file for member in given.members if _is_running(member.subject.object)}
-    members, unpatched, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations}, given.content)
+    members, unpatched, *_ = kustomized(given.members, {k.directory: k for k in given.kustomizations}, given.content)
     version = Version([member for member in members if member.file not in snapshots], side.root)
     notes = [*_unread(given, root, {*changed}, snapshots), *_unrendered(failures, root)]
     more = f"{plural(unpatched, 'object')} not compared: patches that forewarn does not apply"

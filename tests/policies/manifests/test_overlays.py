@@ -45,7 +45,9 @@ def test_objects_are_those_of_kustomize(path: Path, tmp_path: Path, monkeypatch:
 
 def _built() -> dict[tuple[str, str], Any]:
     given = read_input(LintRequest(["."], Config()))
-    members, unpatched, apart = kustomized(given.members, {k.directory: k for k in given.kustomizations}, given.content)
+    members, unpatched, apart, _ = kustomized(
+        given.members, {k.directory: k for k in given.kustomizations}, given.content
+    )
     assert (unpatched, apart) == (0, 0)
     objects = {}
     for member in members:

@@ -243,7 +243,7 @@ def test_requirements_come_before_what_is_exceeded() -> None:
 def test_missing_requests_are_reported_at_the_init_container_that_lacks_them() -> None:
     workload = deployment(3)
     spec = workload["spec"]["template"]["spec"]
-    spec["initContainers"] = [{"name": "fetch"}, {"name": "migrate"}]
+    spec["initContainers"] = [{"name": "fetch", "image": "fetch"}, {"name": "migrate", "image": "migrate"}]
     for container in (spec["containers"][0], spec["initContainers"][0]):
         container["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}}
     cluster = state(quota("few", {"requests.cpu": "8", "memory": "9Gi"}, {"requests.cpu": "0", "memory": "0"}))

@@ -1,7 +1,8 @@
 """Tables of the fields of Pods and Pod templates that determine scheduling, names, restarts and times.
 
-Source: pkg/apis/core/validation/validation.go, `ValidatePodSpec`, `ValidatePodTemplateSpec`. Not checked: containers,
-volumes, resource claims, security contexts, DNS and host settings, and resources (pod.py).
+Source: pkg/apis/core/validation/validation.go, `ValidatePodSpec`, `ValidatePodTemplateSpec`. Not checked: fields of
+containers other than the image, volumes, resource claims, security contexts, DNS and host settings, and resources
+(pod.py).
 """
 
 from __future__ import annotations
@@ -141,6 +142,10 @@ def _pod_spec(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]
     """Yield the errors of lists."""
     if not spec.get("containers"):
         yield required((*path, "containers"))
+    for name in ("initContainers", "containers"):
+        for index, container in enumerate(list_at(spec, name)):
+            if isinstance(container, dict) and container.get("image") is None:  # tools fill in an empty one
+                yield required((*path, name, index, "image"))
     here, seen = (*path, "schedulingGates"), set[str]()
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         name = (gate or {}).get("name") or ""
