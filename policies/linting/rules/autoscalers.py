@@ -42,7 +42,8 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
 
     Why: the kind in `scaleTargetRef` is case-sensitive. If no workload has the kind and the name, nothing is scaled.
     Two HorizontalPodAutoscalers of one workload do not scale it either, and KEDA rejects a second one. A
-    HorizontalPodAutoscaler cannot compute the utilization of a resource that a container does not request.
+    HorizontalPodAutoscaler cannot compute the utilization of a resource that a container does not request. If the
+    workload's `replicas` is not within the limits, each apply scales the workload, and the autoscaler scales it back.
 
     Details: the rule reports a target only if the namespace has a workload whose kind or name is similar. A name is
     similar if a letter or two differ, or if it is the only one that contains the other.
@@ -107,6 +108,7 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     is_first = bool(scalers) and scalers[0].subject is subject  # many scalers of a large workload would take long
     if len(scaled) == 1 and is_first:  # of several workloads, only one is deployed
         yield from _without_request(subject, scaled[0], context)
+        yield from _beyond_limits(scaled[0], scaler)
     if scaled or is_template_variable(scaler.name, subject, context):
         return
     group, _, target = scaler.kind.rpartition("/")
@@ -128,6 +130,19 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
         version = removed.replacement if (removed := removed_version(version, near.ref.kind)) else version
         fix = f"write apiVersion: {version}, kind: {near.ref.kind} and name: {near.ref.name}"
         yield Problem(message, ("spec", "scaleTargetRef"), cut(fix, MAX_CHARACTERS))
+
+
+def _beyond_limits(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
+    """Report a number of replicas that the scaler changes after each apply; of 0 replicas, it scales nothing."""
+    least, most = scaler.minimum, scaler.maximum
+    replicas = at(workload.object, "spec", "replicas")
+    if type(replicas) is not int or not replicas or least is None or most is None or least <= replicas <= most:
+        return
+    how, limit, path = ("above", most, scaler.limits[1]) if replicas > most else ("below", least, scaler.limits[0])
+    who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _SHOWN)}"
+    message = f"replicas {replicas} is {how} {path[-1]} {limit} of {who}: each apply undoes the scaling"
+    fix = f"remove replicas, or change {path[-1]}"
+    yield Problem(message, (), fix, location=workload.locate(("spec", "replicas")), object=workload.ref)
 
 
 def _second(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
