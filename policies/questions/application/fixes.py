@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import Effects, Fix, label
@@ -15,9 +14,7 @@ from forewarn.policies.kubernetes.controllers.templates import made_of, template
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, NODE
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
 from forewarn.policies.kubernetes.objects.fields import ApiObject, items, mapping, mapping_at
-from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.quantity import NANO, ZERO, Quantity, in_units
-from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.prediction.simulation.summary import missing
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling, PendingPods, autoscalers
 from forewarn.policies.questions.whatif.class_change import with_field
@@ -38,24 +35,17 @@ MAX_NODES: Final = 500
 """Maximum nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
 _MAX_FIXES: Final = 2
 """Tried at the same time, on two CPUs."""
-_SMALL: Final = 100
-"""Nodes of a cluster in which so many fixes are tried; in a larger one, only one."""
 _NOT_SHOWN: Final = ("down_seconds", "victims", "placeholders")
 """Counters that no fix is about."""
 _LOWEST: Final = -(2**31)
 
 
 class Edit(NamedTuple):
-    """A fix to try: what to do, the changed objects, and the counter that must fall. `admits`: (`group/Kind`,
-    `namespace/name`) of a workload -> the number of its rejected Pods that kube-apiserver then admits.
-
-    `nodes`: new ones.
-    """
+    """A fix to try: what to do, the changed objects, and the counter that must fall. `nodes`: new ones."""
 
     action: str
     objects: Sequence[ApiObject]
     counter: str
-    admits: Mapping[tuple[str, str], int] = MappingProxyType({})
     nodes: Sequence[Node] = ()
 
 
@@ -63,45 +53,67 @@ def tested_fixes(
     cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], tuple[Answer, Effects]]
 ) -> list[Fix]:
     """Return fixes that lower a counter of an answer, each alone, and then the first one with the fixes of what it
-    leaves or causes, if these lower more; all with their effect.
+    leaves or causes, if these lower more; all with their effect. If none does, those that were tried.
 
     `ask`: asks the same question about another cluster.
     """
-    if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
+    if len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
 
     def apply(edits: Sequence[Edit]) -> tuple[Effects, list[Edit]]:
         """Return the counters with these edits, and the edits to try next."""
         other = with_edits(cluster, edits)
         again, after = ask(other)
-        return after, [each for each in _edits(other, again) if each.counter != edits[0].counter]
+        return after, [each for each in _edits(other, again) if each.nodes or each.counter != edits[0].counter]
 
     ranges = answer.typical_of.counters if answer.typical_of is not None else {}
-    edits = [each for each in _edits(cluster, answer) if getattr(effects, each.counter)]
-    edits = edits[: _MAX_FIXES if len(cluster.snapshot.objects.nodes) <= _SMALL else 1]
+    edits = [each for each in _edits(cluster, answer) if getattr(effects, each.counter)][:_MAX_FIXES]
     results = zip(edits, mapped([[each] for each in edits], apply), strict=True)
-    tried = [(edit, *result) for edit, result in results if _is_better(effects, result[0], edit.counter)]
-    fixes = [Fix(edit.action, _difference(effects, after, edit.counter, ranges)) for edit, after, _ in tried]
-    if tried and (others := tried[0][2]):
-        first, after_first, _ = tried[0]
-        _, after = ask(with_edits(cluster, [first, *others]))
-        if any(_is_better(after_first, after, each.counter) for each in others):
-            known = {edit.action: f"{number}" for number, (edit, *_) in enumerate(tried, 1)}
-            action = f"1 and {'; '.join(known.get(each.action, each.action) for each in others)}"
-            fixes.append(Fix(action, _difference(effects, after, first.counter, ranges)))
-    return fixes
+    tried = [(edit, *result) for edit, result in results]
+    better = [each for each in tried if _is_better(effects, each[1], each[0].counter)]
+    fixes = [Fix(edit.action, _difference(effects, after, edit.counter, ranges)) for edit, after, _ in better]
+    known = {fix.action: f"{number}" for number, fix in enumerate(fixes, 1)}
+    for first, after_first, others in (better or tried)[:1]:
+        combined, after = _combined(first, after_first, others, apply)
+        if _is_better_together(effects, after_first if better else None, combined, after):
+            one, *more = (known.get(each.action, each.action) for each in combined)
+            fixes.append(Fix(f"{one} and {'; '.join(more)}", _difference(effects, after, first.counter, ranges)))
+    return fixes or [*_harmful(effects, tried, ranges)]
+
+
+def _harmful(
+    effects: Effects, tried: Sequence[tuple[Edit, Effects, Sequence[Edit]]], ranges: Mapping[str, Range]
+) -> Iterator[Fix]:
+    """Yield the edits that lower their counter, but do more harm."""
+    for edit, after, _ in tried:
+        if getattr(after, edit.counter) < getattr(effects, edit.counter):
+            yield Fix(f"more harm than help: {edit.action}", _difference(effects, after, edit.counter, ranges))
+
+
+def _combined(
+    first: Edit, after: Effects, others: Sequence[Edit], apply: Callable[[Sequence[Edit]], tuple[Effects, list[Edit]]]
+) -> tuple[list[Edit], Effects]:
+    """Return an edit with the others, and last the nodes that these need together; and the counters with all."""
+    objects = [each for each in (first, *others) if not each.nodes]
+    if not objects:
+        return [first], after
+    if objects != [first]:
+        after, others = apply(objects)
+    if nodes := [each for each in others if each.nodes]:
+        objects += nodes
+        after, _ = apply(objects)
+    return objects, after
 
 
 def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
     """Return the fixes to try, those that help most workloads first."""
-    every = chain(
-        _of_pdbs(cluster, answer),
-        of_quotas(cluster, answer),
-        _of_surges(cluster, answer),
-        _of_nodes(cluster, answer),
-        _of_jobs(cluster, answer),
-    )
-    edits = [each for each in every if not each.admits or _have_room(answer.after.simulation, each.admits)]
+    edits = [
+        *_of_pdbs(cluster, answer),
+        *of_quotas(cluster, answer),
+        *_of_surges(cluster, answer),
+        *_of_nodes(cluster, answer),
+        *_of_jobs(cluster, answer),
+    ]
     if answer.removal is None or not edits:
         return edits
     objects = [*chain.from_iterable(each.objects for each in edits)]  # each takes a whole search
@@ -115,6 +127,12 @@ def _is_better(before: Effects, after: Effects, counter: str) -> bool:
     moved = counter in ("rejected", "jobs_failed") and after.lost > before.lost
     moved |= counter == "rejected" and 2 * (after.pending - before.pending) > before.rejected - after.rejected
     return getattr(after, counter) < getattr(before, counter) and not moved
+
+
+def _is_better_together(before: Effects, first: Effects | None, edits: Sequence[Edit], after: Effects) -> bool:
+    """Report whether a counter of edits falls; below that with the `first` one alone, if this lowers its own."""
+    others = edits if first is None else edits[1:]
+    return any(_is_better(first or before, after, each.counter) for each in others)
 
 
 def _difference(before: Effects, after: Effects, counter: str, ranges: Mapping[str, Range]) -> str:
@@ -171,12 +189,10 @@ def of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         return
     simulation = answer.after.simulation
     new: dict[tuple[str, str], Counter[str]] = {}
-    admits: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
     for workload, row in missing(simulation, answer.after.summary.names).items():
         if not isinstance(row.message, ExceededQuota):
             continue
         key = workload[1].partition("/")[0], row.message.quota
-        admits.setdefault(key, {})[workload] = row.pods
         usage = new.setdefault(key, Counter())
         for resource, amount in _usage_of(workload, row.message, simulation).items():
             usage[resource] += amount.nano * row.pods
@@ -196,7 +212,7 @@ def of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
                 limits[resource] = Quantity(needed, limit.format)
         if limits:
             counter = "rejected" if removal is None else "blocked"
-            yield _raised(quota, limits, counter)._replace(admits=admits.get((namespace, name), {}))
+            yield _raised(quota, limits, counter)
 
 
 def _exceeded(answer: Answer) -> Iterator[tuple[str, str]]:
@@ -291,21 +307,3 @@ def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         many = ((node.name, " ".join(filter(None, key))) for key, node in models.items())
         like = [f"{added[name]} like {kind or name}" for name, kind in many if added[name]]
         yield Edit(f"add nodes: {listed(like, 4)}", (), "pending", nodes=nodes)
-
-
-def _have_room(simulation: Simulation, pods: Mapping[tuple[str, str], int]) -> bool:
-    """Report whether half of these Pods may fit on the nodes at the end. If they do not, most of them would be Pending,
-    and `_is_better` false, which takes a simulation to find out. True if this is unknown.
-    """
-    snapshot = simulation.cache.snapshot()
-    fit = 0
-    for workload, count in pods.items():
-        made = _new_pod(workload, simulation)
-        if made is None or not simulation.steady:
-            return True
-        pod, _ = made
-        capacity = capacity_for(snapshot, pod, preempting=pod.preemption_policy != PREEMPT_NEVER)
-        if capacity is None:
-            return True
-        fit += min(capacity.total, count)
-    return 2 * fit >= sum(pods.values())

@@ -112,14 +112,48 @@ def test_a_wrong_assumption_is_rejected(tmp_path: Path, spec: str) -> None:
         forewarn.whatif(cluster_of(tmp_path), forewarn.Upgrade(assume_pdbs=spec))
 
 
-def test_a_quota_is_no_fix_if_its_pods_are_only_pending_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixes, "with_edits", lambda *_: pytest.fail("no room for the Pods, and yet simulated again"))
+def without_room(path: Path, *others: dict[str, Any]) -> forewarn.Cluster:
+    """Two nodes; each has no room for the Pods of the other, and a quota rejects replacements."""
     full = object_of("v1", "Pod", "full", spec={"nodeName": "n2", "containers": [{"name": "c", "image": "i"}]})
     full["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
     full["status"] = {"phase": "Running", "conditions": READY}
-    result = forewarn.whatif(cluster_of(tmp_path, quota(pods=3, used=5), full), forewarn.LoseNodes(["n1"]))
+    return cluster_of(path, quota(pods=3, used=5), full, *others)
+
+
+def test_a_quota_whose_pods_are_only_pending_then_is_a_fix_with_nodes(tmp_path: Path) -> None:
+    result = forewarn.whatif(without_room(tmp_path), forewarn.LoseNodes(["n1"]))
     assert result.document.effects.rejected == 2
-    assert result.document.fix == [], "the Pods that the quota admits do not fit"
+    assert shown(result) == [("quota shop/q: pods 3 → 5 and add nodes: 1 like n2", "rejected 2 → 0, lost 2 → 0")]
+
+
+def test_a_fix_that_does_more_harm_is_named_if_no_other_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixes, "_of_nodes", lambda *_: [])
+    result = forewarn.whatif(without_room(tmp_path), forewarn.LoseNodes(["n1"]))
+    assert shown(result) == [("more harm than help: quota shop/q: pods 3 → 5", "rejected 2 → 0, but Pending 0 → 2")]
+
+
+def test_the_nodes_of_a_combined_fix_are_those_that_all_its_pods_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quotas, jobs = fixes.Edit("a quota", [{"a": 1}], "rejected"), fixes.Edit("for Jobs", [{"b": 1}], "jobs_failed")
+    few, many = (fixes.Edit(f"{count} nodes", (), "pending", nodes=[count]) for count in (2, 9))  # type: ignore[list-item]
+    after = {
+        "": ([quotas, few, jobs], Effects(rejected=4, pending=2, jobs_failed=3, lost=9)),
+        "a quota": ([few, jobs], Effects(pending=6, jobs_failed=3, lost=9)),
+        "2 nodes": ([quotas, jobs], Effects(rejected=5, jobs_failed=3, lost=8)),
+        "a quotafor Jobs": ([many], Effects(pending=9, lost=9)),
+        "a quotafor Jobs9 nodes": ([], Effects()),
+    }
+    monkeypatch.setattr(fixes, "_edits", lambda cluster, _: after[cluster if isinstance(cluster, str) else ""][0])
+    monkeypatch.setattr(fixes, "with_edits", lambda _, edits: "".join(each.action for each in edits))
+    answer: Any = SimpleNamespace(typical_of=None)
+    tested = fixes.tested_fixes(
+        cluster_of(tmp_path), answer, after[""][1], lambda other: (answer, after[str(other)][1])
+    )
+    assert [(fix.action, fix.effect) for fix in tested] == [
+        ("2 nodes", "Pending 2 → 0, lost 9 → 8, but rejected 4 → 5"),
+        ("a quota and for Jobs; 9 nodes", "Pending 2 → 0, lost 9 → 0"),
+    ]
 
 
 def test_jobs_that_fail_by_a_loss_get_a_policy_that_ignores_disruptions(tmp_path: Path) -> None:
@@ -158,23 +192,6 @@ def test_no_more_nodes_are_tried_than_the_cluster_has(tmp_path: Path) -> None:
     result = forewarn.whatif(cluster, forewarn.LoseNodes(["n1"]))
     assert result.document.effects.lost
     assert shown(result) == []
-
-
-def test_in_a_larger_cluster_one_fix_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixes, "_SMALL", 1)
-    tried = list[object]()
-    with_ = fixes.with_edits
-
-    def counting(*given: Any) -> forewarn.Cluster:
-        tried.append(given[1])
-        return with_(*given)
-
-    monkeypatch.setattr(fixes, "with_edits", counting)
-    cluster = cluster_of(tmp_path, pods=14, priority=1)
-    edits = [fixes.Edit(name, [], "pending") for name in "ab"]
-    monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: edits)
-    forewarn.whatif(cluster, forewarn.LoseNodes(["n1"]))
-    assert len(tried) == 1
 
 
 def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
