@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import combinations_with_replacement
 from pathlib import Path
 from random import Random
@@ -24,7 +25,7 @@ from forewarn.policies.questions.application.survival_answer import AddedNodes, 
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.effects import Kind
 from forewarn.policies.questions.whatif.questions import each_loss, question_of_loss
-from forewarn.policies.questions.whatif.repetition import RUNS
+from forewarn.policies.questions.whatif.repetition import RUNS, random_runs
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.in_process import forewarn as run
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 GROUPS = "docs/examples/whatif/node-groups.yaml"
 MOST = 4
+
+
+@pytest.fixture(autouse=True)
+def few_random_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verify an answer in 4 random runs, not 24: they decide no number of nodes."""
+    monkeypatch.setattr(survival, "random_runs", partial(random_runs, runs=4))
 
 
 class _Choices:
@@ -120,6 +127,7 @@ def test_a_search_without_an_answer_within_the_time_says_so(tmp_path: Path) -> N
 
 
 def test_the_nodes_are_tried_in_random_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survival, "random_runs", random_runs)
     runs = f"verified in {RUNS} of {RUNS} random runs"
     assert runs in run("headroom", "--survive", "node", "--cluster", CLUSTER).stdout
     bad = survival._Harm(1, 0)
