@@ -151,7 +151,7 @@ class Request:
             return
         present = columns.requested[self._rows]  # a copy, because the next columns may use the array
         if nominations:
-            present += nominations.amounts(self.resources, self._priority)
+            present += nominations.amounts(self._priority)[self._rows]
         insufficient = present > self.limits
         self.version += 1
         if not self.version_of_fit or insufficient.tobytes() != self.insufficient.tobytes():

@@ -447,7 +447,7 @@ def test_nominations_are_kept_up_as_if_they_were_made_anew() -> None:
         for each in (kept, anew):
             each.sync(snapshot)
         for priority in (0, 2, 6):
-            assert kept.amounts("cpu", priority).tolist() == anew.amounts("cpu", priority).tolist()
+            assert kept.amounts(priority).tolist() == anew.amounts(priority).tolist()
             assert sorted(zip(*kept.columns(priority), strict=True)) == sorted(
                 zip(*anew.columns(priority), strict=True)
             )

@@ -394,7 +394,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
                 problem.resolvable = np.zeros_like(problem.possible)
                 continue
             index = columns.resources.index(resource)
-            present = problem.with_nominated(columns.requested[index], resource)
+            present = problem.with_nominated(index)
             limit = columns.allocatable[index] - amount
             if resource != "pods":
                 problem.resolvable = problem.resolvable & (limit >= 0)

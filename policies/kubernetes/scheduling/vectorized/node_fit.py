@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 
 _NOMINATIONS_CACHE_SIZE: Final = 64
-"""Maximum number of cached sums, one for each resource and priority."""
+"""Maximum number of cached sums, one for each priority."""
 _FREE: Final = -(2**63)
 """The priority of an index without a nomination, lower than that of any Pod."""
 
@@ -50,13 +50,15 @@ class Nominations:
         """Node name -> (Pod identity, its nomination, the index in `_columns`)."""
         self._by_pod: dict[str, Nominated] = {}
         """Pod identity -> its nomination. A Pod is nominated once."""
-        self._sums: dict[tuple[int, Sequence[str]], Ints] = {}
+        self._resources: Sequence[str] = ()
+        self._sums: dict[int, Ints] = {}
+        """Priority -> [resource, node]: the amounts for the nominated Pods with at least this priority."""
         self._columns: Ints = np.zeros((3, 0), np.int64)
         """[row, kind or priority; index]: the nominations; the priority is _FREE at an index without one."""
         self._free: list[int] = []
         """The indices without a nomination."""
-        self._largest: dict[Sequence[str], tuple[int, int]] = {}
-        """Resources -> (number of equivalence classes at that time, the largest amount of any)."""
+        self._largest = 0, 0
+        """(number of equivalence classes at that time, the largest amount of any)."""
         self.version = 0
         """Increases with each change."""
 
@@ -64,7 +66,8 @@ class Nominations:
         return bool(self._by_node)
 
     def is_of(self, snapshot: Snapshot) -> bool:
-        return snapshot.objects.nominated is self._table and snapshot.rows is self._nodes
+        is_same = snapshot.objects.nominated is self._table and snapshot.rows is self._nodes
+        return is_same and snapshot.columns.resources == self._resources
 
     def sync(self, snapshot: Snapshot) -> None:
         """Update to the nominated Pods of this Snapshot. Raises CutShort; the next call continues."""
@@ -72,8 +75,9 @@ class Nominations:
         if self.is_of(snapshot):
             return
         shards = table.shards if isinstance(table, FrozenTable) else (table,)
-        if snapshot.rows is not self._nodes or len(shards) != len(self._shards):
-            self._nodes, self._count = snapshot.rows, len(snapshot.node_infos)
+        resources, is_same = snapshot.columns.resources, snapshot.rows is self._nodes
+        if not is_same or resources != self._resources or len(shards) != len(self._shards):
+            self._nodes, self._count, self._resources = snapshot.rows, len(snapshot.node_infos), resources
             self.version += 1
             self._pods, self._by_node, self._by_pod, self._sums = {}, {}, {}, {}
             self._columns, self._free = np.zeros((3, 0), np.int64), []
@@ -98,9 +102,8 @@ class Nominations:
         for name, _ in come:
             for pod in snapshot.nominated_pods(name) if name in snapshot.rows else ():
                 self._kinds.number(pod)
-        for _, resources in self._sums:
-            for resource in resources:
-                self._kinds.amounts(resource)
+        for resource in self._resources:
+            self._kinds.amounts(resource)
         for name in [name for name in old if name not in new]:
             self._take(name)
         for name, _ in come:
@@ -138,43 +141,37 @@ class Nominations:
             self._by_node[name] = here
 
     def _add(self, nominated: Nominated, sign: int) -> None:
-        amounts: dict[Sequence[str], Ints] = {}
         self.version += 1
-        for (priority, resources), totals in self._sums.items():
+        amounts = [sign * self._kinds.amounts(resource)[nominated.kind] for resource in self._resources]
+        for priority, totals in self._sums.items():
             if nominated.priority >= priority:
-                if resources not in amounts:
-                    own = [self._kinds.amounts(resource)[nominated.kind] for resource in resources]
-                    amounts[resources] = sign * np.array(own, np.int64)
-                totals[:, nominated.row] += amounts[resources]
+                totals[:, nominated.row] += amounts
 
     def nomination_of(self, pod: Pod) -> Nominated | None:
         """Return the nomination of this Pod; None without one, or if its priority is lower than the Pod's."""
         nomination = self._by_pod.get(pod.identity)
         return nomination if nomination is not None and nomination.priority >= pod.effective_priority else None
 
-    def amounts(self, resources: Sequence[str], priority: int) -> Ints:
-        """Return [resource, node]: the amounts for the nominated Pods with at least this priority. Do not modify.
-
-        `resources`: a tuple. Raises NotValid for very large amounts.
+    def amounts(self, priority: int) -> Ints:
+        """Return [resource, node]: the amounts for the nominated Pods with at least this priority, for the resources of
+        `Columns`. Do not modify. Raises NotValid for very large amounts.
         """
-        totals = self._sums.get((priority, resources))
+        totals = self._sums.get(priority)
         if totals is None:
             if len(self._sums) >= _NOMINATIONS_CACHE_SIZE:
                 self._sums.clear()
-            totals = self._sums[priority, resources] = np.zeros((len(resources), self._count), np.int64)
-            for place, resource in enumerate(resources):
-                totals[place] = self.total(self._kinds.amounts(resource), priority)
-        if self._may_reach(MAX, resources) and totals.max(initial=0) >= MAX:
+            per_kind = map(self._kinds.amounts, self._resources)
+            totals = self._sums[priority] = np.array([self.total(amounts, priority) for amounts in per_kind])
+        if self._may_reach(MAX) and totals.max(initial=0) >= MAX:
             raise NotValid
         return totals
 
-    def _may_reach(self, amount: int, resources: Sequence[str]) -> bool:
+    def _may_reach(self, amount: int) -> bool:
         """Report whether the nominated Pods on one node may use at least `amount` of a resource; by an upper bound."""
-        cached = self._largest.get(resources)
-        if cached is None or cached[0] != len(self._kinds):
-            largest = max((int(self._kinds.amounts(each).max(initial=0)) for each in resources), default=0)
-            cached = self._largest[resources] = len(self._kinds), largest
-        return len(self._by_pod) * cached[1] >= amount
+        if self._largest[0] != len(self._kinds):
+            largest = max(int(self._kinds.amounts(each).max(initial=0)) for each in self._resources)
+            self._largest = len(self._kinds), largest
+        return len(self._by_pod) * self._largest[1] >= amount
 
     def columns(self, priority: int) -> tuple[Ints, Ints]:
         """Return (rows, equivalence classes) of the nominated Pods of at least this priority."""
@@ -381,17 +378,19 @@ class NodeFit:
             full |= demand.exceeded
         return full
 
-    def with_nominated(self, present: Ints, resource: str) -> Ints:
-        """Return [node]: `present` plus the amount of a resource for the other nominated Pods of at least the Pod's
-        priority; without nominated Pods, `present` itself.
+    def with_nominated(self, index: int) -> Ints:
+        """Return [node]: the amount of a resource in use, with the other nominated Pods of at least the Pod's priority.
 
-        Raises NotValid for very large amounts. Source: `addGENominatedPods`.
+        `index`: of the resource in `Columns.resources`. Raises NotValid for very large amounts. Source:
+        `addGENominatedPods`.
         """
+        columns = self.snapshot.columns
+        present: Ints = columns.requested[index]
         if not self._nominations:
             return present
-        total: Ints = present + self._nominations.amounts((resource,), self.pod.effective_priority)[0]
+        total: Ints = present + self._nominations.amounts(self.pod.effective_priority)[index]
         if (own := self._nominations.nomination_of(self.pod)) is not None:
-            total[own.row] -= self.matrix.kinds.amounts(resource)[own.kind]
+            total[own.row] -= self.matrix.kinds.amounts(columns.resources[index])[own.kind]
         return total
 
     def of_nominated(self, per_kind: Ints) -> Ints:
