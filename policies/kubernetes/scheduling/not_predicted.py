@@ -98,7 +98,7 @@ def of_claims(pod: Pod, snapshot: Snapshot) -> str:
         return f'the cluster state has no list of PersistentVolumeClaims, and the Pod uses "{claim}"'
     if VOLUME in objects.unlisted and (claim := _claim_without_volume(pod, objects)):
         return f'the cluster state has no list of PersistentVolumes, and the Pod uses claim "{claim}", which is bound'
-    return not_modelled(pod, objects, snapshot.extended_resources, snapshot.device_selectors)
+    return not_modelled(pod, objects, snapshot.extended_resources)
 
 
 def missing_claim(pod: Pod, objects: ClusterObjects) -> str:

@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.objects.devices import (
 )
 from forewarn.policies.kubernetes.objects.resource_list import add_to
 from forewarn.policies.kubernetes.quantity import NANO, ZERO
-from forewarn.policies.kubernetes.scheduling.devices.selectors import NotModelled, SelectorError, Selectors
+from forewarn.policies.kubernetes.scheduling.devices.selectors import NotModelled, SelectorError, selectors_of
 from forewarn.policies.kubernetes.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _container_request(
     return DeviceRequest(f"container-{index}-request-{place}", device_class, count=count)
 
 
-def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass], selectors: Selectors) -> str:
+def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass]) -> str:
     """Return the reason why a Pod with devices is not predicted, empty if it is."""
     extended = extended_resources_of(pod, provided)
     uses_devices = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
@@ -205,15 +205,11 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
         return ""
     if not (uses_devices if objects.devices_known is None else objects.devices_known):
         return "the Pod claims devices (DRA), and the state of the cluster contains none"
-    return next(_problems(pod, objects, extended, provided, selectors), "")
+    return next(_problems(pod, objects, extended, provided), "")
 
 
 def _problems(
-    pod: Pod,
-    objects: ClusterObjects,
-    extended: Mapping[str, int],
-    provided: Mapping[str, DeviceClass],
-    selectors: Selectors,
+    pod: Pod, objects: ClusterObjects, extended: Mapping[str, int], provided: Mapping[str, DeviceClass]
 ) -> Iterator[str]:
     if len(pod.device_claims) > _MAX_CLAIMS:
         yield _TOO_MANY
@@ -232,13 +228,12 @@ def _problems(
     if sum(request.count for request in requests) + sum(extended.values()) > _MAX_DEVICES:
         yield _TOO_MANY
     classes = {request.device_class for request in requests} | {provided[name].name for name in extended}
-    yield from _unreadable(requests, classes, objects, selectors)
+    yield from _unreadable(requests, classes, objects)
 
 
-def _unreadable(
-    requests: Sequence[DeviceRequest], classes: Iterable[str], objects: ClusterObjects, selectors: Selectors
-) -> Iterator[str]:
+def _unreadable(requests: Sequence[DeviceRequest], classes: Iterable[str], objects: ClusterObjects) -> Iterator[str]:
     """Yield the unsupported parts of CEL selectors. Caches the matches for the allocation."""
+    selectors = selectors_of(objects.resource_slices)
     stored = (objects.device_classes.get(("", name)) for name in sorted(classes))
     of_classes = [device_class.selectors for device_class in stored if device_class is not None]
     for part in objects.resource_slices.values():
