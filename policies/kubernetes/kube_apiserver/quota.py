@@ -359,16 +359,17 @@ def first_rejected(pod: ApiObject, quotas: Sequence[ResourceQuota], *, replicas:
 
     The check contains the quotas with the usage of the Pods before.
     """
-    check = check_request(pod, quotas)
+    evaluator = RepeatedPods()
+    check = check_request(pod, quotas, evaluator=evaluator)
     if check.faults or replicas < 1:
         return (1 if check.faults else 0), check
-    used = without_zeros(PODS.usage(pod))
+    used = without_zeros(evaluator.usage(pod))
     is_met = [PODS.matches(quota, pod) for quota in quotas]
     fitting = min([replicas, *(_max_replicas(quota, used) for quota, met in zip(quotas, is_met, strict=True) if met)])
     charged = tuple(_charged(q, used, fitting) if met else q for q, met in zip(quotas, is_met, strict=True))
     if fitting == replicas:
         return 0, Check((), charged)
-    return fitting + 1, check_request(pod, charged)
+    return fitting + 1, check_request(pod, charged, evaluator=evaluator)
 
 
 def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence[LimitedResource]) -> list[Fault]:
