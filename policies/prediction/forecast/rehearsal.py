@@ -388,9 +388,9 @@ class _Run(Simulation):
     def _take_in(self, pod: Pod) -> bool:
         """Load the top workload that recreates a Pod, with all its Pods; return False if the workload is unknown."""
         owner = controller_in(self._cluster, self._adoption.adopt(pod))
-        top = None if owner is None else self._stored(owner)
+        top = None if owner is None or owner in self._loaded else self._stored(owner)
         if top is None:
-            return False
+            return owner in self._loaded
         for _ in range(_MAX_LEVELS):  # ownerReferences may form a cycle
             by_the_clock = top.controller is not None and top.controller[0] == CRON_JOB  # recreates no Pods
             above = None if top.controller is None or by_the_clock else self._stored(top.controller)
@@ -467,6 +467,8 @@ class _Run(Simulation):
         """Return one of several equal nodes, which does not depend on names: the first by its Pods, without terminating
         Pods if possible, so that a preemption deletes running Pods.
         """
+        if len(names) == 1:
+            return names[0]
         charge(sum(_COMPARING + len(self._over.pods_on(name)) for name in names[:_MAX_COMPARED]))
         return min(names[:_MAX_COMPARED], key=lambda name: _kinds_of(self._over.pods_on(name)))
 
