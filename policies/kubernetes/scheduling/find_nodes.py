@@ -119,15 +119,12 @@ def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
 
 
 def framework_in_columns(snapshot: Snapshot, pod: Pod) -> Framework:
-    """Return the framework of the Pod's profile. Raises NotValid if numpy does not support the profile."""
+    """Return the framework of the Pod's profile. Raises NotValid without the profile, or if there are extenders."""
     configuration = configuration_of(snapshot.semantics)
     profile = configuration.profile(pod.spec.scheduler_name)
     if profile is None or configuration.extenders:
         raise NotValid
-    framework = Framework(snapshot, profile)
-    if framework.without_columns:
-        raise NotValid(framework.without_columns)
-    return framework
+    return Framework(snapshot, profile)
 
 
 @dataclass(frozen=True, eq=False)
