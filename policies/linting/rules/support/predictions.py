@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, Never
 
+from forewarn.policies.base.copies import cached_in
 from forewarn.policies.base.findings import ObjectRef, plural
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import CutShort, TooLarge
@@ -194,11 +195,13 @@ def reasons_of(predictions: Sequence[Prediction], instead: Mapping[str, str] = N
         return [(joined(first.pre_filter.reasons, "; "), 0)]
     counts: Counter[str] = Counter()
     examples: dict[str, Prediction] = {}
+    known: dict[tuple[str, ...], Reason] = {}
     for prediction in predictions if first.pod.spec.node_affinity.only_node else (first,):
         node = prediction.pod.spec.node_affinity.only_node
         for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
             dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
-            reason = joined((status if dropped is NO_VICTIMS else dropped).reasons)
+            reasons = (status if dropped is NO_VICTIMS else dropped).reasons
+            reason = cached_in(known, reasons, partial(joined, reasons))
             counts[reason] += 1
             examples.setdefault(reason, prediction)
     found = ranked(counts)
