@@ -320,9 +320,9 @@ def one_line(text: str) -> str:
     characters that change the direction of text (bidi), have no width, are tags or variation selectors, or are
     unassigned: otherwise two names could look equal, or a warning could read backwards.
     """
-    if text.isascii():
-        return text.strip() if text.isprintable() and "  " not in text else _SPACE.sub(" ", text).strip()
-    return "".join(map(_shown, _SPACE.sub(" ", text).strip()))
+    text = text.strip() if text.isprintable() and "  " not in text else _SPACE.sub(" ", text).strip()
+    is_visible = text.isascii() or (text.isprintable() and not _INVISIBLE.search(text))
+    return text if is_visible else "".join(map(_shown, text))
 
 
 _NAMED_COMMAND: Final = later(r"##(?=[\w.-]*\[)")
