@@ -361,7 +361,7 @@ class Prediction:
         filtered = self._filtered
         feasible = set(self.feasible)
         charge(len(self.snapshot.node_infos) // 2)
-        return {i.name: filtered.statuses.get(i.name) for i in self.snapshot.node_infos if i.name not in feasible}
+        return {name: filtered.statuses.get(name) for name in self.snapshot.rows if name not in feasible}
 
     def status_of(self, node: str) -> list[tuple[str, Status]]:
         """Return [(node, status)] of one node from `statuses`; empty if `statuses` does not contain the node.
