@@ -109,29 +109,53 @@ def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], st
 def faults_in_chart(texts: Mapping[str, str], values: Sequence[File]) -> Iterator[FileDiagnostic]:
     """Yield the mistakes in a chart. `texts`: its templates by their files. `values`: its files with values."""
     templates = [ChartText(file, text) for file, text in texts.items()]
-    if not any(_KEY_OF_ROOT.search(readable(file)) for file in values):
-        yield from _wrong_dots(templates)
+    suspects = [template for template in templates if _may_read_in_blocks(template.text)]
+    if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in values):
+        yield from _wrong_dots(templates, suspects)
 
 
 _KEY_OF_ROOT: Final = later(rb"^[ -]*(?:Values|Release|Chart|Capabilities|Files|Template):", re.MULTILINE)
 
 
-def _wrong_dots(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
-    """Yield the fields of the root that a template reads in the dot of `with` or `range`, which has no such fields."""
-    inner = [(template, scope) for template in templates for scope in template.scopes if scope.dot]
-    of_root = _fields_of_root(templates) if inner else {}
-    for template, scope in inner:
-        for begin, text, code in template.actions(scope):
-            reads = [(match.span(), match[0], f"write ${match[0]}") for match in _OF_ROOT.finditer(code)]
-            calls = (match for match in _INCLUDE.finditer(text) if match[1] in of_root)
-            reads += (
-                (match.span(), f'{of_root[match[1]]} for "{match[1]}"', "write $ in place of the dot")
-                for match in calls
-            )
-            for (start, end), field, fix in reads:
-                message = f"no {field} in the dot, which is {scope.shown} here: Helm cannot render the template"
-                place = template.place(begin + start, begin + end)
-                yield FileDiagnostic("parse-error", message, place, fix)
+def _wrong_dots(templates: Sequence[ChartText], suspects: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
+    """Yield the fields of the root that suspects read in the dot of `with` or `range`, which has no such fields."""
+    inner = [(template, scope) for template in suspects for scope in template.scopes if scope.dot]
+    codes = [(template, scope, *action) for template, scope in inner for action in template.actions(scope)]
+    called = {name for _, _, _, text, _ in codes for name in _INCLUDE.findall(text)}
+    of_root = _fields_of_root(
+        [template for template in templates if any(f'"{name}"' in template.text for name in called)]
+    )
+    for template, scope, begin, text, code in codes:
+        reads = [(match.span(), match[0], f"write ${match[0]}") for match in _OF_ROOT.finditer(code)]
+        reads += (
+            (match.span(), f'{of_root[match[1]]} for "{match[1]}"', "write $ in place of the dot")
+            for match in _INCLUDE.finditer(text)
+            if match[1] in of_root
+        )
+        for (start, end), field, fix in reads:
+            message = f"no {field} in the dot, which is {scope.shown} here: Helm cannot render the template"
+            place = template.place(begin + start, begin + end)
+            yield FileDiagnostic("parse-error", message, place, fix)
+
+
+_OTHER_DOT: Final = later(r"\{\{-?\s*(?:with|range)\b[^}]*?(?:\.(?:Values|Release|Chart|Files)\.|\buntil)")
+_BLOCK: Final = later(
+    r"\{\{-?\s*(?:(end)|(?:with|range)\b[^}]*?(\.(?:Values|Release|Chart|Files)\.|\buntil)|(?:if|with|range|define|block))\b"
+)
+
+
+def _may_read_in_blocks(text: str) -> bool:
+    """Report whether a block with another dot may read the root: fast, because most templates have no such block."""
+    opened, start = [False], 0
+    for match in _BLOCK.finditer(text) if _OTHER_DOT.search(text) else ():
+        if opened[-1] and (_OF_ROOT.search(text, start, match.start()) or _INCLUDE.search(text, start, match.start())):
+            return True
+        start = match.end()
+        if match[1]:
+            opened = opened[:-1] or [False]
+        else:
+            opened.append(bool(match[2]) or opened[-1])
+    return False
 
 
 def _fields_of_root(templates: Sequence[ChartText]) -> Mapping[str, str]:
