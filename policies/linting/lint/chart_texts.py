@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
-from typing import Final
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Final
 
-from forewarn.policies.base.findings import Location
+from forewarn.policies.base.findings import Location, Path, field_path, quote
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, Action, actions_of
-from forewarn.policies.inputs.sources.files import File, readable
+from forewarn.policies.inputs.manifests.documents import Document, as_utf8
+from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, actions_of
+from forewarn.policies.inputs.manifests.values import first_value
+from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
+from forewarn.policies.inputs.sources.files import File, find_files, readable
+from forewarn.policies.kubernetes.objects.fields import at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 
 
 class Scope(NamedTuple):
-    """Actions of a template with the same dot, and the actions with which their blocks begin.
+    """What the actions of a block of a template share: the first actions of the blocks around, and the dot.
 
     `dot`: the keys of the dot in the root, or () if the dot may be the root. `shown`: the dot in words.
     """
 
-    actions: list[Action]
-    openings: tuple[str, ...]
-    dot: tuple[str, ...]
-    shown: str
+    openings: tuple[str, ...] = ()
+    dot: tuple[str, ...] = ()
+    shown: str = ""
 
 
 class ChartText:
@@ -36,30 +41,34 @@ class ChartText:
         self.file, self.text = file, text
 
     @cached_property
-    def scopes(self) -> Sequence[Scope]:
-        """The scopes in the order of their last actions."""
-        return list(_scopes_of(self.text))
+    def _actions(self) -> Sequence[tuple[int, int, Scope]]:
+        """The start, the end and the scope of each action."""
+        return list(_scoped(self.text))
 
-    def actions(self, scope: Scope) -> Iterator[tuple[int, str, str]]:
-        """Yield the start and the text of each action in a scope, and the text with blanks in place of strings."""
-        for action in scope.actions:
-            text = self.text[action.start : action.end]
-            yield action.start, text, _STRING.sub(lambda match: " " * len(match[0]), text)
+    def scope_at(self, position: int) -> Scope | None:
+        """The scope of the action at a position; None in strings, in comments and outside of actions."""
+        number = bisect_right(self._actions, position, key=itemgetter(0)) - 1
+        start, end, scope = self._actions[number] if number >= 0 else (0, 0, Scope())
+        strings = _STRING.finditer(self.text, start, end)
+        is_code = position < end and not any(string.start() < position < string.end() for string in strings)
+        return scope if is_code else None
 
-    @cached_property
-    def _starts(self) -> Sequence[int]:
-        return list(accumulate((len(line) + 1 for line in self.text.split("\n")), initial=0))
+    def path_at(self, position: int, reference: str) -> tuple[str, ...]:
+        """The path in the values of what the template reads at a position; () if it may be no value."""
+        scope = self.scope_at(position)
+        keys = () if scope is None else (*(scope.dot if reference[0] != "$" else ()), *reference.split(".")[1:])
+        return keys[1:] if keys[:1] == ("Values",) else ()
 
     def place(self, start: int, end: int) -> Location:
         """The location of a part of one line."""
-        line = bisect_right(self._starts, start)
-        column = start - self._starts[line - 1] + 1
-        return Location(self.file, line, column, column + end - start)
+        column = start - self.text.rfind("\n", 0, start)
+        return Location(self.file, self.text.count("\n", 0, start) + 1, column, column + end - start)
 
 
 _STRING: Final = later(r"\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`")
-_OF_ROOT: Final = later(r"(?<![\w$.)\]])\.(?:Values|Release|Chart|Capabilities|Files|Template)(?:\.\w+)+")
-_INCLUDE: Final = later(r"\b(?:include|template)[ \t]+\"([^\"\n]+)\"[ \t]+\.(?=[\s)|}-])")
+_OF_ROOT: Final = later(r"(?<![\w$.)\]])\.(?:Values|Release|Chart|Capabilities|Files|Template)(?:\.\w+)+()")
+"""A field of the root; its group is empty, where that of _INCLUDE is a name."""
+_INCLUDE: Final = later(r"(?:include|template)[ \t]+\"([^\"\n]+)\"[ \t]+\.(?=[\s)|}-])")
 _DEFINE: Final = later(r"\{\{-?[ \t]*define[ \t]+\"([^\"\n]+)\"")
 _PIPELINE: Final = later(r"\{\{-?\s*(?:with|range)\s+(?:\$\w*\s*(?:,\s*\$\w*\s*)?:=\s*)?([^}]*?)\s*-?\}\}")
 _KEYS: Final = later(r"\$?((?:\.\w+)+)")
@@ -70,23 +79,18 @@ _NEVER_ROOT: Final = later(
 """What is around the operands of a pipeline whose result is not the root."""
 
 
-def _scopes_of(text: str) -> Iterator[Scope]:
-    """Yield the scopes of a template."""
-    scope = Scope([], (), (), "")
-    outer = list[Scope]()
+def _scoped(text: str) -> Iterator[tuple[int, int, Scope]]:
+    """Yield the start, the end and the scope of each action of a template."""
+    scope, outer = Scope(), list[Scope]()
     for action in actions_of(text):
         if action.word in ELSE | CLOSES and outer:
-            yield scope
-            scope = outer.pop()._replace(actions=[])
+            scope = outer.pop()
         if action.word != "!":
-            scope.actions.append(action)
+            yield action.start, action.end, scope
         if action.word in OPENS | ELSE:
-            yield scope
             outer.append(scope)
             opening = text[action.start : action.end]
-            dot, shown = _dot_in(opening, action.word, scope)
-            scope = Scope([], (*scope.openings, opening), dot, shown)
-    yield scope
+            scope = Scope((*scope.openings, opening), *_dot_in(opening, action.word, scope))
 
 
 def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], str]:
@@ -106,38 +110,37 @@ def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], st
     return (("*",), shown) if rest != value and _NEVER_ROOT.fullmatch(rest) else unknown
 
 
-def faults_in_chart(texts: Mapping[str, str], values: Sequence[File]) -> Iterator[FileDiagnostic]:
-    """Yield the mistakes in a chart. `texts`: its templates by their files. `values`: its files with values."""
+class ChartValues:
+    """The file with the defaults of a chart's values."""
+
+    def __init__(self, file: File) -> None:
+        self.file, self.data = file, as_utf8(readable(file))
+
+    @cached_property
+    def value(self) -> Any:
+        """The values; None if they are invalid."""
+        return first_value(self.data, self.file.name)
+
+    def place(self, path: Path) -> Location:
+        """The location of a key."""
+        return YamlSource(Tree(Document(self.data, self.file.name))).locate(path, key=True)
+
+
+def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator[FileDiagnostic]:
+    """Yield the mistakes in a chart. `texts`: its templates by their files. `files`: those with values."""
     templates = [ChartText(file, text) for file, text in texts.items()]
     suspects = [template for template in templates if _may_read_in_blocks(template.text)]
-    if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in values):
+    if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
         yield from _wrong_dots(templates, suspects)
+    for file in files:
+        if os.path.basename(file.name) in ("values.yaml", "values.yml"):
+            values = ChartValues(file)
+            yield from _replaced_values(templates, values)
+            yield from _texts_as_conditions(templates, values)
+            yield from _unread_values(templates, values, files)
 
 
 _KEY_OF_ROOT: Final = later(rb"^[ -]*(?:Values|Release|Chart|Capabilities|Files|Template):", re.MULTILINE)
-
-
-def _wrong_dots(templates: Sequence[ChartText], suspects: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
-    """Yield the fields of the root that suspects read in the dot of `with` or `range`, which has no such fields."""
-    inner = [(template, scope) for template in suspects for scope in template.scopes if scope.dot]
-    codes = [(template, scope, *action) for template, scope in inner for action in template.actions(scope)]
-    called = {name for _, _, _, text, _ in codes for name in _INCLUDE.findall(text)}
-    of_root = _fields_of_root(
-        [template for template in templates if any(f'"{name}"' in template.text for name in called)]
-    )
-    for template, scope, begin, text, code in codes:
-        reads = [(match.span(), match[0], f"write ${match[0]}") for match in _OF_ROOT.finditer(code)]
-        reads += (
-            (match.span(), f'{of_root[match[1]]} for "{match[1]}"', "write $ in place of the dot")
-            for match in _INCLUDE.finditer(text)
-            if match[1] in of_root
-        )
-        for (start, end), field, fix in reads:
-            message = f"no {field} in the dot, which is {scope.shown} here: Helm cannot render the template"
-            place = template.place(begin + start, begin + end)
-            yield FileDiagnostic("parse-error", message, place, fix)
-
-
 _OTHER_DOT: Final = later(r"\{\{-?\s*(?:with|range)\b[^}]*?(?:\.(?:Values|Release|Chart|Files)\.|\buntil)")
 _BLOCK: Final = later(
     r"\{\{-?\s*(?:(end)|(?:with|range)\b[^}]*?(\.(?:Values|Release|Chart|Files)\.|\buntil)|(?:if|with|range|define|block))\b"
@@ -158,13 +161,143 @@ def _may_read_in_blocks(text: str) -> bool:
     return False
 
 
+def _wrong_dots(templates: Sequence[ChartText], suspects: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
+    """Yield the fields of the root that suspects read in the dot of `with` or `range`, which has no such fields."""
+    found = [
+        (template, match, scope)
+        for template in suspects
+        for match in chain(_OF_ROOT.finditer(template.text), _INCLUDE.finditer(template.text))
+        if (scope := template.scope_at(match.start())) is not None and scope.dot
+    ]
+    called = {f'"{match[1]}"' for _, match, _ in found if match[1]}
+    of_root = _fields_of_root([template for template in templates if any(name in template.text for name in called)])
+    for template, match, scope in found:
+        field, fix = match[0], f"write ${match[0]}"
+        if match[1]:
+            field, fix = f'{of_root.get(match[1])} for "{match[1]}"', "write $ in place of the dot"
+        if not match[1] or match[1] in of_root:
+            message = f"no {field} in the dot, which is {scope.shown} here: Helm cannot render the template"
+            yield FileDiagnostic("parse-error", message, template.place(*match.span()), fix)
+
+
 def _fields_of_root(templates: Sequence[ChartText]) -> Mapping[str, str]:
     """Return a field of the root for each template that is defined once, and always reads such a field in its dot."""
     defined, fields = Counter[str](), dict[str, str]()
     for template in templates:
         defined.update(_DEFINE.findall(template.text))
-        for scope in template.scopes:
-            if len(scope.openings) == 1 and (name := _DEFINE.match(scope.openings[0])) is not None:
-                for field in filter(None, (_OF_ROOT.search(code) for _, _, code in template.actions(scope))):
-                    fields.setdefault(name[1], field[0])
+        for match in _OF_ROOT.finditer(template.text):
+            scope = template.scope_at(match.start()) or Scope()
+            name = _DEFINE.match(scope.openings[0]) if len(scope.openings) == 1 else None
+            if name is not None:
+                fields.setdefault(name[1], match[0])
     return {name: field for name, field in fields.items() if defined[name] == 1}
+
+
+_DEFAULT: Final = later(r"default [1-9t\"]")
+_EMPTY: Final = later(rb"\n[ ]*([\w-]+):[ ]+(?:0|false)\b")
+_LITERAL: Final = r"([1-9]\d*|true|\"[^\"{}\n]+\")"
+_DEFAULTED: Final = later(
+    rf"(?:\{{\{{-?|[(=]|\bint)\s*(\$?(?:\.\w+)+)\s*\|\s*(?:int\s*\|\s*)?default {_LITERAL}"
+    rf"|\bdefault {_LITERAL}\s+(\$?(?:\.\w+)+)(?=[\s)}}])"
+)
+"""`.Values.x | default 1`, or `default 1 .Values.x`."""
+
+
+def _replaced_values(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
+    """Yield the templates in which `default` replaces 0 or false of the values."""
+    empty = {key.decode() for key in _EMPTY.findall(b"\n" + values.data)}
+    for template in templates:
+        text = template.text
+        starts = {text.rfind("\n", 0, match.start()) + 1 for match in _DEFAULT.finditer(text)} if empty else ()
+        for start in sorted(starts):
+            for match in _DEFAULTED.finditer(text, start, (text.find("\n", start) + 1 or len(text) + 1) - 1):
+                group, literal = (1, match[2]) if match[1] else (4, match[3])
+                if match[group].rpartition(".")[2] not in empty:
+                    continue
+                path = template.path_at(match.start(group), match[group])
+                value = at(values.value, *path) if path else None
+                shown = "false" if value is False else "0"
+                if (value is False or (value == 0 and isinstance(value, int))) and literal.strip('"') != shown:
+                    message = f"default replaces {field_path(path)} of the values, {shown}, by {literal}"
+                    fix = f"remove default {literal}, which replaces also what users set to {shown}"
+                    yield FileDiagnostic("update-without-effect", message, template.place(*match.span()), fix)
+
+
+_FALSE: Final = later(rb": [\"'](?:false|no|off)[\"']")
+_FALSE_TEXT: Final = later(rb"([\w-]+): [\"'](?:false|no|off)[\"']")
+_REFERENCE: Final = later(r"(?<![\w$.)\]])\$?(?:\.\w+)+")
+_CONDITION: Final = later(r"\b(?:if|and|or|not)((?:\s+\$?(?:\.\w+)+)+)(?=[\s)}])")
+
+
+def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
+    """Yield the values that are the text "false", and that templates read only as conditions."""
+    keys = {key.decode() for key in _FALSE_TEXT.findall(values.data)} if _FALSE.search(values.data) else ()
+    read, tested = Counter[Path](), Counter[Path]()
+    for template in [template for template in templates if any(f".{key}" in template.text for key in keys)]:
+        read.update(template.path_at(match.start(), match[0]) for match in _REFERENCE.finditer(template.text))
+        conditions = (
+            (match.start(), name) for match in _CONDITION.finditer(template.text) for name in match[1].split()
+        )
+        tested.update(template.path_at(position, name) for position, name in conditions)
+    for path, count in tested.items():
+        value = at(values.value, *path) if path and path[-1] in keys and count == read[path] else None
+        if isinstance(value, str) and value in ("false", "no", "off"):
+            message = f"the text {quote(value)} counts as true: templates read {field_path(path)} only as a condition"
+            yield FileDiagnostic("update-without-effect", message, values.place(path), "write false without quotes")
+
+
+_ABSOLUTE: Final = later(r"\.Values\.(\w+(?:\.\w+)*)")
+_KEY: Final = later(rb"\n[ ]*([\w-]+):")
+_WHOLE: Final = later(r"\.Values(?![\w.])|\.Files\b|\b(?:include|template)\s+[^\s\"]")
+"""What may read any value."""
+_CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
+
+
+def _unread_values(
+    templates: Sequence[ChartText], values: ChartValues, files: Sequence[File]
+) -> Iterator[FileDiagnostic]:
+    """Yield the values that nothing reads, if a template reads a similar key, which no file has."""
+    known = {key.decode() for key in _KEY.findall(b"\n" + values.data)}
+    paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
+    missing = {path for path in paths if path.rpartition(".")[2] not in known}
+    text = _normal(values.data.decode("utf-8", "replace")) if missing else ""
+    suspects = sorted(path for path in missing if _normal(path.rpartition(".")[2]) in text)
+    similar = {_normal(key): key for key in known} if suspects else {}
+    for wanted in suspects:
+        holder, _, key = wanted.rpartition(".")
+        path = (*filter(None, holder.split(".")), similar.get(_normal(key), key))
+        if path[-1] == key or _may_be_set(key, files) or _may_be_read(path, paths, templates, values):
+            continue
+        held = at(values.value, *path[:-1])
+        for template in templates:
+            match = re.search(rf"\.Values\.{re.escape(wanted)}\b", template.text)
+            if match and isinstance(held, dict) and path[-1] in held and template.scope_at(match.start()):
+                where = f"{os.path.basename(template.file)}:{template.place(*match.span()).line}"
+                message = f"nothing reads {field_path(path)}: {where} reads {wanted}, which has no value"
+                fix = f"write {key}, or .Values.{field_path(path)} in the template"
+                yield FileDiagnostic("update-without-effect", message, values.place(path), fix)
+                break
+
+
+def _may_be_set(key: str, files: Sequence[File]) -> bool:
+    """Report whether a file with values, or the schema of the values, has a key."""
+    schema = File(os.path.join(os.path.dirname(files[0].path), "values.schema.json"))
+    marks = (f"{key}:".encode(), f'"{key}"'.encode())
+    return any(mark in data for data in map(readable, (*files, schema)) for mark in marks)
+
+
+def _may_be_read(path: tuple[str, ...], paths: set[str], templates: Sequence[ChartText], values: ChartValues) -> bool:
+    """Report whether a template or another chart may read a value. `paths`: those that templates read."""
+    text = "\n".join([template.text for template in templates])
+    if any(".".join(path[:end]) in paths for end in range(1, len(path))) or _WHOLE.search(text):
+        return True
+    if not {*_CALL.findall(text)} <= {*_DEFINE.findall(text)}:
+        return True
+    word = re.compile(rf"[.\"'`]{re.escape(path[-1])}(?![\w-])".encode())
+    files = find_files((os.path.join(os.path.dirname(values.file.path), "templates"),), ("",))
+    return any(word.search(data) for data in (values.data, *map(readable, files)))
+
+
+def _normal(key: str) -> str:
+    """Return a key without what is often mistaken: case, separators, the plural, and the suffix Name."""
+    return key.replace("-", "").replace("_", "").lower().removesuffix("name").removesuffix("s")

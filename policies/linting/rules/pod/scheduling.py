@@ -631,13 +631,20 @@ def host_port_with_surge(subject: ReviewedObject, context: Context) -> Iterator[
     Target.TEMPLATE,
     Target.PART,
     severity=Severity.WARNING,
-    objects={Target.FILE: "kustomizations", Target.TEMPLATE: "StatefulSets", Target.PART: "Rollouts of Argo Rollouts"},
+    objects={
+        Target.FILE: "kustomizations, Helm charts",
+        Target.TEMPLATE: "StatefulSets",
+        Target.PART: "Rollouts of Argo Rollouts",
+    },
 )
 def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An update strategy updates no Pod, or a patch of a kustomization changes no object.
+    """An update strategy, a patch of a kustomization, or a value of a Helm chart has no effect.
 
     Why: a StatefulSet updates only Pods whose ordinal is `partition` or higher. Argo Rollouts rejects a canary strategy
     with `maxSurge: 0` and `maxUnavailable: 0`. kustomize ignores a patch whose target matches no object.
+
+    Details: of a Helm chart, the rule reports values that no template reads while a template reads a similar key, and
+    values 0 and false that `default` replaces. It also reports the text "false" in conditions, where it counts as true.
 
     Example:
 
