@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import starmap
@@ -19,6 +18,7 @@ from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, R
 from forewarn.policies.kubernetes.controllers.job import is_finished
 from forewarn.policies.kubernetes.controllers.new_pods import count_daemons
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, establish_new_priority
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.options import Options
@@ -271,6 +271,8 @@ class ClusterWhy(Result):
     oldest: Hidden[float] = 0.0
     """The time of the oldest Event, if nothing else is missing, and earlier preemptions are unknown."""
     fixes: Hidden[Sequence[Fix]] = ()
+    gone: Hidden[Sequence[tuple[str, str, str]]] = ()
+    """Other Pods that no longer exist, with the user who deleted them and the time, if known."""
     namespace: Hidden[str] = ""
 
     @inlined_in_json
@@ -329,12 +331,14 @@ def explain_all(
         if request.includes(each.pod.partition("/")[0])
     ]
     fixes: Sequence[Fix] = ()
+    gone = list[tuple[str, str, str]]()
     if records is not None:
         fixes = [*_preventions(cluster, victims, records)]
         missing += records.notes
-        if more := records.unexplained(cluster, (each.pod for each in victims)):
-            gone = plural(more, "Pod no longer exists", "Pods no longer exist")
-            missing.append(f"{gone} since {request.before}, and nothing shows why")
+        gone = _gone(cluster, request, records, victims)
+        if more := sum(not by for _, by, _ in gone):
+            pods = plural(more, "Pod no longer exists", "Pods no longer exist")
+            missing.append(f"{pods} since {request.before}, and nothing shows why")
     oldest = 0.0
     if (records is None or not records.has_audit_log) and events.earliest > now - request.since:
         oldest = 0.0 if missing else events.earliest
@@ -345,8 +349,17 @@ def explain_all(
         request.since,
         oldest,
         fixes,
+        gone,
         request.namespace,
     )
+
+
+def _gone(
+    cluster: ClusterSnapshot, request: WhyRequest, records: PostMortem, victims: Sequence[PreemptedPod]
+) -> list[tuple[str, str, str]]:
+    """Return the Pods that disappeared since the earlier snapshot, without victims, as `ClusterWhy.gone`."""
+    found = records.disappeared(cluster, (each.pod for each in victims))
+    return [each for each in found if request.includes(each[0].partition("/")[0])]
 
 
 def _all_not_created(cluster: ClusterSnapshot, request: WhyRequest) -> list[NotCreated]:
@@ -391,15 +404,14 @@ def preempted_since(
     for pod in cluster.pods.values():
         if pod.preempted and pod.key not in found:
             preemptor = preemptor_of(cluster, pod, None)
-            of_pod = _preempted(cluster, records, pod.key, preemptor.key if preemptor else "", pod.node_name, now)
-            found[pod.key] = (now, of_pod._replace(time="", source="condition"))
+            when, by = events.conditions.get(pod.key, 0.0), preemptor.key if preemptor else ""
+            of_pod = _preempted(cluster, records, pod.key, by, pod.node_name, when)
+            found[pod.key] = (when or now, of_pod._replace(source="condition"))
     for each in records.deletions(cluster, since) if records is not None else ():
-        known = found.get(each.pod)
-        if known is None:
-            of_log = _preempted(cluster, records, each.pod, each.by, each.node, each.when)
-            found[each.pod] = (each.when, of_log._replace(source="audit log"))
-        elif each.by and known[1].by == UNKNOWN:
-            found[each.pod] = (known[0], known[1]._replace(by=each.by))
+        _, known = found.get(each.pod, (0.0, _NOT_RECORDED))
+        if not known.time or (each.by and known.by == UNKNOWN):
+            of_log = _preempted(cluster, records, each.pod, each.by or known.by, each.node, each.when)
+            found[each.pod] = (each.when, of_log._replace(source=known.source))
     return [pod for _, pod in sorted(found.values(), key=lambda each: (-each[0], each[1].pod))]
 
 
@@ -410,6 +422,8 @@ def _named_in(cluster: ClusterSnapshot, event: Event) -> str:
 
 UNKNOWN: Final = "unknown"
 """The preemptor of a Pod if nothing names it."""
+_NOT_RECORDED: Final = PreemptedPod("", "", None, "", "", "", source="audit log")
+"""A Pod that only audit logs show."""
 
 
 def _preempted(
@@ -417,12 +431,23 @@ def _preempted(
 ) -> PreemptedPod:
     namespace, _, name = key.partition("/")
     pod = _pod_of(cluster, records, key)
-    owners = [own for _, there, own in cluster.workloads if there == namespace and name.startswith(f"{own}-")]
-    workload = f"{namespace}/{min(owners, key=len, default=name)}" if pod is None else cluster.top_workload_of(pod)
-    priority = pod.effective_priority if pod is not None else None
+    workload, priority = _former_workload(cluster, namespace, name)
+    if pod is not None:
+        workload, priority = cluster.top_workload_of(pod), pod.effective_priority
     preemptor = _pod_of(cluster, records, by)
     of_class = preemptor.priority_class_name if preemptor is not None else ""
     return PreemptedPod(key, workload, priority, by or UNKNOWN, node, shown_time(when), by_class=of_class or None)
+
+
+def _former_workload(cluster: ClusterSnapshot, namespace: str, name: str) -> tuple[str, int | None]:
+    """Return the workload of a Pod that no longer exists, by its name, and the priority of its new Pods if known."""
+    own = [key for key in cluster.workloads if key[1] == namespace and name.startswith(f"{key[2]}-")]
+    workload, priority = min(own, key=lambda key: len(key[2]), default=("", namespace, name)), None
+    with suppress(Forbidden, InvalidObject):
+        if own and (template := pod_template_of(cluster.workloads[workload].object, POD_TEMPLATE_PATHS)) is not None:
+            given = template.spec.get("priorityClassName") or ""
+            priority = establish_new_priority(given, cluster.namespace(namespace), cluster.priority_classes).priority
+    return f"{namespace}/{workload[2]}", priority
 
 
 def _pod_of(cluster: ClusterSnapshot, records: PostMortem | None, key: str) -> Pod | None:
@@ -435,16 +460,16 @@ _MAX_PREVENTED: Final = 2
 
 
 def _preventions(cluster: ClusterSnapshot, victims: Sequence[PreemptedPod], records: PostMortem) -> Iterator[Fix]:
-    """Yield what would have prevented preemptions, by simulation of the earlier snapshot: of the workloads with most
+    """Yield what would have prevented preemptions, by simulation of the earlier snapshot: of the preemptors with most
     victims, without placeholders.
     """
     pods = ((each, _pod_of(cluster, records, each.pod)) for each in victims if each.by != UNKNOWN)
     real = (each for each, pod in pods if pod is None or not is_placeholder(pod, Options()))
-    by_workload = grouped((each.workload, each.by) for each in real)
-    for workload, by in sorted(by_workload.items(), key=lambda each: -len(each[1]))[:_MAX_PREVENTED]:
-        preemptor = _pod_of(cluster, records, Counter(by).most_common(1)[0][0])
+    by_preemptor = grouped((each.by, each.workload) for each in real)
+    for by, workloads in sorted(by_preemptor.items(), key=lambda each: -len(each[1]))[:_MAX_PREVENTED]:
+        preemptor = _pod_of(cluster, records, by)
         if preemptor is not None and records.before is not None:
-            yield from preventions(records.before, preemptor, workload)
+            yield from preventions(records.before, preemptor, workloads)
 
 
 def explain(
@@ -458,6 +483,9 @@ def explain(
     `autoscaling`: returns the settings of autoscalers, for a Pod that fits on no node. Raises SourceError.
     """
     records = request.post_mortem()
+    names = [cluster.origin.cluster, *request.audit_logs, *([f"{request.before} (before)"] if request.before else [])]
+    origin = replace(cluster.origin, cluster=", ".join(names))
+    cluster = replace(cluster, origin=origin)
     if isinstance(evidence, PreemptionEvents):
         return explain_all(cluster, evidence, sources, request, records)
     evidence.records = records

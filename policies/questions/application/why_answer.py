@@ -321,6 +321,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         Table(("PODS NOT CREATED OF", "PODS", "OF", "CAUSE"), [_of_not_created(each) for each in result.not_created]),
         Table(heads, preempted),
         Table(("PREEMPTED POD", "BY", "NODE", "AT", "SOURCE"), pods_of, detail=1),
+        Table(("OTHER POD THAT NO LONGER EXISTS", "DELETED BY", "AT"), result.gone, detail=1),
     ]
     otherwise = AnswerStatus.WARN if preempted or result.missing else AnswerStatus.OK
     return AnswerDocument(
@@ -331,7 +332,10 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         warnings=result.missing,
         tables=tables,
         fix=result.fixes,
-        more=[f"forewarn why NAMESPACE/POD, such as {result.pending[0].such_as}"] if result.pending else (),
+        more=[
+            *(["-v Pods that no longer exist"] if result.gone else []),
+            *([f"forewarn why NAMESPACE/POD, such as {result.pending[0].such_as}"] if result.pending else []),
+        ],
     )
 
 

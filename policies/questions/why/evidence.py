@@ -571,11 +571,19 @@ class PreemptionEvents:
         """The latest time in the objects."""
         self.earliest = 0.0
         """The time of the oldest Event; 0 without one."""
+        self.conditions: dict[str, float] = {}
+        """`namespace/name` of a disrupted Pod -> when its condition DisruptionTarget changed last."""
 
     def collect(self, obj: ApiObject) -> bool | None:
         """Add an object of the cluster. Returns None, or False for an Event (see `Cache`)."""
         self.latest = max(self.latest, seconds(at(obj, "metadata", "creationTimestamp")))
-        if group_kind(obj) not in KINDS:
+        if (kind := group_kind(obj)) not in KINDS:
+            targets = conditions_of(obj) if kind == POD else ()
+            namespace, name = (text_at(obj, "metadata", key) for key in ("namespace", "name"))
+            times = {
+                f"{namespace or 'default'}/{name}": each.when for each in targets if each.type == "DisruptionTarget"
+            }
+            self.conditions.update(times)
             return None
         self.read += 1
         when, reason = _when(obj), _event_text(obj, "reason")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -12,12 +12,18 @@ from forewarn.policies.base.documents.answer import Fix
 from forewarn.policies.base.findings import brief, listed, plural
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, mapping_at, text_at
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.questions.why.evidence import MAX_NAME, seconds
+from forewarn.policies.linting.rules.support.predictions import is_placeholder
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
+from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like
+from forewarn.policies.questions.why.evidence import MAX_NAME, seconds, shown_time
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 _MAX_RECORDS: Final = 300_000
 """Pods, nodes and nominations that are kept of audit logs."""
@@ -174,20 +180,25 @@ class PostMortem:
         """Return the Pod as it was in the earlier snapshot."""
         return self.before.pods.get((namespace, name)) if self.before is not None else None
 
-    def unexplained(self, cluster: ClusterSnapshot, explained: Iterable[str]) -> int:
-        """Return how many Pods of the earlier snapshot no longer exist, without those that are explained or whose node
-        no longer exists either.
+    def disappeared(self, cluster: ClusterSnapshot, explained: Iterable[str]) -> list[tuple[str, str, str]]:
+        """Return the Pods of the earlier snapshot that no longer exist, with the user who deleted them and the time, ""
+        if unknown, without Pods that are explained or whose node no longer exists either.
         """
         if self.before is None:
-            return 0
+            return []
         known, nodes = {*explained}, {name for _, name in cluster.objects.nodes}
-        gone = (pod for key, pod in self.before.pods.items() if key not in cluster.pods and not pod.terminal)
-        return sum(pod.node_name in nodes and pod.key not in known for pod in gone)
+        gone = [
+            (pod.key, self.request(*key, pod.created))
+            for key, pod in self.before.pods.items()
+            if key not in cluster.pods and not pod.terminal and pod.node_name in nodes and pod.key not in known
+        ]
+        return [(key, by.user, shown_time(by.when)) if by is not None else (key, "", "") for key, by in gone]
 
 
-def preventions(before: ClusterSnapshot, preemptor: Pod, workload: str) -> Iterator[Fix]:
-    """Yield what would have prevented a preemption: the preemptor's class for the workload of the victims, a preemptor
-    that never preempts, and a quota of its class; nothing if the earlier snapshot does not show the preemption.
+def preventions(before: ClusterSnapshot, preemptor: Pod, workloads: Collection[str]) -> Iterator[Fix]:
+    """Yield what would have prevented preemptions, what spares most Pods first: another node, the preemptor's class for
+    the workload with most victims, a preemptor that never preempts, and a quota of its class; nothing if the earlier
+    snapshot does not show the preemption of Pods of `workloads`.
 
     The scheduling cycle of the preemptor is repeated in the earlier snapshot, without and with each of these.
     """
@@ -196,25 +207,51 @@ def preventions(before: ClusterSnapshot, preemptor: Pod, workload: str) -> Itera
     if there is not None and there.node_name:
         snapshot = snapshot.with_pods((), [there])
     asking = replace(preemptor, node_name="", nominated_node_name="", terminating=False)
-    own = [pod for pod in Prediction(snapshot, asking).victims if before.top_workload_of(pod) == workload]
+    first = Prediction(snapshot, asking)
+    own = Tally(name for pod in first.victims if (name := before.top_workload_of(pod)) in workloads)
     if not own:
         return
-    namespace, name = preemptor.namespace, preemptor.priority_class_name
-    value = preemptor.effective_priority
+    name, ((workload, pods),), total = preemptor.priority_class_name, own.most_common(1), _preempted(first)
+    alike = [
+        pod for pod in before.pods.values() if pod.priority_class_name == name and not (pod is there or pod.terminal)
+    ]
+    fixes = list[tuple[int, Fix]]()
+    for action, changed, pod in _ways(before, first, workload, len(alike)):
+        second = Prediction(changed, pod)
+        others, after = listed(_workloads_of(before, second.victims)), _preempted(second)
+        outcome = "runs without preemption" if second.fits else f"preempts {others}" if others else "stays Pending"
+        spared = f"preempted {total:,} → {after:,}" if after < total else f"preempted Pods of {workload} {pods:,} → 0"
+        fixes.append((after, Fix(action, f"{spared} in the earlier snapshot; {preemptor.key} {outcome}")))
+    if name:
+        count = sum(pod.namespace == preemptor.namespace for pod in alike)
+        action = f"quota for class {name} in namespace {preemptor.namespace}: pods {count:,}"
+        fixes.append((0, Fix(action, f"preempted {total:,} → 0 in the earlier snapshot; {preemptor.key} is rejected")))
+    yield from (fix for _, fix in sorted(fixes, key=lambda each: each[0]))
+
+
+def _ways(
+    before: ClusterSnapshot, first: Prediction, workload: str, pods_of_class: int
+) -> Iterator[tuple[str, Snapshot, Pod]]:
+    """Yield changes, each with the Snapshot and the preemptor after it."""
+    snapshot, asking = first.snapshot, first.pod
+    model = snapshot.node_infos[snapshot.rows[first.nominated_node]]
+    node = new_node_like(model.node, next(free_names(model.name, snapshot.rows)))
+    daemons = [replace(pod, node_name=node.name) for pod in model.pods if is_daemon_pod(pod)]
+    new = NodeInfo(node, daemons, model.semantics)
+    yield f"add 1 node like {model.name}", snapshot.with_nodes([new]), asking
+    name, value = asking.priority_class_name, asking.effective_priority
     theirs = [pod for info in snapshot.node_infos for pod in info.pods if before.top_workload_of(pod) == workload]
     raised = [replace(pod, priority=value, priority_class_name=name) for pod in theirs]
-    of_class = Prediction(snapshot.with_pods(raised, theirs), asking)
-    never = Prediction(snapshot, replace(asking, preemption_policy=PREEMPT_NEVER))
-    effect = f"{plural(len(own), 'Pod')} of it preempted → 0 in the earlier snapshot; {preemptor.key}"
-    actions = f"{name or f'priority {value:,}'} for {workload}", f"preemptionPolicy: Never for {name or preemptor.key}"
-    for action, second in zip(actions, (of_class, never), strict=True):
-        others = listed(_workloads_of(before, second.victims))
-        outcome = "runs without preemption" if second.fits else f"preempts {others}" if others else "stays Pending"
-        yield Fix(action, f"{effect} {outcome}")
-    if name:
-        alike = (pod for pod in before.pods.values() if (pod.namespace, pod.priority_class_name) == (namespace, name))
-        pods = sum(pod is not there and not pod.terminal for pod in alike)
-        yield Fix(f"quota for class {name} in namespace {namespace}: pods {pods:,}", f"{effect} is rejected")
+    yield f"{name or f'priority {value:,}'} for {workload}", snapshot.with_pods(raised, theirs), asking
+    have = plural(pods_of_class, "Pod has", "Pods have")
+    why = f" (immutable: recreate the class, which {have})" if name else ""
+    never = replace(asking, preemption_policy=PREEMPT_NEVER)
+    yield f"preemptionPolicy: Never for {name or asking.key}{why}", snapshot, never
+
+
+def _preempted(prediction: Prediction) -> int:
+    """Return the number of victims, without placeholder Pods."""
+    return sum(not is_placeholder(pod, Options()) for pod in prediction.victims)
 
 
 def _workloads_of(before: ClusterSnapshot, victims: Iterable[Pod]) -> list[str]:

@@ -283,6 +283,13 @@ def node_health(evidence: Evidence, name: str) -> Iterator[Trouble]:
         yield Trouble("node-not-ready", _with(name, events[-1].message or events[-1].reason), "", events[-1].when)
 
 
+_REQUESTER: Final = {
+    False: "the requester is only in the API server's audit log ({})",
+    True: "the audit logs do not show the requester",
+}
+"""Where the requester is recorded whom no Event names, by whether the answer has an audit log."""
+
+
 def _evicted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
     """Yield the cause of an eviction by the Eviction API. Source: pkg/registry/core/pod/storage/eviction.go."""
     node = evidence.nodes.get(name)
@@ -291,16 +298,10 @@ def _evicted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
     elif node is None and name and evidence.nodes:
         by = f"{name} no longer exists, as after a drain (an upgrade, an autoscaler)"
     else:
-        by = _requester(evidence, "pods/eviction")
+        by = _REQUESTER[evidence.has_audit_log].format("pods/eviction")
     is_drained = node is None or node.cordoned
     fix = "use a PodDisruptionBudget to limit Pods that a drain evicts at once" if is_drained else ""
     yield Trouble("evicted-by-api", f"evicted{_on(name)} by the eviction API; {by}", fix, when)
-
-
-def _requester(evidence: Evidence, verb: str) -> str:
-    """Return where the requester is recorded that no Event names."""
-    where = f"the requester is only in the API server's audit log ({verb})"
-    return "the audit logs do not show the requester" if evidence.has_audit_log else where
 
 
 def _rejected(node: str, reason: str, message: str, when: float) -> Trouble:
@@ -312,7 +313,8 @@ def _deletion(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
     """Yield the cause of a deletion: a controller, if an Event names it; otherwise a request."""
     event = evidence.events.deletion(name)
     if event is None:
-        yield Trouble("deleted", f"deleted by a request; {_requester(evidence, 'verb delete')}", "", when)
+        requester = _REQUESTER[evidence.has_audit_log].format("verb delete")
+        yield Trouble("deleted", f"deleted by a request; {requester}", "", when)
         return
     yield Trouble("deleted-by-controller", f"deleted by {event.kind} {event.name}", "", event.when or when)
     yield from _scaled(evidence, event)

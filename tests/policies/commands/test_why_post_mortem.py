@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -169,10 +170,29 @@ def test_requests_of_others_and_failed_requests_do_not_count(tmp_path: Path) -> 
 
 def test_a_condition_shows_a_pod_that_still_terminates(tmp_path: Path) -> None:
     victim = _owned("web-1", "web").on("n1").terminating(preempted=True)
+    victim.obj["status"]["conditions"][-1]["lastTransitionTime"] = _at(7)
     cluster = tmp_path / "c.json"
     cluster.write_text(cluster_text([*_base(), victim, _preemptor().nominated("n1")]))
     (pod,) = _answer("--cluster", cluster)["preempted"]
     assert (pod["pod"], pod["by"], pod["source"]) == ("shop/web-1", "shop/urgent", "condition")
+    assert (pod["byClass"], pod["time"]) == ("gold", _at(7))
+
+
+def test_a_pod_of_a_condition_is_completed_by_the_audit_log(tmp_path: Path) -> None:
+    victim = _owned("web-1", "web").on("n1").terminating(preempted=True)
+    cluster, log = tmp_path / "c.json", _log(tmp_path / "audit.log", *_preemption("web-1", "urgent", 20))
+    cluster.write_text(cluster_text([*_base(), victim, _preemptor().on("n1")]))
+    (pod,) = _answer("--cluster", cluster, "--audit-log", log)["preempted"]
+    assert (pod["by"], pod["byClass"], pod["time"]) == ("shop/urgent", "gold", _at(20))
+
+
+def test_a_pod_that_is_gone_has_the_value_of_its_workload(tmp_path: Path) -> None:
+    web = _workload()
+    web.obj["spec"]["template"]["spec"]["priorityClassName"] = "gold"
+    cluster = tmp_path / "c.json"
+    cluster.write_text(cluster_text([*_base()[:2], web, _event("web-1", HIGH, 20), _event("other", HIGH, 30)]))
+    found = {pod["workload"]: pod["priority"] for pod in _answer("--cluster", cluster)["preempted"]}
+    assert found == {"shop/web": 1000, "shop/other": None}
 
 
 def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(tmp_path: Path) -> None:
@@ -180,10 +200,14 @@ def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(t
     answer = _answer("--cluster", cluster, "--before", before)
     assert [(pod["workload"], pod["priority"]) for pod in answer["preempted"]] == [("shop/web", 0)]
     assert [pod["byClass"] for pod in answer["preempted"]] == ["gold"]
-    effect = "1 Pod of it preempted → 0 in the earlier snapshot; shop/urgent"
+    effect = "preempted 1 → 0 in the earlier snapshot; shop/urgent"
     fixes = [
+        ("add 1 node like n1", f"{effect} runs without preemption"),
         ("gold for shop/web", f"{effect} stays Pending"),
-        ("preemptionPolicy: Never for gold", f"{effect} stays Pending"),
+        (
+            "preemptionPolicy: Never for gold (immutable: recreate the class, which 0 Pods have)",
+            f"{effect} stays Pending",
+        ),
         ("quota for class gold in namespace shop: pods 0", f"{effect} is rejected"),
     ]
     assert [(fix["action"], fix["effect"]) for fix in answer["fix"]] == fixes
@@ -204,8 +228,8 @@ def test_what_would_have_prevented_it_leaves_out_placeholders_and_names_the_vict
     events = [_event(name, HIGH, 60) for name in ("pause-1", "etl-1")]
     cluster.write_text(cluster_text([*_base()[1:], *nodes, _preemptor().request(cpu="6").on("n1"), *events]))
     fixes = _answer("--cluster", cluster, "--before", before)["fix"]
-    effect = "1 Pod of it preempted → 0 in the earlier snapshot; shop/urgent preempts 2 of shop/web (no class)"
-    assert [fix["effect"] for fix in fixes if " for shop/" in fix["action"]] == [effect]
+    effect = "preempted Pods of shop/etl 1 → 0 in the earlier snapshot; shop/urgent preempts 2 of shop/web (no class)"
+    assert fixes[-1] == {"action": "gold for shop/etl", "effect": effect}
     assert _answer("shop/pause-1", "--cluster", cluster, "--before", before).get("fix", []) == []
 
 
@@ -213,6 +237,19 @@ def test_pods_that_disappeared_without_a_record_are_counted(tmp_path: Path) -> N
     cluster, before = _now(tmp_path / "c.json"), _before(tmp_path / "before.json")
     missing = " ".join(_answer("--cluster", cluster, "--before", before)["missing"])
     assert f"1 Pod no longer exists since {before}, and nothing shows why" in missing
+
+
+def test_pods_that_disappeared_are_named_with_who_deleted_them(tmp_path: Path) -> None:
+    cluster, before = _now(tmp_path / "c.json"), _before(tmp_path / "before.json")
+    log = _log(tmp_path / "audit.log", _by_jane("delete", 20))
+    arguments = ("why", "--cluster", cluster, "--before", before)
+    by_jane = rf"jane@example.com\s+{_at(20)}"
+    for more, by in ((), "$"), (("--audit-log", log), rf"\s+{by_jane}"):
+        assert re.search(rf"^shop/web-1{by}", forewarn(*arguments, *more, "-v").stdout, re.MULTILINE)
+        out = " ".join(forewarn(*arguments, *more).stdout.split())
+        assert ("nothing shows why" in out, "-v Pods that no longer exist" in out) == (not more, True)
+        assert "before.json (before)" in out
+    assert "audit.log" in out
 
 
 def test_a_pod_that_is_gone_is_explained_by_the_audit_log(tmp_path: Path) -> None:
