@@ -7,11 +7,12 @@ for Pending Pods. kube-scheduler's internal state (queue, back-off) is unknown.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.disclosure import OPEN
 from forewarn.policies.base.findings import cut, described, grouped, listed, plural
@@ -981,10 +982,11 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     nowhere = f"fits on no node{on_no_node(prediction)}"
     reserves = predictions.is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     taints = _tolerated_with_effect(queued)
-    tolerate = [
-        f"add a toleration for {taint}, with which it fits on {plural(nodes, 'node')}" for taint, nodes in taints
-    ]
-    better_class = ", or ".join(filter(None, [*tolerate, "" if reserves else _class_that_helps(cluster, queued)]))
+    edits = [f"add a toleration for {taint}, with which it fits on {plural(nodes, 'node')}" for taint, nodes in taints]
+    if not reserves:
+        edits += (f"lower its {what}, with which it {_effect_of(tried)}" for what, tried in _smaller_request(queued))
+        edits.append(_class_that_helps(cluster, queued))
+    better_class = ", or ".join(filter(None, edits))
     volumes = predictions.volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
         text = f"{nowhere}, and its preemptionPolicy is Never{then}"
@@ -1010,6 +1012,34 @@ def _tolerated_with_effect(queued: InQueue) -> list[tuple[Taint, int]]:
     return sorted((+fits).items(), key=lambda item: (-item[1], item[0]))[:1]
 
 
+def _smaller_request(queued: InQueue) -> Iterator[tuple[str, Prediction]]:
+    """Yield the largest cpu or memory request, at least half of the Pod's, with which it would run, if there is one."""
+    pod = queued.prediction.pod
+
+    def with_request(name: str, amount: int) -> Prediction:
+        changed: dict[str, Any] = {name: amount}
+        spec = replace(pod.spec, request=pod.spec.request._replace(**changed))
+        return queued.as_if(replace(pod, spec=spec))
+
+    for resource, name, unit, step, suffix in _SHRUNK:
+        whole = getattr(pod.spec.request, name)
+        amounts = range(whole // 2 // step * step, whole, step)
+        if helping := bisect_left(amounts, True, key=lambda amount: with_request(name, amount).outcome not in _RUNS):
+            amount = amounts[helping - 1]
+            yield f"{resource} requests to {amount // unit}{suffix}", with_request(name, amount)
+            return
+
+
+_SHRUNK: Final = (("cpu", "milli_cpu", 1, 10, "m"), ("memory", "memory", 1 << 20, 1 << 20, "Mi"))
+"""A resource, its field, the bytes or thousandths of its unit, the step of what is tried, and its suffix."""
+_RUNS: Final = ("fits", "preempts")
+
+
+def _effect_of(tried: Prediction) -> str:
+    effect = f"would preempt {plural(len(tried.victims), 'Pod')}" if tried.victims else "fits"
+    return f"{effect} on {tried.node}"
+
+
 def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
     """The lowest recommendable class with which the Pod would preempt, a higher one unless its own class never
     preempts; "" if none of the next ones.
@@ -1020,8 +1050,7 @@ def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
     for c in sorted(higher, key=lambda c: (c.value, c.name))[:_CLASSES]:
         with_it = queued.as_if(replace(pod, priority=c.value, preemption_policy=c.preemption_policy))
         if with_it.outcome == "preempts":
-            victims = plural(len(with_it.victims), "Pod")
-            return f'use class "{c.name}" ({c.value}), with which it would preempt {victims} on {with_it.node}'
+            return f'use class "{c.name}" ({c.value}), with which it {_effect_of(with_it)}'
     return ""
 
 

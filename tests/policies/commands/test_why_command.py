@@ -650,6 +650,22 @@ def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
     assert run(capsys, tmp_path, made)[1].endswith("MORE forewarn why NAMESPACE/POD, such as default/big-1")
 
 
+@pytest.mark.parametrize(
+    ("cpu", "fix"), [("3", "Fix: lower its cpu requests to 2500m, with which it fits on n1"), ("9", "")]
+)
+def test_the_largest_request_that_fits_is_a_fix(
+    cpu: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [make_node("n1").has(cpu="4"), make_node("n2").has(cpu="20")]
+    pods = [
+        make_pod("old").priority(9).request(cpu="1500m").on("n1"),
+        make_pod("full").priority(9).request(cpu="19").on("n2"),
+    ]
+    out = run(capsys, tmp_path, [*nodes, *pods, make_pod("new").request(cpu=cpu)], "default/new")[1]
+    assert fix in out
+    assert ("lower its" in out) == bool(fix)
+
+
 def test_without_a_name_pods_that_are_not_created_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
