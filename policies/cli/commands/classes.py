@@ -11,7 +11,7 @@ from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import Parser, add_config_option, add_files_option
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.cli.commands.simulated import STEPS, loaded_for
-from forewarn.policies.cli.terminal import counting
+from forewarn.policies.cli.terminal import counting, print_notice
 
 FORMATS: Final = (*cluster_command.PAGES, "yaml")
 """Formats of a suggestion."""
@@ -120,6 +120,8 @@ def suggest(arguments: Sequence[str]) -> int:
             result = suggest_classes(cluster, autoscaling=settings_of(cluster.cache, run.cluster), progress=show)
         if run.output.form != "yaml":
             return cluster_command.print_result(run.output, result)
+        if not result.manifest:
+            print_notice("nothing to suggest: all workloads have a PriorityClass")
         sys.stdout.write(yaml.safe_dump_all(result.manifest, sort_keys=False))
         return 0
 

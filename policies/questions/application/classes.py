@@ -282,6 +282,8 @@ def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progr
 
 
 _NAMED: Final = 3
+_FULL: Final = 0.8
+"""The usage of a quota from which it is shown by default, as a share of its limit."""
 _ROLLOUT_FIX: Final = "add capacity, or allow maxUnavailable in its rollout"
 _VERBS: Final = {"recreate": "delete and recreate", "default": "change", "apply": "set the class of"}
 
@@ -337,7 +339,9 @@ def _of_side_effects(plan: Plan) -> Iterator[str]:
     recreated = sorted({c.name for step in plan.steps if step.step.action == "recreate" for c in step.step.classes})
     if recreated:
         yield f"immutable PriorityClasses are deleted and recreated: new Pods rejected between, {listed(recreated)}"
-    yield from _of_other_order(plan.alternative) if plan.alternative is not None else ()
+    other = plan.alternative
+    if other is not None and (other.unfinished or other.preempted != plan.preempted):
+        yield from _of_other_order(other)
     if pods := sum(sum(kept.running.values()) for kept in plan.keep_priority):
         names = listed([kept.workload for kept in plan.keep_priority], _NAMED)
         keep = plural(pods, "running Pod keeps its", "running Pods keep their")
@@ -358,20 +362,27 @@ def _of_other_order(other: OtherOrder) -> Iterator[str]:
 
 
 def _tables(plan: Plan) -> Iterator[Table]:
+    reserving = {*plan.answer.placeholders}
+    preempted_placeholders = [[p for p in step.preemptions if p.workload in reserving] for step in plan.steps]
+    waiting = [sum(step.waiting.get(name, 0) for name in reserving) for step in plan.steps]
     rows: Rows = [
         [
             number,
-            len(step.preemptions),
-            step.pending,
+            len(step.preemptions) - len(preempted_placeholders[number - 1]),
+            step.pending - waiting[number - 1],
+            len(preempted_placeholders[number - 1]),
+            waiting[number - 1],
             step.new_pods,
             duration(step.ended_at - step.started_at) if step.ended_at > step.started_at else "",
             _text_of(step.step),
         ]
         for number, step in enumerate(plan.steps, 1)
     ]
-    yield Table(("STEP", "PREEMPTED", "PENDING", "NEW PODS", "TAKES", "CHANGE"), rows)
+    placeholders = "PLACEHOLDERS", "STILL PENDING"
+    yield Table(("STEP", "PREEMPTED", "PENDING", *placeholders, "NEW PODS", "TAKES", "CHANGE"), rows)
     yield new_priorities([each for each in plan.affected if each.differs])
-    yield from quota_tables(plan.answer.after.simulation)
+    yield from quota_tables(plan.answer.after.simulation, least=_FULL)
+    yield from quota_tables(plan.answer.after.simulation, detail=1)
     preempted: Rows = [
         [number, by, by_value, victim, value, len(found)]
         for number, step in enumerate(plan.steps, 1)

@@ -807,9 +807,9 @@ def _class_table(rows: Rows) -> Table:
     return Table(heads, cells, ["total", "", *totals, "", ""])
 
 
-def quota_tables(simulation: Simulation, detail: int = 0) -> Iterator[Table]:
+def quota_tables(simulation: Simulation, detail: int = 0, least: float = 0) -> Iterator[Table]:
     """Yield a row for each resource whose usage or limit at the end differs from that at the start, the fullest quota
-    first. `detail`: of the table, unless a limit differs.
+    first. `detail`: of the table, unless a limit differs. `least`: the share of a limit from which usage has a row.
     """
     rows: list[tuple[float, list[str | int]]] = []
     for before, after in simulation.api.quotas.changes() if simulation.api.quotas is not None else ():
@@ -824,7 +824,10 @@ def quota_tables(simulation: Simulation, detail: int = 0) -> Iterator[Table]:
                 rows.append((share, [f"{after.namespace}/{after.name}", resource, *used, shown]))
                 detail = detail if limits[0] == limits[1] else 0
     rows.sort(key=lambda row: -row[0])
-    yield Table(("QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"), [cells for _, cells in rows], detail=detail)
+    full: Rows = [cells for share, cells in rows if share >= least]
+    if hidden := len(rows) - len(full):
+        full.append([f"{hidden} below {100 * least:.0f} % of the limit: -v", "", "", "", ""])
+    yield Table(("QUOTA", "RESOURCE", "USED", "AFTER", "LIMIT"), full, detail=detail)
 
 
 def violated_pdbs(answer: Answer) -> Table:

@@ -8,7 +8,9 @@ preemptionPolicy Never until the end.
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, optional_in_json
@@ -25,6 +27,7 @@ from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE, pod_
 from forewarn.policies.linting.rules.support.predictions import restarted
 from forewarn.policies.prediction.simulation.scenario import Arrival, World
 from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import names_in
 from forewarn.policies.questions.whatif.answer import Answer, Preemption, PreemptionPod
 from forewarn.policies.questions.whatif.class_change import (
     Change,
@@ -309,7 +312,7 @@ class SimulatedStep(NamedTuple):
     """A step of a change of PriorityClasses, with its start and end in seconds.
 
     `newPods`: number of new Pods. `pending`: number of Pending Pods after the step. `unfinished`: workloads whose
-    rollout made no progress for 10 minutes.
+    rollout made no progress for 10 minutes. `waiting`: the Pending Pods by workload.
     """
 
     step: Inlined[Step]
@@ -319,6 +322,7 @@ class SimulatedStep(NamedTuple):
     pending: int
     unfinished: Sequence[str]
     preemptions: Hidden[Sequence[Preemption]] = ()
+    waiting: Hidden[Mapping[str, int]] = MappingProxyType({})
 
     @in_json
     def preempted(self) -> list[StepPreemption]:
@@ -508,7 +512,7 @@ class _Run:
         self._simulation, self._cluster, self._steps = simulation, cluster, steps
         self._classes = dict(cluster.priority_classes)
         self.results: list[SimulatedStep] = []
-        self.pending_before, self.start = _pending(simulation), Start.from_simulation(simulation, _CHANGE)
+        self.pending_before, self.start = _pending(simulation).total(), Start.from_simulation(simulation, _CHANGE)
         simulation.awaited += 1
         simulation.clock.at(0.0, lambda: simulation.clock.spawn(self._run()))
 
@@ -526,7 +530,9 @@ class _Run:
             ended = simulation.clock.now
             yield _PAUSE
             new = simulation.api.created - created
-            self.results.append(SimulatedStep(step, started, ended, new, _pending(simulation), unfinished))
+            waiting = _pending(simulation)
+            numbers = started, ended, new, waiting.total()
+            self.results.append(SimulatedStep(step, *numbers, unfinished, waiting=waiting))
         simulation.awaited -= 1
         simulation.end_within(_AFTERWARDS)
 
@@ -581,5 +587,8 @@ class _Run:
         return [state for state in states if not state.pod.terminal]
 
 
-def _pending(simulation: Simulation) -> int:
-    return sum(map(simulation.scheduler.is_pending, simulation.api.pods.values()))
+def _pending(simulation: Simulation) -> Tally[str]:
+    """Return the Pending Pods by workload."""
+    names, origins = names_in(simulation), simulation.timeline.origins
+    pending = filter(simulation.scheduler.is_pending, simulation.api.pods.values())
+    return Tally(names.name_of(origins[state.pod.key].workload) for state in pending)

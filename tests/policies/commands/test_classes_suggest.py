@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from forewarn.policies.base.documents.answer import Fix
+from forewarn.policies.kubernetes.quantity import parse_quantity
 from forewarn.policies.questions.application.class_suggestion import Suggestion, ZoneLoss
+from forewarn.policies.questions.application.classes import _of_side_effects, _tables
+from forewarn.policies.questions.application.whatif_answer import quota_tables
+from forewarn.policies.questions.whatif.class_plan import OtherOrder, SimulatedStep
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
 
@@ -112,6 +117,52 @@ def test_a_plan_accepts_the_manifest(tmp_path: Path) -> None:
     assert [each["kind"] for each in objects] == ["PriorityClass", "PriorityClass", "Deployment", "Deployment"]
     plan = forewarn("classes", "plan", "-f", manifest, "--cluster", cluster, "-o", "json")
     assert [step["action"] for step in json.loads(plan.stdout)["steps"]] == ["create", "apply", "apply"]
+
+
+def test_nothing_to_suggest_is_a_notice_and_no_manifest(tmp_path: Path) -> None:
+    done = forewarn("classes", "suggest", "--cluster", _file(tmp_path / "c.json"), "-o", "yaml")
+    notice = "nothing to suggest: all workloads have a PriorityClass\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", notice)
+
+
+def test_a_plan_counts_placeholders_apart() -> None:
+    step: Any = SimpleNamespace(action="apply", classes=[], objects=[{"kind": "Deployment"}], priority=5)
+    victims: Any = [SimpleNamespace(workload=name) for name in ("reserve", "reserve", "web")]
+    waiting = {"reserve": 2, "web": 4}
+    steps = [SimulatedStep(step, 0, 0, new_pods=1, pending=6, unfinished=[], preemptions=victims, waiting=waiting)]
+    plan: Any = SimpleNamespace(steps=steps, answer=SimpleNamespace(placeholders=["reserve"]))
+    table = next(_tables(plan))
+    (row,) = table.rows
+    assert dict(zip(table.columns[1:5], row[1:5], strict=True)) == {
+        "PREEMPTED": 1,
+        "PENDING": 4,
+        "PLACEHOLDERS": 2,
+        "STILL PENDING": 2,
+    }
+
+
+def test_another_order_is_named_if_its_numbers_differ() -> None:
+    def warnings(preempted: int) -> list[str]:
+        other = OtherOrder(never_first=True, preempted=preempted, unfinished=[])
+        plan: Any = SimpleNamespace(
+            steps=[], alternative=other, preempted=3, keep_priority=[], preempted_before=0, not_modelled=[]
+        )
+        return [*_of_side_effects(plan)]
+
+    assert warnings(3) == []
+    assert warnings(4) == ["if new classes get preemptionPolicy Never first, the steps preempt 4 Pods"]
+
+
+def test_quotas_far_from_their_limits_are_one_line() -> None:
+    def usage(name: str, pods: int) -> Any:
+        return SimpleNamespace(
+            namespace="a", name=name, hard={"pods": parse_quantity("10")}, used={"pods": parse_quantity(f"{pods}")}
+        )
+
+    changes = [(usage("far", 1), usage("far", 2)), (usage("full", 7), usage("full", 8))]
+    simulation: Any = SimpleNamespace(api=SimpleNamespace(quotas=SimpleNamespace(changes=lambda: changes)))
+    (table,) = quota_tables(simulation, least=0.8)
+    assert table.rows == [["a/full", "pods", "7", "8", "10"], ["1 below 80 % of the limit: -v", "", "", "", ""]]
 
 
 def test_the_effect_on_a_lost_zone_is_that_of_a_cluster_with_the_classes(tmp_path: Path) -> None:
