@@ -73,7 +73,8 @@ class Predicted:
 
     def _preemptions(self) -> Iterator[tuple[Pod, str]]:
         """Yield each victim with its preemptor, also victims that already terminate."""
-        for prediction in (*self.alone, *self._by_old_templates):
+        before = (each for last in self.alone for each in self.applied.every_prediction_of(last.pod))
+        for prediction in (*before, *self.alone, *self._by_old_templates):
             yield from ((victim, prediction.pod.key) for victim in prediction.victims)
         for group in self.groups:
             yield from ((victim, group.id) for victim in group.victims)

@@ -4,7 +4,8 @@ Pods before it.
 Pods of several objects are predicted in the order of the scheduling queue. kube-scheduler tries each Pod when it is
 created. A later Pod may preempt a bound one. An unschedulable Pod is retried after an event for which a plugin's
 queueing hint returns true: for example, a Pod that its affinity matches was bound, or a Pod of higher priority took its
-nomination. Victims do not terminate, so only a simulation includes their replacements.
+nomination. After all objects, victims terminate, and Pods without a node are tried again. Only a simulation includes
+the replacements of Pods that the cluster had before.
 """
 
 from __future__ import annotations
@@ -272,8 +273,8 @@ _MAX_TRIES: Final = 5
 class Arrival:
     """A new Pod and its predictions so far.
 
-    `preempted_by`: key of the later Pod that preempts this Pod, or "". `overtaken`: the Pod is nominated to a node, but
-    later Pods of higher priority will use the capacity of the victims there.
+    `preempted_by`: key of the later Pod that preempts this Pod, if no controller replaces it, or "". `overtaken`: the
+    Pod is nominated to a node, but later Pods of higher priority use the capacity of the victims there.
     """
 
     pod: Pod
@@ -282,18 +283,24 @@ class Arrival:
     overtaken: bool = False
 
     @property
+    def waits(self) -> bool:
+        """Whether the Pod, or its replacement, has no node and may get one."""
+        return bool(self.preempted_by and self.pod.owner) or self.predictions[-1].outcome in ("preempts", "pending")
+
+    @property
     def prediction(self) -> Prediction:
-        """The final prediction. For a nominated Pod: the prediction that selected its victims."""
+        """The final prediction. For a Pod nominated to its node: the prediction that selected its victims."""
         last = self.predictions[-1]
-        if last.outcome == "pending" and last.pod.nominated_node_name:
-            return next((p for p in reversed(self.predictions) if p.outcome == "preempts"), last)
-        return last
+        node = last.pod.nominated_node_name
+        if not node or last.clears_nomination or (last.fits and last.node != node):
+            return last
+        return next((p for p in reversed(self.predictions) if p.outcome == "preempts" and p.node == node), last)
 
 
 class Attempts(NamedTuple):
     """The attempts to schedule a Pod among several. `attempts`: number of scheduling attempts, if several.
-    `preemptedBy`: with several objects, the later Pod that preempts this Pod. `overtaken`: true if later Pods take its
-    free capacity.
+    `preemptedBy`: with several objects, the later Pod that preempts this Pod, if no controller replaces it.
+    `overtaken`: true if later Pods take its free capacity.
     """
 
     attempts: int | None = None
@@ -328,11 +335,16 @@ class Applied:
     def predictions(self) -> list[Prediction]:
         return [prediction for placement in self.placed for prediction in placement.predictions]
 
+    def every_prediction_of(self, pod: Pod) -> Sequence[Prediction]:
+        """Return the predictions of a new Pod in the order of the attempts; none without several objects."""
+        arrival = self.arrivals.get((pod.namespace, pod.name))
+        return arrival.predictions if arrival else ()
+
     def attempts_of(self, prediction: Prediction) -> Attempts:
         arrival = self.arrivals.get((prediction.pod.namespace, prediction.pod.name))
         if arrival is None:
             return Attempts()
-        tries = len(arrival.predictions)
+        tries = sum(not each.after_victims for each in arrival.predictions)
         return Attempts(tries if tries > 1 else None, arrival.preempted_by, arrival.overtaken or None)
 
 
@@ -385,7 +397,7 @@ def _with_predictions(
 
 
 class _Scheduler:
-    """The scheduling queue and its loop, without time: victims do not terminate."""
+    """The scheduling queue and its loop, without time: victims terminate in `end_terminations`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -445,9 +457,7 @@ class _Scheduler:
         if len(arrival.predictions) >= _MAX_TRIES:
             self._queue.done(info.pod)
             return
-        prediction = Prediction(self.snapshot, info.pod)
-        arrival.predictions.append(prediction)
-        before, self.snapshot = self.snapshot, prediction.snapshot_after()
+        before, prediction = self.snapshot, self._predict(arrival, info.pod)
         if prediction.outcome == "not-predicted":
             self._queue.done(info.pod)
         elif prediction.fits:
@@ -458,17 +468,24 @@ class _Scheduler:
             info.unschedulable_plugins = set(prediction.rejecting_plugins)
             info.pod = prediction.pod_after
             self._queue.add_unschedulable_if_not_present(info)
-            # New Pods may be victims, or lose their nomination to the same node.
-            for victim in prediction.victims:
-                self._terminating.add((victim.identity, victim.node_name))
-                victim_arrival = self.arrivals.get((victim.namespace, victim.name))
-                if victim_arrival is not None and not victim.terminating:
-                    victim_arrival.preempted_by = prediction.pod.key
+            # New Pods may lose their nomination to the same node.
             node = prediction.node
             stay = {pod.identity for pod in self.snapshot.objects.nominated.get(node, ())}
             for pod in before.objects.nominated.get(node, ()):
                 if pod.identity not in stay and (pod.namespace, pod.name) in self.arrivals:
                     self._lose_nomination(pod)
+
+    def _predict(self, arrival: Arrival, pod: Pod) -> Prediction:
+        """Predict a Pod, and note its victims, which may be new Pods."""
+        prediction = Prediction(self.snapshot, pod)
+        arrival.predictions.append(prediction)
+        self.snapshot = prediction.snapshot_after()
+        for victim in prediction.victims:
+            self._terminating.add((victim.identity, victim.node_name))
+            new = self.arrivals.get((victim.namespace, victim.name))
+            if new is not None and not victim.terminating:
+                new.preempted_by = prediction.pod.key
+        return prediction
 
     def _lose_nomination(self, pod: Pod) -> None:
         """Clear the nomination of a Pod. Source: upstream `updatePodInSchedulingQueue`."""
@@ -476,24 +493,25 @@ class _Scheduler:
         self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
 
     def end_terminations(self) -> None:
-        """Predict Pending Pods that fit after the victims terminate, without the replacement Pods of these. Set
-        `overtaken` on nominated Pods that will then not fit on their node.
+        """Let all victims terminate, and predict the Pods without a node again, until none of them preempts others.
 
-        An overtaken Pod loses the capacity to later Pods of higher priority, but not its nomination, if all victims on
-        the node are terminating already.
+        Without the replacement Pods of victims that the cluster had before. Sets `overtaken` on nominated Pods that do
+        not fit on their node.
         """
-        nominated = self.snapshot.objects.nominated
-        ours = [p for pods in nominated.values() for p in pods if (p.namespace, p.name) in self.arrivals]
-        nodes = [info for name in {name for _, name in self._terminating} if (info := self.snapshot.get(name))]
-        terminating = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._terminating]
-        in_the_end = self.snapshot.with_pods((), terminating)
-        for pod in ours:
-            feasible = Prediction(in_the_end, pod).feasible
-            self.arrivals[pod.namespace, pod.name].overtaken = pod.nominated_node_name not in feasible
-        waiting = [each for each in self.arrivals.values() if each.prediction.outcome == "pending"]
-        for arrival in sorted(waiting, key=lambda each: -each.pod.effective_priority) if terminating else ():
-            prediction = Prediction(in_the_end, arrival.pod)
-            if prediction.fits:
-                prediction.after_victims = True
-                arrival.predictions[-1] = prediction
-                in_the_end = prediction.snapshot_after()
+        while self._terminating:
+            nodes = [info for name in {name for _, name in self._terminating} if (info := self.snapshot.get(name))]
+            victims = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._terminating]
+            self._terminating.clear()
+            self.snapshot = self.snapshot.with_pods((), victims)
+            waiting = [each for each in self.arrivals.values() if each.waits]
+            for arrival in sorted(waiting, key=lambda each: -each.pod.effective_priority):
+                self._retry(arrival)
+
+    def _retry(self, arrival: Arrival) -> None:
+        """Predict a new Pod, or its replacement, after victims have terminated."""
+        node = arrival.predictions[-1].pod_after.nominated_node_name
+        nominated = self.snapshot.objects.nominated.get(node, ())
+        pod = next((pod for pod in nominated if pod.identity == arrival.pod.identity), None)
+        prediction = self._predict(arrival, pod or replace(arrival.pod, nominated_node_name=""))
+        arrival.preempted_by, prediction.after_victims = "", prediction.fits
+        arrival.overtaken |= pod is not None and prediction.node != node

@@ -318,6 +318,40 @@ def test_a_pod_that_a_later_one_preempts_does_not_run(
     assert document["outcomes"] == {"preempted": 1, "preempts": 1}
 
 
+def _deployment(name: str, priority: int, replicas: int) -> Made:
+    pod = make_pod(name).of_class(priority).request(cpu="2").obj["spec"]
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+    made = Made("apps/v1", "Deployment", name, "default")
+    return made.spec(replicas=replicas, selector={"matchLabels": {"app": name}}, template=template)
+
+
+@pytest.mark.parametrize(
+    ("old", "low", "high", "victims"),
+    [
+        (4, {"preempts": 1, "pending": 1}, {"waits": 1}, 4),
+        (2, {"fits": 1, "pending": 1}, {"waits": 1}, 2),
+        (0, {"fits": 1, "pending": 1}, {"preempts": 1}, 1),
+    ],
+    ids=["both preempt, one is overtaken", "one fits, one is overtaken", "both fit, one is preempted"],
+)
+def test_a_pod_whose_place_a_later_object_takes_stays_pending(
+    old: int,
+    low: dict[str, int],
+    high: dict[str, int],
+    victims: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The node has room for two of the three new Pods."""
+    stored = [make_pod(f"old-{number}").request(cpu="1").on("n1") for number in range(old)]
+    on_one_node(monkeypatch, make_priority_class(5), *stored)
+    path = write(tmp_path / "a.json", _deployment("low", 5, 2), _deployment("high", 9, 1))
+    document = told(capsys, "-f", path, "--cluster", "dump.json")
+    assert [each["outcomes"] for each in document["objects"]] == [low, high]
+    assert counters(document) == {"victims": victims, "preempted": victims, "pending": 1}
+
+
 def test_placeholder_pods_are_no_victims(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -344,7 +378,7 @@ def test_a_pod_that_wants_to_be_near_one_that_comes_later_is_tried_again(
 
 @pytest.mark.parametrize(
     ("stored", "cpu", "outcome", "overtaken"),
-    [(("2", "2"), "4", "pending", False), (("4",), "4", "preempts", True), (("4",), "1", "preempts", False)],
+    [(("2", "2"), "4", "pending", False), (("4",), "4", "pending", True), (("4",), "1", "preempts", False)],
 )
 def test_a_nominated_pod_may_be_overtaken(
     stored: tuple[str, ...],
