@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -18,6 +16,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.base.findings import no_command, no_command_in_json, no_command_in_markup
 from forewarn.policies.cli.main import main
+from tests.in_process import captured
 
 ANYWHERE = (
     "##[group]",
@@ -126,14 +125,11 @@ CASES = [(name, form) for name, (_, forms) in ASKED.items() for form in forms or
 @pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize(("name", "form"), CASES)
 def test_no_command_of_a_ci_system_is_printed(
-    tree: Path, name: str, form: str, monkeypatch: pytest.MonkeyPatch
+    tree: Path, name: str, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = json.loads((tree / "names.json").read_text())
     arguments = [{"NODE": names["a-1"], "ZONE": names["a"]}.get(argument, argument) for argument in ASKED[name][0]]
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
-        main([*arguments, *(["-o", form] if form and name != "files" else [])])
-    printed, said = out.getvalue(), err.getvalue()
+    _, printed, said = captured(capsys, *arguments, *(["-o", form] if form and name != "files" else []))
     assert printed + said
     assert "internal error" not in said
     assert "Traceback" not in said

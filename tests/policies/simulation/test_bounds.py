@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli.commands.whatif import main
 from tests.builders import Made, cluster_text, make_node, make_pod
+from tests.in_process import captured
 
 Obj = dict[str, Any]
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
@@ -61,12 +61,7 @@ class Run:
         arguments += [] if "-o" in options else ["--timeline"]
         if new:
             arguments += ["-f", self.file("new.json", _list(new))]
-        try:
-            status = main(arguments)
-        except SystemExit as exit_:
-            status = int(exit_.code or 0)
-        said = self._capsys.readouterr()
-        return status, said.out, said.err
+        return captured(self._capsys, "whatif", *arguments)
 
 
 def _list(objects: list[Obj]) -> str:
