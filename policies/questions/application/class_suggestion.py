@@ -85,7 +85,9 @@ class DefaultedWorkload(NamedTuple):
 
 
 class ZoneLoss(NamedTuple):
-    """The counters after the loss of a zone, now and with the suggested classes."""
+    """The counters after the loss of a zone, now and with the suggested classes. `harmed`: of the workloads that get a
+    class, those with preempted Pods or lost replicas.
+    """
 
     zone: str
     preempted: int
@@ -94,6 +96,8 @@ class ZoneLoss(NamedTuple):
     pending_then: int
     lost: int
     lost_then: int
+    harmed: int = 0
+    harmed_then: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,15 +131,17 @@ class Suggestion(Result):
             [each.class_, each.value, "new" if each.new else "exists", len(each.workloads), each.pods, each.rule]
             for each in given
         ]
-        heads = (
-            "ZONE LOST",
-            "PREEMPTED NOW",
-            "WITH THE CLASSES",
-            "PENDING NOW",
-            "PENDING WITH THEM",
-            "LOST NOW",
-            "LOST WITH THEM",
-        )
+        heads = "ZONE LOST, WITH THE CLASSES", "PREEMPTED", "PENDING", "LOST", "HARMED WORKLOADS THAT GET A CLASS"
+        zones: Rows = [
+            [
+                zone,
+                *(
+                    f"{now:,} → {then:,}" if now != then else now
+                    for now, then in zip(each[::2], each[1::2], strict=True)
+                ),
+            ]
+            for zone, *each in self.zones
+        ]
         names: Rows = [[each.class_, name] for each in given for name in each.workloads]
         return AnswerDocument(
             status=AnswerStatus.WARN if given else AnswerStatus.OK,
@@ -150,7 +156,7 @@ class Suggestion(Result):
             warnings=[*self._worse(), *self.notes],
             tables=[
                 Table(("CLASS", "VALUE", "STATE", "WORKLOADS", "PODS", "RULE"), rows),
-                Table(heads, self.zones, zeros=True),
+                Table(heads, zones, zeros=True),
                 Table(("WORKLOAD THAT NAMES NO CLASS", "GLOBAL DEFAULT", "PODS"), self.defaulted),
                 Table(("CLASS", "WORKLOAD"), names, detail=1),
             ],
@@ -159,15 +165,15 @@ class Suggestion(Result):
         )
 
     def _worse(self) -> Iterator[str]:
-        """Yield which losses preempt more Pods, or leave more Pending, with the classes."""
-        worse = [
-            each.zone for each in self.zones if each.preempted_then > each.preempted or each.pending_then > each.pending
-        ]
+        """Yield which losses leave more Pods Pending or more replicas lost with the classes. That more Pods of the
+        lowest class are preempted instead of the workloads that get one is what classes are for.
+        """
+        worse = [each.zone for each in self.zones if each.pending_then > each.pending or each.lost_then > each.lost]
         if worse:
-            yield f"with the classes, more Pods are preempted or Pending if a zone is lost: {listed(worse, 3)}"
+            yield f"with the classes, more Pods are Pending or lost if a zone is lost: {listed(worse, 3)}"
 
     def _fixes(self) -> Iterator[Fix]:
-        for zone, preempted, preempted_then, pending, pending_then, lost, lost_then in self.zones[:1]:
+        for zone, preempted, preempted_then, pending, pending_then, lost, lost_then, *_ in self.zones[:1]:
             if preempted - preempted_then > max(pending_then - pending, 0):
                 waits = f"{', but' if pending_then > pending else ','} Pending {pending:,} → {pending_then:,}"
                 more_lost = f", but lost {lost:,} → {lost_then:,}" if lost_then > lost else ""
@@ -234,13 +240,15 @@ def _losses(
 
     both = mapped([cluster, cluster.replaced(_with_classes(cluster, changed))], sweep, waiting=report)
     now, then = both
-    before, after = ({row.name: row.counters for row in each.cases} for each in (now, then))
+    pairs = [(row, next(other for other in then.cases if other.case == row.case)) for row in now.cases]
+    names = {part for obj, _ in changed.values() for part in (_named(obj), _named(obj).partition(" ")[2])}
     zones = [
         ZoneLoss(
-            name,
-            *(getattr(each[name], field) for field in ("preempted", "pending", "lost") for each in (before, after)),
+            pair[0].name,
+            *(getattr(row.counters, field) for field in ("preempted", "pending", "lost") for row in pair),
+            *(len(names.intersection([*row.victims, *row.workloads])) for row in pair),
         )
-        for name in before
+        for pair in pairs
     ]
     return zones, [*simulated_losses(losses, every, "zone"), *then.notes]
 

@@ -188,6 +188,7 @@ def test_the_effect_on_a_lost_zone_is_that_of_a_cluster_with_the_classes(tmp_pat
             (zone,) = [each for each in document["zones"] if f"zone {each['zone']}" == case["case"]]
             assert (zone[preempted], zone[pending]) == (case["counters"]["preempted"], case["counters"]["pending"])
     assert [zone["preempted"] for zone in document["zones"]] == [1, 0]
+    assert [(zone["harmed"], zone["harmedThen"]) for zone in document["zones"]] == [(1, 1), (1, 1)]
 
 
 def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path) -> None:
@@ -199,11 +200,12 @@ def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path
 
 
 def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
-    zones = [ZoneLoss("b", 3, 1, 2, 3, 4, 5), ZoneLoss("a", 3, 4, 2, 2, 0, 0), ZoneLoss("c", 3, 2, 2, 5, 0, 0)]
+    zones = [ZoneLoss("b", 3, 1, 2, 3, 4, 5), ZoneLoss("a", 3, 4, 2, 2, 0, 0, 2, 1), ZoneLoss("c", 3, 2, 2, 5, 0, 0)]
     head: Any = None
-    worse = "with the classes, more Pods are preempted or Pending if a zone is lost: b, a, c"
+    worse = "with the classes, more Pods are Pending or lost if a zone is lost: b, c"
     document = Suggestion(head, [], zones, 0, [], 7, [], ["note"], " --cluster c.json").document
     assert document.warnings == [worse, "note"]
+    assert document.tables[0].rows[1] == ["a", "3 → 4", 2, 0, "2 → 1"]
     assert document.fix == [
         Fix(
             "forewarn classes suggest --cluster c.json -o yaml | kubectl apply --server-side -f -",
