@@ -790,7 +790,10 @@ def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
 
 def _down(outage: Interruption | None) -> str:
     """Return how many replicas are down for how long in all; -v has the number of times and the longest one."""
-    return f"{outage.down} of {outage.replicas} down for {duration(outage.seconds)}" if outage else ""
+    if outage is None:
+        return ""
+    more = " in all" if outage.seconds > outage.longest else ""
+    return f"{outage.down} of {outage.replicas} down for {duration(outage.seconds)}{more}"
 
 
 def _class_table(rows: Rows) -> Table:

@@ -11,8 +11,9 @@ import pytest
 from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
-from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
+from forewarn.policies.questions.application.whatif_answer import Simulated, _down, document_of
 from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.interruptions import Interruption
 from forewarn.policies.questions.whatif.questions import upgraded
 from forewarn.policies.questions.whatif.upgrade import blockers_of
 from tests.builders import Made, make_node, make_pod
@@ -433,3 +434,9 @@ def test_a_drain_that_goes_on_is_not_blocked(tmp_path: Path) -> None:
     result = forewarn("whatif", "drain", "n0", "--cluster", cluster)
     assert result.stdout.startswith("NO ANSWER  drain of node n0: not finished: 0 of 1 node drained after 1 h")
     assert result.returncode == 3
+
+
+def test_a_time_that_is_longer_than_the_longest_break_is_one_in_all() -> None:
+    once = Interruption("a/web", 5, down=1, replicas=2, since=0, until=600, seconds=600, times=1, most=1, longest=600)
+    assert _down(once) == "1 of 2 down for 10 min"
+    assert _down(once._replace(seconds=1200, times=2)) == "1 of 2 down for 20 min in all"
