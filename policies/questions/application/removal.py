@@ -41,8 +41,6 @@ _MAX_KEPT: Final = 24
 """Nodes that cannot go after which the greedy search ends."""
 _IN_A_ROW: Final = 6
 """Nodes of a pool that cannot go after which those of other pools are tried first."""
-_MAX_SWAP_WORK: Final = 2_000
-"""Maximum nodes that cannot go in place of a chosen one, times the nodes of the cluster."""
 RUNS: Final = 6
 """Random runs in which nodes must be able to go, too."""
 _COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
@@ -132,19 +130,15 @@ class _Search:
     def _counting(self, simulation: Simulation) -> _Drains:
         return _Drains(simulation, self._pods, self._options)
 
-    def greedy(
-        self, candidates: Sequence[str], wanted: int, base: Sequence[str], limit: int
-    ) -> tuple[list[str], list[KeptNode]]:
-        """Return nodes that can go together, `base` and of each further block the most that still can; and those that
-        cannot, up to `limit`.
-        """
-        chosen, left, kept, block = [*base], [*candidates], list[KeptNode](), wanted
-        while left and len(chosen) < wanted and len(kept) < limit:
+    def greedy(self, candidates: Sequence[str], wanted: int) -> tuple[list[str], list[KeptNode]]:
+        """Return nodes that can go together, of each block the most that still can; and those that cannot."""
+        chosen, left, kept, block = list[str](), [*candidates], list[KeptNode](), wanted
+        while left and len(chosen) < wanted and len(kept) < _MAX_KEPT:
             block = min(block, wanted - len(chosen), len(left))
             if block == 1:
                 failed = Counter(self._pools[each.node] for each in kept)
                 left.sort(key=lambda name: failed[self._pools[name]] // _IN_A_ROW)
-                groups = [[name] for name in left[: min(_IN_A_ROW, limit - len(kept))]]
+                groups = [[name] for name in left[: min(_IN_A_ROW, _MAX_KEPT - len(kept))]]
             else:
                 groups = [left[: block >> power] for power in range(block.bit_length())]
             taken, stays = list[str](), set[str]()
@@ -162,24 +156,6 @@ class _Search:
                         kept.append(KeptNode(group[0], why, cost.cause(self._alone), cost.pdbs))
             chosen, left = [*chosen, *taken], [name for name in left if name not in stays.union(taken)]
             block = 2 * len(taken) or 1  # of nodes after one that cannot go, larger sets rarely can
-        return chosen, kept
-
-    def swapped(
-        self, candidates: Sequence[str], wanted: int, chosen: list[str], kept: list[KeptNode]
-    ) -> tuple[list[str], list[KeptNode]]:
-        """Return more nodes that can go, and those that cannot, by doing without one of `chosen`, the last one first;
-        these nodes if none replaces it by more.
-        """
-        limit = max(_MAX_KEPT, _MAX_SWAP_WORK // len(self._pools))
-        blocked = {each.node for each in kept if each.pdbs}
-        for without in reversed(chosen):
-            others = [name for name in candidates if name not in blocked.union(chosen)]
-            base = [name for name in chosen if name != without]
-            if limit > 0 and len(chosen) < wanted:
-                more, stays = self.greedy([*others, without], wanted, base, min(limit, _MAX_KEPT))
-                limit -= len(stays)
-                if len(more) > len(chosen):
-                    chosen, kept = more, [*stays, *(each for each in kept if each.node in blocked)]
         return chosen, kept
 
     def exhaustive(self, candidates: Sequence[str], sizes: Sequence[int]) -> Sequence[str]:
@@ -275,17 +251,14 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
     """
     search = _Search(cluster, world, nodes, options)
     candidates = search.by_cost()
-    chosen, kept = search.greedy(candidates, wanted, (), _MAX_KEPT)
+    chosen, kept = search.greedy(candidates, wanted)
     sizes = range(wanted, len(chosen), -1)
     is_complete = not sizes or sum(comb(len(candidates), size) for size in sizes) <= MAX_CHOICES
     if sizes and is_complete:
         chosen = [*(search.exhaustive(candidates, sizes) or chosen)]
     elif sizes:
         candidates = search.by_size()
-        chosen, kept = max(
-            search.greedy(candidates, wanted, (), _MAX_KEPT), (chosen, kept), key=lambda each: len(each[0])
-        )
-        chosen, kept = search.swapped(candidates, wanted, chosen, kept)
+        chosen, kept = max(search.greedy(candidates, wanted), (chosen, kept), key=lambda each: len(each[0]))
     kept = [each for each in kept if each.node not in chosen]
     known = {*chosen, *(each.node for each in kept)}
     untried = [name for name in candidates if name not in known] if len(chosen) < wanted else []
