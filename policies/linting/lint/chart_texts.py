@@ -19,8 +19,9 @@ from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, ac
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.inputs.sources.files import File, find_files, readable
-from forewarn.policies.kubernetes.objects.fields import at
+from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.linting.lint.charts import CHART
 
 
 class Scope(NamedTuple):
@@ -56,7 +57,11 @@ class ChartText:
     def path_at(self, position: int, reference: str) -> tuple[str, ...]:
         """The path in the values of what the template reads at a position; () if it may be no value."""
         scope = self.scope_at(position)
-        keys = () if scope is None else (*(scope.dot if reference[0] != "$" else ()), *reference.split(".")[1:])
+        keys = (
+            ()
+            if scope is None
+            else (*(scope.dot if reference[0] != "$" else ()), *filter(None, reference.split(".")[1:]))
+        )
         return keys[1:] if keys[:1] == ("Values",) else ()
 
     def place(self, start: int, end: int) -> Location:
@@ -138,6 +143,8 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
             yield from _replaced_values(templates, values)
             yield from _texts_as_conditions(templates, values)
             yield from _unread_values(templates, values, files)
+            yield from _quoted_numbers(templates, values)
+            yield from _values_under_names(templates, values)
 
 
 _KEY_OF_ROOT: Final = later(rb"^[ -]*(?:Values|Release|Chart|Capabilities|Files|Template):", re.MULTILINE)
@@ -301,3 +308,39 @@ def _may_be_read(path: tuple[str, ...], paths: set[str], templates: Sequence[Cha
 def _normal(key: str) -> str:
     """Return a key without what is often mistaken: case, separators, the plural, and the suffix Name."""
     return key.replace("-", "").replace("_", "").lower().removesuffix("name").removesuffix("s")
+
+
+_QUOTED: Final = later(
+    r"\n[ -]*(minAvailable|maxUnavailable|replicas|(?:container|host|node)Port|backoffLimit|parallelism|completions"
+    r"|m(?:in|ax)Replicas|\w+Seconds|revisionHistoryLimit):[ ]+\{\{-?[ ]*(\$?(?:\.\w+)+|\.)[ ]*\|[ ]*quote[ ]*-?\}\}"
+)
+_WITH_NUMBERS: Final = later(
+    r"\nkind:[ ]+(?:Deployment|StatefulSet|DaemonSet|Job|CronJob|Service|PodDisruptionBudget|HorizontalPodAutoscaler)\b"
+)
+
+
+def _quoted_numbers(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
+    """Yield the templates that print a number as a text, which kube-apiserver rejects."""
+    for template in templates:
+        for match in _QUOTED.finditer(template.text) if "quote" in template.text else ():
+            kind = template.text.rfind("\nkind:", 0, match.start())
+            path = template.path_at(match.start(2), match[2])
+            value = at(values.value, *path) if path and _WITH_NUMBERS.match(template.text, max(kind, 0)) else None
+            if isinstance(value, int) and not isinstance(value, bool):
+                message = f'{match[1]} is the text "{value}", because of quote: kube-apiserver rejects it'
+                place = template.place(match.start(2), match.end() - 2)
+                yield FileDiagnostic("value-rejected", message, place, "remove quote")
+
+
+def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
+    """Yield the values under the name of a dependency that has an alias."""
+    file = os.path.join(os.path.dirname(values.file.path), CHART)
+    data = readable(file)
+    dependencies = list_at(first_value(data, file), "dependencies") if b"alias:" in data else []
+    used = {text_at(dependency, "alias") or text_at(dependency, "name") for dependency in dependencies}
+    for dependency in dependencies:
+        name, alias = text_at(dependency, "name"), text_at(dependency, "alias")
+        is_read = any(f".Values.{name}" in template.text or f'"{name}"' in template.text for template in templates)
+        if name and name not in used and not is_read and isinstance(at(values.value, name), dict):
+            message = f"no chart reads {name}: the dependency has the alias {alias}"
+            yield FileDiagnostic("update-without-effect", message, values.place((name,)), f"write {alias}")

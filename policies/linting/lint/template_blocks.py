@@ -37,20 +37,15 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     lines = text.split("\n")
     dashes = (number for number in range(1, len(lines) - 1) if "-}}" in lines[number])
     joined = [number for number in dashes if _is_joined(*lines[number - 1 : number + 2])]
-    if not joined and not any(word in text for word in _WORDS):
+    if not joined and not any(word in text for word in _WORDS) and not _LOOP.search(text):
         return
     blocks = list(blocks_of(text))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for block in blocks:
         row = bisect_right(starts, block.start)
         place = Location(file, row, 1, len(lines[row - 1]) + 1)
-        if (fault := _never_true(block, text)) is not None:
-            fix = "ask for the version that Kubernetes serves, or remove the condition"
-            yield FileDiagnostic("removed-api-version", fault, place, fix, severity=Severity.WARNING)
-        elif _is_deleted(block, text):
-            message = "the PriorityClass is created only if lookup does not find it: the next helm upgrade deletes it"
-            fix = "set the annotation helm.sh/resource-policy: keep, or use a value instead of lookup"
-            yield FileDiagnostic("class-in-hook", message, place, fix)
+        if (fault := _fault_of(block, text, place)) is not None:
+            yield fault
     actions = {position for block in blocks for position in (block.start, block.end)}
     is_in_scalar = list(_in_scalars(lines)) if joined else []
     for number in joined:
@@ -62,6 +57,23 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
             yield FileDiagnostic("parse-error", message, place, "remove the dash before the closing braces")
 
 
+def _fault_of(block: TemplateBlock, text: str, place: Location) -> FileDiagnostic | None:
+    """Return what a block drops; None if it drops nothing. `place`: its first line."""
+    if (fault := _never_true(block, text)) is not None:
+        fix = "ask for the version that Kubernetes serves, or remove the condition"
+        return FileDiagnostic("removed-api-version", fault, place, fix, severity=Severity.WARNING)
+    if _is_deleted(block, text):
+        message = "the PriorityClass is created only if lookup does not find it: the next helm upgrade deletes it"
+        fix = "set the annotation helm.sh/resource-policy: keep, or use a value instead of lookup"
+        return FileDiagnostic("class-in-hook", message, place, fix)
+    if _LOOP.match(text, block.start, block.end) and not _SEPARATES.search(text, block.start, block.end):
+        message = "no --- between the objects of this loop: they are one document, of which the last values remain"
+        return FileDiagnostic("duplicate-key", message, place, "begin the loop with a line of ---")
+    return None
+
+
+_LOOP: Final = later(r"\{\{-?[ ]*range\b[^}]*\}\}[ \t]*\n(?:\{\{[^}]*\}\}[ \t]*\n)*(?:apiVersion|kind):")
+_SEPARATES: Final = later("---|break|include|template [^\n]")
 _WORDS: Final = (".Capabilities.APIVersions", "lookup")
 """What the text of a template contains if its blocks can have a fault of their own."""
 

@@ -25,6 +25,7 @@ from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragme
 from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_CHARACTERS,
+    diagnostics,
     is_capitals,
     is_template_variable,
     shown_path,
@@ -45,6 +46,7 @@ _CERTAIN: Final = ("percentage such as", "cannot be both set", "Unsupported valu
     Target.STATIC_POD,
     Target.RESOURCE_QUOTA,
     Target.OTHER,
+    Target.FILE,
     severity=Severity.ERROR,
     reads_parts=True,
     objects={
@@ -78,6 +80,9 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     """
     obj = subject.object
     if context.phase is not Phase.LINT:
+        return
+    if not obj:
+        yield from diagnostics("value-rejected", context)
         return
     yield from _not_decoded(subject, context)
     is_updated_pod = group_kind(obj) == POD and subject.operation is Operation.UPDATE
