@@ -39,6 +39,7 @@ from forewarn.policies.base.documents import (
     optional_in_json,
     properties_of,
 )
+from forewarn.policies.base.documents.answer import AnswerDocument
 from forewarn.policies.base.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.base.findings import Finding
 from forewarn.policies.cli.ui.answers import UiCluster, UiPrediction
@@ -82,6 +83,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
         "`audit` and `whatif` about several clusters",
         SeveralClusters,
     ),
+    "rejected": ("`predict`, `whatif` and `headroom` if all objects are rejected", AnswerDocument),
     "explain": ("`explain RULE`; a list for `explain`", Rule | list[Rule]),
     "info-node-groups": ("`info node-groups`", NodeGroups),
     "info-releases": ("`info releases`", list[Release]),

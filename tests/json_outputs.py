@@ -20,6 +20,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.cli.commands.classes.main": "classes",
     "forewarn.policies.cli.commands.classes.plan": "classes-plan",
     "forewarn.policies.cli.commands.classes.suggest": "classes-suggest",
+    "forewarn.policies.cli.commands.cluster_command._print_rejected": "rejected",
     "forewarn.policies.cli.commands.diff": "diff",
     "forewarn.policies.cli.commands.explain": "explain",
     "forewarn.policies.cli.commands.headroom": "headroom",

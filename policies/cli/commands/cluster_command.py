@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from forewarn.policies.base.documents import json_of
 from forewarn.policies.base.findings import LONGEST_PATH, cut, one_line, plural
 from forewarn.policies.base.forks import cores
 from forewarn.policies.base.light import NamedTuple
@@ -20,7 +21,7 @@ from forewarn.policies.cli.commands.parser import (
     integer_between,
     print_lines,
 )
-from forewarn.policies.cli.terminal import COLOR_CHOICES, complain, counting, print_faults, print_notice
+from forewarn.policies.cli.terminal import COLOR_CHOICES, as_json, complain, counting, print_faults, print_notice
 from forewarn.policies.inputs.sources.files import (
     FAILED,
     STDIN,
@@ -34,11 +35,12 @@ from forewarn.policies.inputs.sources.files import (
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.linting.config.model import ConfigError
 from forewarn.policies.questions.application import NO_ANSWER
-from forewarn.policies.questions.application.places import Places, Rejected, document_of_rejected
+from forewarn.policies.questions.application.places import Places, Rejected, document_of_rejected, is_rejection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from forewarn.policies.base.documents.answer import AnswerDocument
     from forewarn.policies.cli.commands.parser import Printed
     from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result
 
@@ -395,14 +397,21 @@ def answered(command: str, output: Output, answer: Callable[[], int], places: Pl
         with output.redirected():
             return answer()
     except NO_ANSWER as fault:
-        if isinstance(fault, Rejected):
-            from forewarn.policies.cli.render.answer import text
-
-            document = document_of_rejected(fault.faults)
-            if output.form == "text":
-                print_lines(output, lambda paint: text(document, None, paint, output.level))
-            print_faults(command, fault.faults[:-1])
+        faults = fault.faults if isinstance(fault, Rejected) else [fault] if is_rejection(fault) else []
+        if faults:
+            _print_rejected(output, document_of_rejected(faults))
+            print_faults(command, faults[:-1])
         return complain(command, places.located(fault) if places else fault, status_without_answer(fault))
+
+
+def _print_rejected(output: Output, document: AnswerDocument) -> None:
+    """Print the answer about objects that are all rejected, as text or JSON."""
+    from forewarn.policies.cli.render.answer import text
+
+    if output.form == "json":
+        sys.stdout.write(as_json(json_of(document)))
+    elif output.form == "text":
+        print_lines(output, lambda paint: text(document, None, paint, output.level))
 
 
 def status_of_conditions(met: Collection[str], fail_on: Iterable[str]) -> int:

@@ -96,14 +96,19 @@ def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
 
 def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
     """Return the answer about objects that are all rejected or not predicted: the reason of one, or all in WHY."""
-    from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus  # slow to import for the linter
+    from forewarn.policies.base.documents.answer import (  # slow to import for the linter
+        AnswerDocument,
+        AnswerStatus,
+        Effects,
+    )
 
+    counters = Effects(rejected=sum(map(is_rejection, faults)))
     status = AnswerStatus.REJECTED if any(map(is_rejection, faults)) else AnswerStatus.NO_ANSWER
     if len(faults) == 1 and _with_reasons(faults):
         name, _, reason = _with_reasons(faults)[0].partition(" (")
-        return AnswerDocument(status, name, reason.removesuffix(")"))
+        return AnswerDocument(status, name, reason.removesuffix(")"), counters)
     clause = "rejected" if status is AnswerStatus.REJECTED else "not predicted"
-    return AnswerDocument(status, plural(len(faults), "object"), clause, why=why_rejected(faults))
+    return AnswerDocument(status, plural(len(faults), "object"), clause, counters, why=why_rejected(faults))
 
 
 def why_rejected(faults: Sequence[Exception]) -> Why:

@@ -174,6 +174,19 @@ def test_every_rejected_workload_is_named_up_to_a_limit(command: str, tmp_path: 
     assert ["Deployment default/bad-0:" in few[0], "Deployment default/bad-1:" in few[1]] == [True, True]
 
 
+@pytest.mark.parametrize("command", ["predict", "whatif apply"])
+@pytest.mark.parametrize("cpu", ["1", "3"], ids=["selector", "limit"])
+def test_the_answer_about_a_rejected_object_is_also_json(command: str, cpu: str, tmp_path: Path) -> None:
+    bad = deployment("bad")
+    spec = bad.obj["spec"]
+    spec["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}, "limits": {"cpu": "2"}}
+    spec["selector"] = {"matchLabels": {"app": "other"}}
+    answer = asked(tmp_path, f"{command} -o json --fail-on rejected", [bad])
+    document = json.loads(answer.stdout)
+    assert (answer.returncode, document["status"], document["counters"]["rejected"]) == (3, "REJECTED", 1)
+    assert document["question"] == "Deployment default/bad"
+
+
 def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> None:
     simulated = asked(tmp_path, "whatif apply", [deployment("bad", priority=6), deployment("good")])
     assert simulated.stdout.startswith("REJECTED  2 objects applied: 1 object rejected, 1 of 1 new Pod runs\n")
