@@ -31,6 +31,7 @@ from forewarn.policies.questions.application.diff import Pruned as Pruned
 from forewarn.policies.questions.application.diff import Reset as Reset
 from forewarn.policies.questions.application.expectations import Tested as Tested
 from forewarn.policies.questions.application.why import CountedReason as CountedReason
+from forewarn.policies.questions.application.why import NotCreated as NotCreated
 from forewarn.policies.questions.application.why import PendingGroup as PendingGroup
 from forewarn.policies.questions.application.why import PreemptedPod as PreemptedPod
 from forewarn.policies.questions.whatif.answer import Answer as Answer
