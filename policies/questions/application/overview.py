@@ -102,7 +102,11 @@ class Overview(Result):
             ],
             warnings=self.missing,
             tables=[Table(("STATUS", "ABOUT", "GO ON WITH FOREWARN", "NOW"), rows), changes_table(self.changes or ())],
-            more=("-o json=last.json, next time with --since last.json", "forewarn --help: all commands"),
+            more=(
+                "-o json=last.json, next time with --since last.json",
+                "forewarn risk",
+                "forewarn --help: all commands",
+            ),
         )
 
 
