@@ -31,6 +31,7 @@ from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic,
 from forewarn.policies.kubernetes.selectors import one_of
 
 if TYPE_CHECKING:
+    from forewarn.policies.inputs.manifests.builds import Built
     from forewarn.policies.inputs.manifests.kustomizations import Kustomization, Overlays
     from forewarn.policies.kubernetes.options import NamedGroup
 
@@ -397,6 +398,7 @@ def kustomized(
     """
     if not kustomizations:
         return members, 0, 0, ()
+    from forewarn.policies.inputs.manifests.builds import lost_names
     from forewarn.policies.inputs.manifests.kustomizations import MAX_WORK, Overlays, real_in  # few trees have any
 
     split = {member.file: os.path.split(member.file) for member in members}
@@ -409,9 +411,10 @@ def kustomized(
     merges = by_key((real[m.file], m.subject) for m in members if real[m.file] in patches)
     overlays = Overlays(kustomizations, read, merges)
     placements, apart = _placements(kustomizations, sizes, MAX_PAIRS + len(members))
+    built: list[Built] = []
     with metered(lambda: False, MAX_WORK):
         copies = [
-            _copies(m, placements.get(real[m.file], _UNCHANGED), overlays)
+            _copies(m, placements.get(real[m.file], _UNCHANGED), overlays, built)
             for m in members
             if real[m.file] not in patches
         ]
@@ -421,7 +424,12 @@ def kustomized(
         if real[m.file] in patches and (id(m.subject.object) not in overlays.applied or _has_removed_version(m.subject))
     )
     parts = (m._replace(subject=m.subject._replace(is_partial=True, is_patch=True)) for m in of_patches)
-    return [*joined.from_iterable(copies), *parts], len(overlays.not_applied), apart, overlays.faults.values()
+    return (
+        [*joined.from_iterable(copies), *parts],
+        len(overlays.not_applied),
+        apart,
+        [*overlays.faults.values(), *lost_names(built, kustomizations)],
+    )
 
 
 def _has_removed_version(patch: ReviewedObject) -> bool:
@@ -429,19 +437,20 @@ def _has_removed_version(patch: ReviewedObject) -> bool:
     return bool(registry.removed_version(patch.object.get("apiVersion"), patch.object.get("kind")))
 
 
-def _copies(member: Member, placements: Iterable[_Placement], overlays: Overlays) -> Collection[Member]:
-    """Return the member as kustomizations place and change it."""
+def _copies(
+    member: Member, placements: Iterable[_Placement], overlays: Overlays, built: list[Built]
+) -> Collection[Member]:
+    """Return the member as kustomizations place and change it. Adds the copies, also deleted ones, to `built`."""
+    from forewarn.policies.inputs.manifests.builds import Built
+
     copies: dict[tuple[_Place, int], Member] = {}
     for place, changing in placements:
         subject = overlays.built(member.subject, changing)
-        if (
-            subject is None
-            and id(member.subject) in overlays.not_applied
-            and group_kind(member.subject.object) not in LIMITS
-        ):
-            copies[place, 0] = _into(member._replace(reported=False), member.subject, place)
-        elif subject is not None:
-            copies[place, id(subject.object)] = _into(member, subject, place)
+        is_known = subject is not None or id(member.subject) not in overlays.not_applied
+        copy = _into(member if is_known else member._replace(reported=False), subject or member.subject, place)
+        built.append(Built(copy, changing, is_deleted=is_known and subject is None))
+        if subject is not None or (not is_known and group_kind(member.subject.object) not in LIMITS):
+            copies[place, id(subject.object) if subject is not None else 0] = copy
     return copies.values()
 
 

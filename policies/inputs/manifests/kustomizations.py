@@ -54,7 +54,7 @@ _MAX: Final = 10_000
 """The maximum number of generators and their files in one list."""
 _CHANGING: Final = (
     *(*_PATCH_LISTS, "commonLabels", "labels", "namePrefix", "nameSuffix", "namespace", "replacements", "replicas"),
-    "transformers",
+    *("transformers", "configurations"),
 )
 """Keys of a kustomization that change objects, as far as rules read them."""
 _OPEN: Final = frozenset(
