@@ -81,7 +81,7 @@ def _unmatched_in(
     for number, kind, name in _targets(content) if isinstance(content, dict) else ():
         if not any(_matches(kind, name, each, used) for each in objects):
             source = source or YamlSource(Tree(Document(data, file.name)))
-            place = source.locate(("patches", number, "target"))
+            place = source.locate(("patches", number, "target", "name"))
             message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the patch"
             fix = "write the kind and name of an object of this kustomization"
             yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)

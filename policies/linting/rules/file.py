@@ -242,8 +242,9 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         under = str(detail.get("under", "[*]"))
         there = (*filter(None, under.split(".")), path[-1])
         if "[*]" not in under and at(obj, *there) is not None:
-            line = subject.source.locate(there, key=True).line
-            hint, fix = f"{hint}, which has one", f"remove it, or merge it with line {line}"
+            own, other = (subject.source.locate(each, key=True) for each in (path, there))
+            where = f"line {other.line}" + f" of {other.file}" * (own.file != other.file)
+            hint, fix = f"{hint}, which has one", f"remove it, or merge it with {where}"
         is_item = len(path) > 1 and isinstance(path[-2], int)  # an item of another list: one mistake
         cause = path if "meant" in detail else (path[:-1], "" if is_item else hint)
         beside.setdefault(cause, []).append((path, detail, hint, fix))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, plural, quote
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, listed, plural, quote
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
@@ -64,6 +64,9 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     if name in context.once(_priority_classes):
         message = f"{quote(name)} is a PriorityClass, not a WorkloadPriorityClass: Kueue creates no Workload"
         fix = f"create a WorkloadPriorityClass, or set priorityClassName: {name}"
+        template = context.template(subject)
+        if template is not None and template.spec.get("priorityClassName") == name:
+            fix = f"name a WorkloadPriorityClass; known: {listed(names.sorted)}"
         yield Problem(message, _LABEL, fix, severity=Severity.WARNING)
         return
     meant = names.nearest_name(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Path, Problem, Severity, cut, quote
@@ -106,20 +106,20 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         if message not in reported and not is_variable_at(subject, fault.path, text, context):
             reported.add(message)
             place = subject.source.locate(fault.path) if is_absent else None
-            fix = _fix_of_image(subject, fault.path) or fix_of(fault)
+            others = _with_images(subject, fault.path)
+            fix = f"name container {' or '.join(others)} in the patch, or set the image" if others else fix_of(fault)
             yield Problem(message, fault.path, fix, location=place, detail={"rejection": str(fault)})
 
 
-def _fix_of_image(subject: ReviewedObject, path: Path) -> str:
-    """Return the fix for a container without an image that a patch adds; "" for other errors."""
+def _with_images(subject: ReviewedObject, path: Path) -> Sequence[str]:
+    """Return the few containers with images beside one without, which a patch can have added; () for other errors."""
     if path[-1] != "image" or not subject.overlay:
-        return ""
+        return ()
     named = [text_at(each, "name") for each in list_at(subject.object, *path[:-2]) if at(each, "image")]
-    return f"name container {' or '.join(named)} in the patch, or set the image" if len(named) in _FEW else ""
+    return named if len(named) <= _FEW else ()
 
 
-_FEW: Final = range(1, 4)
-"""The numbers of containers that a fix names."""
+_FEW: Final = 3
 
 
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:

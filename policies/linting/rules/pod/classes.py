@@ -636,7 +636,8 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
         yield Problem(
             f"preemptionPolicy differs from the class's ({computed.preemption_policy}); {rejected} will be rejected",
             template.at("preemptionPolicy"),
-            "remove it",
+            "remove it"
+            + f", or set preemptionPolicy: {given} in the class" * bool(context.defined and given in POLICIES),
             detail={"rejection": policy_rejection(given, computed.preemption_policy)},
         )
 
