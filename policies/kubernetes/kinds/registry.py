@@ -169,6 +169,7 @@ APPLICATION: Final = "argoproj.io/Application"
 APPLICATION_SET: Final = "argoproj.io/ApplicationSet"
 HELM_RELEASE: Final = "helm.toolkit.fluxcd.io/HelmRelease"
 SCALED_OBJECT: Final = "keda.sh/ScaledObject"
+VERTICAL_AUTOSCALER: Final = "autoscaling.k8s.io/VerticalPodAutoscaler"
 RESOURCE_FLAVOR, COHORT, CLUSTER_QUEUE, WORKLOAD_PRIORITY_CLASS, LOCAL_QUEUE, KUEUE_WORKLOAD = (
     spec.group_kind for spec in KUEUE
 )
@@ -182,6 +183,7 @@ ONLY_LINTED: Final = (
     FLUX_KUSTOMIZATION,
     AUTOSCALER,
     SCALED_OBJECT,
+    VERTICAL_AUTOSCALER,
     RESOURCE_FLAVOR,
     COHORT,
     CLUSTER_QUEUE,

@@ -16,6 +16,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     ROLLOUT,
     SCALED_OBJECT,
     STATEFUL_SET,
+    VERTICAL_AUTOSCALER,
     removed_version,
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
@@ -43,7 +44,9 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     Why: the kind in `scaleTargetRef` is case-sensitive. If no workload has the kind and the name, nothing is scaled.
     Two HorizontalPodAutoscalers of one workload do not scale it either, and KEDA rejects a second one. A
     HorizontalPodAutoscaler cannot compute the utilization of a resource that a container does not request. If the
-    workload's `replicas` is not within the limits, each apply scales the workload, and the autoscaler scales it back.
+    workload's `replicas` is not within the limits, each apply scales the workload, and the autoscaler scales it back. A
+    VerticalPodAutoscaler that changes requests also changes their utilization, to which a HorizontalPodAutoscaler
+    reacts.
 
     Details: the rule reports a target only if the namespace has a workload whose kind or name is similar. A name is
     similar if a letter or two differ, or if it is the only one that contains the other.
@@ -109,6 +112,7 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     if len(scaled) == 1 and is_first:  # of several workloads, only one is deployed
         yield from _without_request(subject, scaled[0], context)
         yield from _beyond_limits(scaled[0], scaler)
+        yield from _scaled_vertically(subject, scaled[0], context)
     if scaled or is_template_variable(scaler.name, subject, context):
         return
     group, _, target = scaler.kind.rpartition("/")
@@ -129,7 +133,8 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
         version = near.object.get("apiVersion")
         version = removed.replacement if (removed := removed_version(version, near.ref.kind)) else version
         fix = f"write apiVersion: {version}, kind: {near.ref.kind} and name: {near.ref.name}"
-        yield Problem(message, ("spec", "scaleTargetRef"), cut(fix, MAX_CHARACTERS))
+        wrong = "name" if near.ref.name != scaler.name else "kind" if near.ref.kind != target else "apiVersion"
+        yield Problem(message, ("spec", "scaleTargetRef", wrong), cut(fix, MAX_CHARACTERS))
 
 
 def _beyond_limits(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
@@ -143,6 +148,27 @@ def _beyond_limits(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem
     message = f"replicas {replicas} is {how} {path[-1]} {limit} of {who}: each apply undoes the scaling"
     fix = f"remove replicas, or change {path[-1]}"
     yield Problem(message, (), fix, location=workload.locate(("spec", "replicas")), object=workload.ref)
+
+
+def _scaled_vertically(subject: ReviewedObject, workload: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Report a utilization of requests that a VerticalPodAutoscaler changes."""
+    for other in context.of_kind(VERTICAL_AUTOSCALER):
+        target, policy = (at(other.object, "spec", field) for field in ("targetRef", "resourcePolicy"))
+        is_target = (text_at(target, "kind"), text_at(target, "name")) == (workload.ref.kind, workload.ref.name)
+        if is_target and at(other.object, "spec", "updatePolicy", "updateMode") not in ("Off", "Initial"):
+            for path, metric in (
+                _utilizations(subject) if other.effective_namespace == subject.effective_namespace else ()
+            ):
+                resource = text_at(metric, "name")
+                if all(_is_controlled(each, resource) for each in [{}, *list_at(policy, "containerPolicies")]):
+                    who = f"VerticalPodAutoscaler {cut(other.ref.name, _SHOWN)}"
+                    message = f"{who} changes the requests for {resource}, and with them the utilization"
+                    fix = f"set updateMode: Off, or controlledResources without {resource}"
+                    yield Problem(message, path, fix)
+
+
+def _is_controlled(policy: ApiObject, resource: str) -> bool:
+    return at(policy, "mode") != "Off" and resource in (list_at(policy, "controlledResources") or ("cpu", "memory"))
 
 
 def _second(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:

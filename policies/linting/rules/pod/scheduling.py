@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, grouped, plural, quote
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, grouped, listed, plural, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import CutShort, charging
 from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, found_at
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, ROLLOUT, STATEFUL_SET
+from forewarn.policies.kubernetes.kinds.registry import CLAIM, DAEMON_SET, ROLLOUT, STATEFUL_SET, VOLUME
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     PREFERRED,
@@ -34,8 +35,11 @@ from forewarn.policies.linting.rules.support.details import (
     Preemption,
     StaysPending,
 )
+from forewarn.policies.linting.rules.support.names import Lookups, Names
 from forewarn.policies.linting.rules.support.predictions import Predicted, is_placeholder, needs_class, reasons_of
 from forewarn.policies.linting.rules.support.rule_text import (
+    MAX_WORKLOADS,
+    Comparisons,
     Labelled,
     class_name,
     diagnostics,
@@ -43,6 +47,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     is_template_variable,
     resolved,
     selected,
+    workloads_in,
 )
 from forewarn.policies.prediction.forecast.impact import Impact, newly_preempted, victims_of
 
@@ -638,10 +643,13 @@ def host_port_with_surge(subject: ReviewedObject, context: Context) -> Iterator[
     },
 )
 def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An update strategy, a patch of a kustomization, or a value of a Helm chart has no effect.
+    """An update strategy, a part of a kustomization, or a value of a Helm chart has no effect.
 
     Why: a StatefulSet updates only Pods whose ordinal is `partition` or higher. Argo Rollouts rejects a canary strategy
     with `maxSurge: 0` and `maxUnavailable: 0`. kustomize ignores a patch whose target matches no object.
+    namePrefix and nameSuffix rename PriorityClasses and workloads, but not their names in ResourceQuotas, ScaledObjects
+    and other custom resources. Without its PriorityClass, a workload has no Pods: a kustomization may delete the class,
+    or not list its file.
 
     Details: of a Helm chart, the rule reports values that no template reads while a template reads a similar key, and
     values 0 and false that `default` replaces. It also reports the text "false" in conditions, where it counts as true.
@@ -664,7 +672,7 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
               spec:
                 containers: [{name: c, image: "db:2"}]
 
-    Fix: lower `partition`, set `maxUnavailable: 1`, or correct the target of the patch.
+    Fix: lower `partition`, set `maxUnavailable: 1`, or correct the kustomization.
     """
     yield from diagnostics("update-without-effect", context) if not subject.object else ()
     if context.phase is not Phase.LINT or subject.is_partial:
@@ -700,13 +708,14 @@ def _host_ports(spec: ApiObject) -> Iterator[int]:
 _SHOWN: Final = 60
 
 
-@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING)
+@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING, depends_on=("pods",))
 def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A scheduling constraint of a Pod matches no Pod or node, or not the Pod itself, or Karpenter ignores it.
 
     Why: kube-scheduler accepts such constraints. A topology spread constraint counts only Pods that its selector
-    matches, so it must match the Pods that it spreads. A term of an affinity without selector matches no Pod. Karpenter
-    reads the annotation `karpenter.sh/do-not-evict` only in releases that support no current release of Kubernetes.
+    matches, so it must match the Pods that it spreads. A term of an affinity without selector matches no Pod. With a
+    required affinity to Pods that do not exist, Pods stay Pending. Karpenter reads the annotation
+    `karpenter.sh/do-not-evict` only in releases that support no current release of Kubernetes.
 
     Example:
 
@@ -728,6 +737,13 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
                     matchLabels:
         -             app: frontend
         +             app: web
+                affinity:
+                  podAffinity:
+                    requiredDuringSchedulingIgnoredDuringExecution:
+                    - topologyKey: topology.kubernetes.io/region
+                      labelSelector:
+                        matchLabels:
+                          app: web
                 containers:
                 - name: web
                   image: web
@@ -743,6 +759,7 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
         message = f"Karpenter ignores the annotation {_DO_NOT_EVICT}, and disrupts the Pods"
         place = (*template.path, "metadata", "annotations", _DO_NOT_EVICT)
         yield Problem(message, place, f"write {_DO_NOT_DISRUPT}")
+    yield from _volumes_elsewhere(template, subject, context)
     if template.spec.keys().isdisjoint(("topologySpreadConstraints", "affinity")):
         return
     labels = {key: str(value) for key, value in mapping_at(template.object, "metadata", "labels").items()}
@@ -754,12 +771,68 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
         if at(term, "labelSelector") is None and not list_at(term, "matchLabelKeys"):
             message = f"a term of {path[1]} without labelSelector matches no Pod"
             yield Problem(message, template.at(*path), "set labelSelector.matchLabels")
+    yield from _without_pods(template, subject, context)
     for path, expression in _node_expressions(template.spec):
         operator, values = at(expression, "operator"), list_at(expression, "values")
         wrong = next((value for value in values if not _INTEGER.fullmatch(str(value))), None)
         if operator in ("Gt", "Lt") and wrong is not None and not is_template_variable(str(wrong), subject, context):
             message = f"{operator} {quote(cut(str(wrong), _SHOWN))} matches no node: it compares integers"
             yield Problem(message, template.at(*path), "write an integer in quotes")
+
+
+def _volumes_elsewhere(template: PodTemplate, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Report a node selector that excludes the nodes of a PersistentVolume that the Pod uses through its claim."""
+    selector = mapping_at(template.spec, "nodeSelector")
+    volumes = context.once(_bound_volumes) if selector else {}
+    for _, claim in found_at(template.spec, ("volumes", ITEMS, "persistentVolumeClaim", "claimName")):
+        name, volume = volumes.get((subject.effective_namespace, str(claim)), ("", NOTHING))
+        terms = list_at(volume, "spec", "nodeAffinity", "required", "nodeSelectorTerms")
+        excluded = [*filter(None, (next(_excluded(selector, term), None) for term in terms))]
+        if excluded and len(excluded) == len(terms):
+            key, values = excluded[0]
+            message = f"Pods stay Pending: PersistentVolume {cut(name, _SHOWN)} is only on nodes with {key} {values}"
+            yield Problem(message, template.at("nodeSelector", key), f"write {key}: {values}, or use another claim")
+
+
+def _excluded(selector: Mapping[str, Any], term: ApiObject) -> Iterator[tuple[str, str]]:
+    """Yield the labels, with the permitted values, of which a term permits other values than a node selector."""
+    for expression in list_at(term, "matchExpressions"):
+        key, values = text_at(expression, "key"), list_at(expression, "values")
+        if at(expression, "operator") == "In" and values and key in selector and selector[key] not in values:
+            yield key, listed([str(value) for value in values])
+
+
+def _bound_volumes(context: Context) -> Mapping[tuple[str, str], tuple[str, ApiObject]]:
+    """Return the name and the object of the PersistentVolume by namespace and name of the claim that names it."""
+    volumes = {each.ref.name: each.object for each in context.of_kind(VOLUME)}
+    claims = ((each, text_at(each.object, "spec", "volumeName")) for each in context.of_kind(CLAIM))
+    return {(c.effective_namespace, c.ref.name): (name, volumes[name]) for c, name in claims if name in volumes}
+
+
+def _without_pods(template: PodTemplate, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Report required affinities to Pods that the input lacks, if a workload has a similar label."""
+    namespace = subject.effective_namespace
+    for path, term in found_at(template.spec, ("affinity", "podAffinity", REQUIRED, ITEMS)):
+        selector = mapping_at(term, "labelSelector")
+        labels = mapping_at(selector, "matchLabels")
+        is_simple = labels and selector.keys() | term.keys() <= {"labelSelector", "matchLabels", "topologyKey"}
+        is_stored = any(labels.items() <= pod.labels.items() for pod in context.pods) if is_simple else True
+        if not is_stored and not selected(selector, [namespace], context):
+            place = template.at(*path, "labelSelector", "matchLabels")
+            yield from islice(_near_labels(labels, place, namespace, context), 1)
+
+
+def _near_labels(labels: ApiObject, path: Path, namespace: str, context: Context) -> Iterator[Problem]:
+    """Yield the labels for which a workload with all other ones has a similar value."""
+    context.once(Comparisons).charge(MAX_WORKLOADS * len(labels))
+    for key, value in labels.items():
+        rest = labels.items() - {(key, value)}
+        alike = (each.labels for each in workloads_in([namespace], context) if rest <= each.labels.items())
+        known = {own[key] for own in alike if key in own}
+        if meant := Names(known, context.once(Lookups)).meant(str(value)):
+            shown = f"{key}: {cut(str(value), _SHOWN)}"
+            message = f"Pods stay Pending: no workload of the input has the label {shown}. Did you mean {quote(meant)}?"
+            yield Problem(message, (*path, key), f"write {key}: {meant}")
 
 
 _DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"
