@@ -16,8 +16,8 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kin
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 
 if TYPE_CHECKING:
-    from forewarn.policies.inputs.manifests.groups import Member
     from forewarn.policies.inputs.manifests.kustomizations import Kustomization
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
 _SCALED: Final = (registry.DEPLOYMENT, registry.STATEFUL_SET, registry.REPLICA_SET, registry.REPLICATION_CONTROLLER)
 """The kinds whose names kustomize changes in HorizontalPodAutoscalers."""
@@ -34,19 +34,22 @@ class Built(NamedTuple):
     object that no kustomization lists.
     """
 
-    member: Member
+    subject: ReviewedObject
+    file: str
+    affixes: tuple[str, str]
+    is_reported: bool
     changing: Sequence[str]
     is_deleted: bool
 
     @property
     def key(self) -> Key:
         """The kind and the name in the file."""
-        return group_kind(self.member.subject.object), self.member.subject.ref.name
+        return group_kind(self.subject.object), self.subject.ref.name
 
     @property
     def built_key(self) -> Key:
         """The kind and the name in the build."""
-        prefix, suffix = self.member.affixes
+        prefix, suffix = self.affixes
         return self.key[0], f"{prefix}{self.key[1]}{suffix}"
 
 
@@ -60,7 +63,7 @@ class _Reference(NamedTuple):
 
     def fault(self, message: str, fix: str) -> FileDiagnostic:
         """Return a problem at the name."""
-        subject = self.built.member.subject
+        subject = self.built.subject
         place = subject.locate(self.path)
         return FileDiagnostic(_RULE, message, place, fix, subject.ref, Severity.WARNING)
 
@@ -69,13 +72,13 @@ def lost_names(built: Sequence[Built], kustomizations: Mapping[str, Kustomizatio
     """Yield the names whose object a build renames, deletes or does not list."""
     builds = grouped((each.changing[-1] if each.changing else "", each) for each in built)
     classes = (each for each in builds.pop("", ()) if each.key[0] == registry.PRIORITY_CLASS)
-    unlisted = {(os.path.dirname(each.member.file), each.key): each.member for each in classes}
+    unlisted = {(os.path.dirname(each.file), each.key): each for each in classes}
     kept = (each for each in built if each.changing and not each.is_deleted)
-    files = grouped((each.built_key, each.member.file) for each in kept)
+    files = grouped((each.built_key, each.file) for each in kept)
     for directory in builds.keys() & kustomizations.keys():
         yield from _lost_in(builds[directory], kustomizations, files)
         for name in _open_names(builds[directory]) if unlisted else ():
-            own = unlisted.get((os.path.dirname(name.built.member.file), name.key))
+            own = unlisted.get((os.path.dirname(name.built.file), name.key))
             if own is not None and name.key not in files:
                 message = f"{_shown(name.built.key)} names this object, but no kustomization lists the file"
                 fix = f"add {os.path.basename(own.file)} to resources"
@@ -88,7 +91,7 @@ def _lost_in(
 ) -> Iterator[FileDiagnostic]:
     """Yield the names whose object a build renames or deletes. `files`: of the objects of all builds."""
     renamed = {each.key: each.built_key[1] for each in objects if each.key != each.built_key}
-    deleted = {each.key: each.member.file for each in objects if each.is_deleted}
+    deleted = {each.key: each.file for each in objects if each.is_deleted}
     for name in _open_names(objects) if renamed or deleted else ():
         changing = [kustomizations[step] for step in name.built.changing if step in kustomizations]
         if name.key in deleted and {*files.get(name.key, ())} <= {deleted[name.key]}:
@@ -111,8 +114,8 @@ def _open_names(objects: Sequence[Built]) -> Iterator[_Reference]:
     """Yield the names in objects of a build that are not those of objects of the build."""
     names = {each.built_key for each in objects if not each.is_deleted}
     for each in objects:
-        if not each.is_deleted and each.member.reported and not each.member.subject.is_partial:
-            obj = each.member.subject.object
+        if not each.is_deleted and each.is_reported and not each.subject.is_partial:
+            obj = each.subject.object
             for kind, path, is_renamed in _references(obj):
                 key = kind, text_at(obj, *path)
                 if key[1] and key not in names:

@@ -448,7 +448,8 @@ def _copies(
         subject = overlays.built(member.subject, changing)
         is_known = subject is not None or id(member.subject) not in overlays.not_applied
         copy = _into(member if is_known else member._replace(reported=False), subject or member.subject, place)
-        built.append(Built(copy, changing, is_deleted=is_known and subject is None))
+        is_deleted = is_known and subject is None
+        built.append(Built(copy.subject, copy.file, copy.affixes, copy.reported, changing, is_deleted))
         if subject is not None or (not is_known and group_kind(member.subject.object) not in LIMITS):
             copies[place, id(subject.object) if subject is not None else 0] = copy
     return copies.values()
