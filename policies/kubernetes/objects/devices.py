@@ -27,7 +27,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.node import Taint, Toleration, read_tolerations
 from forewarn.policies.kubernetes.objects.node_selector import NodeSelector, read_node_selector
 from forewarn.policies.kubernetes.objects.pod import Owner
-from forewarn.policies.kubernetes.objects.view import CREATED, NAME, View, by
+from forewarn.policies.kubernetes.objects.view import CREATED, NAME, Namespaced, View, by
 from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity
 
 Attribute = str | int | bool | tuple[str, str]
@@ -346,7 +346,7 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceClaim:
+class ResourceClaim(Namespaced):
     """A claim for devices. `allocation`: None if not allocated. `reserved_for`: UIDs of the Pods that may use the
     claim.
 
@@ -369,11 +369,6 @@ class ResourceClaim:
     def from_api(cls, obj: ApiObject) -> ResourceClaim:
         """Read an API object. Raises InvalidObject."""
         return _claim(obj, mapping(obj, "spec"))
-
-    @property
-    def key(self) -> str:
-        """The ResourceClaim as `namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 from forewarn.policies.kubernetes.objects.node import Taint, Toleration, read_taints, read_tolerations
 from forewarn.policies.kubernetes.objects.pod import Owner
 from forewarn.policies.kubernetes.objects.pod_resources import requests_in_spec
-from forewarn.policies.kubernetes.objects.view import NAME, View, by, text_or_default
+from forewarn.policies.kubernetes.objects.view import NAME, Namespaced, View, by, text_or_default
 from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
@@ -154,17 +154,13 @@ class Cohort(View):
 
 
 @dataclass(frozen=True, slots=True)
-class LocalQueue(View):
+class LocalQueue(Namespaced, View):
     """A LocalQueue."""
 
     namespace: str = field(metadata=_NAMESPACE)
     name: str = field(metadata=NAME)
     cluster_queue: str = field(metadata=by(text, "spec", "clusterQueue"))
     stop_policy: str = field(metadata=_STOP_POLICY)
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +208,7 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Namespaced):
     """A Workload of Kueue.
 
     `created`: in seconds since 1970. `owner`: `group/Kind` and name of its controller. `reserved_at`: when its quota
@@ -239,10 +235,6 @@ class Workload:
     reclaimable_pods: Mapping[str, int] = field(default_factory=dict)
     message: str | None = None
     not_modelled: str | None = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
     @property
     def has_quota(self) -> bool:

@@ -44,7 +44,7 @@ from forewarn.policies.kubernetes.objects.pod_resources import (
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resource_list import in_nano, mask
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource, as_resource
-from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, View, by
+from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, Namespaced, View, by
 from forewarn.policies.kubernetes.objects.volumes import Volume, read_volumes
 from forewarn.policies.kubernetes.selectors import (
     InvalidSelector,
@@ -656,7 +656,7 @@ _SAFE_VOLUMES: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-vol
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(Namespaced):
     """A Pod, reduced to the fields that matter for scheduling.
 
     `priority`: None if admission never set it, which counts as 0. `start_time`: in seconds since 1970.
@@ -770,11 +770,6 @@ class Pod:
 
     def __repr__(self) -> str:
         return f"<Pod {self.key}>"
-
-    @property
-    def key(self) -> str:
-        """The Pod as `namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
     @property
     def identity(self) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, int32, items, mapping, text
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_LOWER_PRIORITY
-from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, View, by, text_or_default
+from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, Namespaced, View, by, text_or_default
 from forewarn.policies.kubernetes.objects.workload import class_names_of
 
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
@@ -54,7 +54,7 @@ _PREEMPTION_POLICY: Final = by(text_or_default, "spec", "preemptionPolicy", defa
 
 
 @dataclass(frozen=True, slots=True)
-class PodGroup(View):
+class PodGroup(Namespaced, View):
     """A stored PodGroup. `preempted_together`: whether the disruptionMode is `all`. `min_count`: of the policy gang; 0
     for basic.
 
@@ -75,11 +75,6 @@ class PodGroup(View):
 
     def to_api(self) -> ApiObject:
         return _to_api("PodGroup", self.namespace, self.name, self.spec)
-
-    @property
-    def key(self) -> str:
-        """The PodGroup as `namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
     def missing(self, count: int) -> int:
         """Return the number of Pods that a gang of `count` Pods lacks for minCount; 0 for the policy basic.

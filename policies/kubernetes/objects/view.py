@@ -42,6 +42,19 @@ class View:
         return view
 
 
+class Namespaced:
+    """The parent of dataclasses about objects in a namespace."""
+
+    __slots__ = ()
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """The object as `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
 @cache
 def _readers(view: Any) -> tuple[Callable[[ApiObject], Any], ...]:
     return tuple(each.metadata["read"] for each in fields(view))
