@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Location, ObjectRef, Severity, quote
+from forewarn.policies.base.findings import Location, ObjectRef, Severity, cut, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.documents import NOT_TEXT, Document, Fault
 from forewarn.policies.inputs.manifests.yaml.nodes import UNREAD, Collection, Node, Scalar
@@ -153,7 +153,7 @@ def of_yaml(
         if owner is not None:
             import json
 
-            string, value = f'"{_cut(scalar.text)}"', json.dumps(scalar_value(scalar))
+            string, value = f'"{cut(scalar.text, _LONGEST_KEY)}"', json.dumps(scalar_value(scalar))
             fix = f"write {string}" if string == value else f"write {string} for a string, else {value}"
             yield FileDiagnostic("ambiguous-value", message, span(document, scalar), fix, owner)
 
@@ -169,10 +169,6 @@ def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Ite
         if owner is not None:
             where = document.location(kept.key_start, kept.key_end)
             yield _duplicate(str(kept.key), document.line_of(lost.key_start), where, owner)
-
-
-def _cut(key: str) -> str:
-    return key if len(key) <= _LONGEST_KEY else f"{key[: _LONGEST_KEY - 1]}…"
 
 
 _LONGEST_KEY: Final = 40
@@ -213,13 +209,13 @@ def _by_key(mapping: Collection) -> dict[str, Node]:
 
 
 def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
-    message = f"duplicate key {quote(_cut(key))}: kubectl drops the value on line {line} without a warning"
+    message = f"duplicate key {quote(cut(key, _LONGEST_KEY))}: kubectl drops the value on line {line} without a warning"
     return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner)
 
 
 def harmless(duplicate: FileDiagnostic, key: str, line: int) -> FileDiagnostic:
     """A duplicate key as a note: both keys have the same value."""
-    message = f"duplicate key {quote(_cut(key))}: the key on line {line} has the same value"
+    message = f"duplicate key {quote(cut(key, _LONGEST_KEY))}: the key on line {line} has the same value"
     return duplicate._replace(message=message, severity=Severity.NOTE)
 
 
@@ -229,7 +225,9 @@ def _not_separated(line: int, where: Location, owner: ObjectRef | None) -> FileD
 
 
 def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None) -> FileDiagnostic:
-    message = f"kubectl overwrites key {quote(_cut(key))} with the << after it (line {line}); YAML 1.2 keeps it"
+    message = (
+        f"kubectl overwrites key {quote(cut(key, _LONGEST_KEY))} with the << after it (line {line}); YAML 1.2 keeps it"
+    )
     return FileDiagnostic("ambiguous-value", message, where, "put << before the keys that override it", owner)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import struct
 from collections.abc import Iterator
+from ctypes import c_float
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -162,15 +162,10 @@ def _base64(text: str) -> str:
 
 def _float_key(number: float) -> str:
     """The text of strconv.FormatFloat(number, 'g', -1, 32), with YAML's names for infinities and NaN."""
-    if math.isnan(number):
-        return ".nan"
-    try:
-        single = struct.unpack("f", struct.pack("f", number))[0]
-    except OverflowError:
-        single = math.copysign(math.inf, number)
-    if math.isinf(single):
-        return "-.inf" if number < 0 else ".inf"
-    text = next(t for p in range(9) if struct.pack("f", float(t := f"{single:.{p}e}")) == struct.pack("f", single))
+    single = c_float(number).value
+    if not math.isfinite(single):
+        return str(single).replace("inf", ".inf").replace("nan", ".nan")
+    text = next(t for p in range(9) if c_float(float(t := f"{single:.{p}e}")).value == single)
     mantissa, exponent = text.split("e")
     digits = len(mantissa.lstrip("-").replace(".", ""))
     if -4 <= int(exponent) < 6:
@@ -252,29 +247,19 @@ def _doubt(text: str, field: str, wants_string: bool) -> str:
     if wants_string and _BASE_60.fullmatch(text):
         number = _base_60(text)
         return f'kubectl reads unquoted {text} as the string "{text}"; YAML 1.1 reads the number {number}'
-    if (
-        wants_string
-        and field not in _NUMBERS
-        and _EXPONENT.fullmatch(text)
-        and isinstance(value := resolve(text), float)
-    ):
-        return f"kubectl reads unquoted {text} as the number {value:g}; YAML 1.1 reads a string"
-    return ""
+    value = resolve(text) if wants_string and field not in _NUMBERS and _EXPONENT.fullmatch(text) else ""
+    is_number = isinstance(value, float)
+    return f"kubectl reads unquoted {text} as the number {value:g}; YAML 1.1 reads a string" if is_number else ""
 
 
 def _octal(text: str) -> str:
     value = resolve(text)
     decimal = text.replace("_", "").lstrip("+-")
-    if not isinstance(value, int):
-        # No octal number (a digit above 7): kubectl takes it as a decimal one.
-        return (
-            f"kubectl reads unquoted {text} as the number {int(value)}; YAML 1.1 reads a string"
-            if isinstance(value, float)
-            else ""
-        )
+    if isinstance(value, float):  # no octal number (a digit above 7): kubectl takes it as a decimal one
+        return f"kubectl reads unquoted {text} as the number {int(value)}; YAML 1.1 reads a string"
     if "o" in text:
         return f"kubectl reads unquoted {text} as the octal number {value}; YAML 1.1 reads a string"
-    if abs(value) == int(decimal):
+    if not isinstance(value, int) or abs(value) == int(decimal):
         return ""
     return f"kubectl reads unquoted {text} as the octal number {value}; YAML 1.2 reads {int(decimal)}"
 
