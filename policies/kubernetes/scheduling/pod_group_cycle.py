@@ -254,6 +254,9 @@ def _all_fail(pods: Sequence[Pod], why: str) -> PodGroupResult:
     return PodGroupResult(Code.ERROR, members, why, tried_code=Code.ERROR)
 
 
+_SAME: Final = "all pods in a single pod group should have the same"
+
+
 def why_not_valid(group: PodGroup, pods: Iterable[Pod], scheduled: Iterable[Pod], snapshot: Snapshot) -> str:
     """Return why kube-scheduler does not try to schedule the PodGroup; "" if kube-scheduler tries. Source: upstream
     `validatePodGroup`.
@@ -266,20 +269,14 @@ def why_not_valid(group: PodGroup, pods: Iterable[Pod], scheduled: Iterable[Pod]
     policy = group.preemption_policy if has_policy else pods[0].preemption_policy or PREEMPT_LOWER_PRIORITY
     for pod in (*pods, *scheduled):
         own = pod.spec.scheduler_name or DEFAULT_SCHEDULER
-        if own != name:
-            return (
-                "all pods in a single pod group should have the same .spec.schedulerName set, "
-                f'got: "{own}" and "{name}"'
-            )
-        if pod.effective_priority != group.priority:
-            return (
-                "all pods in a single pod group should have the same priority as the pod group's priority, "
-                f"got {pod.effective_priority} and {group.priority}"
-            )
         own_policy = pod.preemption_policy or PREEMPT_LOWER_PRIORITY
+        if own != name:
+            return f'{_SAME} .spec.schedulerName set, got: "{own}" and "{name}"'
+        if pod.effective_priority != group.priority:
+            return f"{_SAME} priority as the pod group's priority, got {pod.effective_priority} and {group.priority}"
         if own_policy != policy:
-            whose = "preemption policy as the pod group's preemption policy" if has_policy else "preemption policy"
-            return f"all pods in a single pod group should have the same {whose}, got {own_policy} and {policy}"
+            whose = " as the pod group's preemption policy" if has_policy else ""
+            return f"{_SAME} preemption policy{whose}, got {own_policy} and {policy}"
     if configuration_of(snapshot.semantics).profile(pods[0].spec.scheduler_name) is None:
         return f'profile not found for scheduler name "{name}"'
     return ""

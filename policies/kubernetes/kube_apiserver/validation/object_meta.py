@@ -217,9 +217,8 @@ def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
 
 
 def _form(words: str, form: str, *examples: str) -> str:
-    return (
-        f"{words} (e.g. {' or '.join(f'{example!r}, ' for example in examples)}regex used for validation is '{form}')"
-    )
+    valid = " or ".join(f"{example!r}, " for example in examples)
+    return f"{words} (e.g. {valid}regex used for validation is '{form}')"
 
 
 KEY_FORM: Final = _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES) + (

@@ -320,6 +320,10 @@ def _validate_scopes(scopes: list[str] | None, hard: Iterable[str]) -> list[Fiel
     return errors + [invalid(_SCOPES, scopes, "conflicting scopes") for _ in conflicts]
 
 
+_EXPRESSION: Final = "spec.scopeSelector.matchExpressions"
+"""The path of a matchExpression in upstream's messages, which omit the index."""
+
+
 def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     expressions = [expression or {} for expression in at(obj, *_SELECTOR) or ()]
@@ -330,10 +334,10 @@ def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldE
         path = (*_SELECTOR, index)
         scope = expression.get("scopeName") or ""
         if scope not in _FITTING:
-            errors.append(invalid((*path, "scopeName"), Named(scope), "unsupported scope", _field("scopeName")))
+            errors.append(invalid((*path, "scopeName"), Named(scope), "unsupported scope", f"{_EXPRESSION}.scopeName"))
         if unfit.get(scope):
             shown = shown or _as_go(expressions)  # upstream shows all expressions in each error
-            fault = invalid((*path, "scopeName"), shown, "unsupported scope applied to resource", _field())
+            fault = invalid((*path, "scopeName"), shown, "unsupported scope applied to resource", _EXPRESSION)
             errors += [fault] * len(unfit[scope])
         errors += _validate_operator(expression, path)
     scopes = {expression.get("scopeName") for expression in expressions}
@@ -346,24 +350,19 @@ def _validate_operator(expression: ApiObject, path: Path) -> list[FieldError]:
     errors = []
     operator, values = expression.get("operator") or "", expression.get("values") or []
     if expression.get("scopeName") in _ONLY_EXISTS and operator != "Exists":
-        errors.append(invalid((*path, "operator"), Named(operator), _ONLY_EXISTS_WORDS, _field("operator")))
+        errors.append(invalid((*path, "operator"), Named(operator), _ONLY_EXISTS_WORDS, f"{_EXPRESSION}.operator"))
     if operator in ("In", "NotIn"):
         if not values:
             detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-            errors.append(required((*path, "values"), detail, _field("values")))
+            errors.append(required((*path, "values"), detail, f"{_EXPRESSION}.values"))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-            errors.append(invalid((*path, "values"), values, detail, _field("values")))
+            errors.append(invalid((*path, "values"), values, detail, f"{_EXPRESSION}.values"))
     else:
         detail = "not a valid selector operator"
-        errors.append(invalid((*path, "operator"), Named(operator), detail, _field("operator")))
+        errors.append(invalid((*path, "operator"), Named(operator), detail, f"{_EXPRESSION}.operator"))
     return errors
-
-
-def _field(name: str = "") -> str:
-    """Return the path of a matchExpression in upstream's messages, which omit the index."""
-    return ".".join(("spec", "scopeSelector", "matchExpressions", *([name] if name else [])))
 
 
 def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
@@ -410,21 +409,12 @@ def _fix_of_defaults(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[Li
     """Return how to correct requests above default limits: by own limits, if no LimitRange rejects these."""
     with_limits = {**whole["spec"]}
     for kind in with_limits.keys() & {"containers", "initContainers"}:
-        pairs = zip(list_at(pod, "spec", kind), list_at(whole, "spec", kind), strict=True)
-        with_limits[kind] = [
-            {
-                **each,
-                "resources": {
-                    **mapping_at(each, "resources"),
-                    "limits": {
-                        **mapping_at(each, "resources", "limits"),
-                        **mapping_at(own, "resources", "requests"),
-                        **mapping_at(own, "resources", "limits"),
-                    },
-                },
-            }
-            for own, each in pairs
-        ]
+        with_limits[kind] = []
+        for own, each in zip(list_at(pod, "spec", kind), list_at(whole, "spec", kind), strict=True):
+            defaults, own_requests = mapping_at(each, "resources", "limits"), mapping_at(own, "resources", "requests")
+            limits = {**defaults, **own_requests, **mapping_at(own, "resources", "limits")}
+            resources = {**mapping_at(each, "resources"), "limits": limits}
+            with_limits[kind].append({**each, "resources": resources})
     error, name = _violation({**whole, "spec": with_limits}, limit_ranges)
     return f"lower requests: {error.text} (LimitRange {name})" if error else "set limits in the container"
 
