@@ -774,7 +774,5 @@ def _reason(error: BaseException) -> str:
     if isinstance(cause, BaseException):
         return _reason(cause)
     cause = error.__cause__ or error
-    text = (
-        (getattr(cause, "strerror", None) if isinstance(cause, OSError) else "") or str(cause) or type(error).__name__
-    )
+    text = str(getattr(cause, "strerror", None) or cause) or type(error).__name__
     return " ".join(text.rpartition(">: ")[2].split())

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from forewarn.policies.base.findings import cut, printable
 from forewarn.policies.cli.commands.cluster_command import add_output_option
 from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.terminal import complain
@@ -64,10 +65,12 @@ def read_table(port: int) -> dict[str, Any]:
 
 def _lines(table: dict[str, Any]) -> Iterator[str]:
     workloads, others = table["workloads"], table.get("notCompared", 0)
-    yield from (_plain(line) for line in headlines(table))
+    yield from (printable(cut(line, _CLIPPED)) for line in headlines(table))
     yield ""
     yield "Whole changes: workloads and Pods without a controller, at the end of the rollout"
-    reasons = "; ".join(f"{_plain(str(reason))} ({count:d})" for reason, count in workloads["notJudged"].items())
+    reasons = "; ".join(
+        f"{printable(cut(str(reason), _CLIPPED))} ({count:d})" for reason, count in workloads["notJudged"].items()
+    )
     unknown = f"{WORKLOAD_RESULTS[UNKNOWN]}{reasons and ': '}{reasons}"
     yield from _results(workloads, {**WORKLOAD_RESULTS, UNKNOWN: unknown})
     yield ""
@@ -95,14 +98,8 @@ def _examples(every: list[dict[str, Any]], what: str, named: str, why: str) -> I
             yield f"{kind}, {what}, the last {len(examples)}:"
         for example in examples:
             at = datetime.fromtimestamp(example["at"], UTC)
-            yield f"  {_plain(example[named])}  {at:%Y-%m-%d %H:%M:%S}Z"
-            yield f"    predicted: {_plain(example['predicted'])}"
-            yield f"    happened:  {_plain(example['happened'])}"
+            yield f"  {printable(cut(example[named], _CLIPPED))}  {at:%Y-%m-%d %H:%M:%S}Z"
+            yield f"    predicted: {printable(cut(example['predicted'], _CLIPPED))}"
+            yield f"    happened:  {printable(cut(example['happened'], _CLIPPED))}"
             if example["change"]:
-                yield f"    {why}: {_plain(example['change'])}"
-
-
-def _plain(text: str) -> str:
-    """Return text from the network, cut to a maximum length and without control characters."""
-    shown = "".join(c if c.isprintable() else "?" for c in text[:_CLIPPED])
-    return shown if len(text) <= _CLIPPED else f"{shown}…"
+                yield f"    {why}: {printable(cut(example['change'], _CLIPPED))}"

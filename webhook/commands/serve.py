@@ -33,7 +33,7 @@ from forewarn.webhook.http.server import TlsServer, address_of, bind, handling, 
 from forewarn.webhook.logs import count_dropped, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import Settings, configuration, parse_settings, unknown_variables
-from forewarn.webhook.x509 import Certificate, self_signed
+from forewarn.webhook.x509 import Certificate, self_signed, validity_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -425,7 +425,7 @@ def _certificate(settings: Settings, metrics: Metrics, refuses: Callable[[Certif
         return Reloaded("certificate", (), lambda: generated, metrics)
     load = partial(tls.read_certificate, chain, key)
     reloaded = Reloaded("certificate", [chain, key], load, metrics, refuses=lambda _held, new: refuses(new))
-    if why := tls.untimely(reloaded.current, datetime.now(UTC)):
+    if why := validity_of(reloaded.current.chain).fault(datetime.now(UTC)):
         message = f"{why}; forewarn serves it until the files change"
         log_event("serving certificate not valid", {"file": str(chain), "reason": message}, logging.WARNING)
     return reloaded

@@ -14,7 +14,8 @@ from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Tasks
 from forewarn.webhook.controllers.registration import Installation, Registration
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
 from forewarn.webhook.health import start_loop
-from forewarn.webhook.http.tls import SwappingContext, distrust, untimely
+from forewarn.webhook.http.tls import SwappingContext, distrust
+from forewarn.webhook.x509 import validity_of
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -67,7 +68,7 @@ class ReplicaControllers:
         elif self._why and self._clock() - self._trusted >= DISTRUST_SECONDS:
             why = self._why
         else:
-            why = untimely(self._contexts.certificate, self._now())
+            why = validity_of(self._contexts.certificate.chain).fault(self._now())
         return distrust(why)
 
     def grants(self) -> Mapping[str, Grant]:

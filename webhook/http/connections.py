@@ -8,6 +8,7 @@ the limit, each new connection replaces another one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -148,10 +149,7 @@ class Connections:
 @lru_cache(maxsize=MAX_CONNECTIONS)
 def network_of(address: str) -> str:
     """Return the network that one host has: an IPv4 address, or the /64 prefix of an IPv6 address."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if not isinstance(parsed, IPv6Address):
-        return address
-    return str(parsed.ipv4_mapped or f"{IPv6Address(int(parsed) >> 64 << 64)}/64")
+    with suppress(ValueError):
+        if isinstance(parsed := ip_address(address), IPv6Address):
+            return str(parsed.ipv4_mapped or f"{IPv6Address(int(parsed) >> 64 << 64)}/64")
+    return address

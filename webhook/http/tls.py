@@ -50,11 +50,6 @@ def read_certificate(chain: Path, key: Path) -> Certificate:
     return certificate
 
 
-def untimely(certificate: Certificate, now: datetime) -> str:
-    """Return the reason why a certificate is not valid at this time; "" if it is valid."""
-    return validity_of(certificate.chain).fault(now)
-
-
 def distrust(why: str) -> str:
     """Return why a replica is not ready, with the reason why API servers reject its certificate."""
     return why and f"API servers do not trust the certificate: {why}"
@@ -124,7 +119,7 @@ class SwappingContext:
     """
 
     def __init__(self, certificate: Certificate, demands: Demands = TLS_1_3) -> None:
-        self.rejection: Callable[[Certificate], str] = lambda some: untimely(some, datetime.now(UTC))
+        self.rejection: Callable[[Certificate], str] = lambda some: validity_of(some.chain).fault(datetime.now(UTC))
         self.certificate, self.demands, self._lock = certificate, demands, Lock()
         self.listening = server_context(certificate, demands)
         self._current = self.listening

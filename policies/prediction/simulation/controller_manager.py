@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import count, groupby
+from itertools import groupby
 from math import floor, log2
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -871,13 +871,12 @@ class ControllerManager:
 
     def _free_name(self, namespace: str, name: str) -> str:
         """Return the name, with a number if a Pod has it, as during a DaemonSet's rollout with surge."""
-        if (namespace, name) not in self.api.pods:
-            return name
-        for number in count(2):
+        free, number = name, 1
+        while (namespace, free) in self.api.pods:
             charge()  # a snapshot may contain Pods with any names
-            if (namespace, f"{name}-{number}") not in self.api.pods:
-                return f"{name}-{number}"
-        raise AssertionError("numbers do not end")
+            number += 1
+            free = f"{name}-{number}"
+        return free
 
     def _count_pods(self, key: Key) -> None:
         counted, _ = self.api.tally.by_controller.get(key, PodCounts())

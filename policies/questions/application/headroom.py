@@ -162,8 +162,8 @@ def _clause(room: Headroom, reserve: Placeholders | None) -> str:
         return f"{groups}, {group.with_preemption:,} with preemption"
     without, preempting = room.pods
     at_least = ["" if count.is_exact else "at least " for count in room.pods]
-    more_pods = plural(without.pods, "more Pod") if without.pods else "no more Pods"
-    fit = f"{at_least[0]}{more_pods} fit{'s' * (without.pods == 1)}"
+    more_pods = plural(without.pods, "more Pod fits", "more Pods fit") if without.pods else "no more Pods fit"
+    fit = f"{at_least[0]}{more_pods}"
     if without[:2] != preempting[:2]:
         fit += f", {at_least[1]}{preempting.pods:,} with preemption"
     if not room.preempting.is_limited_by_quota:

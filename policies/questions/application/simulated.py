@@ -399,11 +399,7 @@ def events_without_effect(cluster: ClusterSnapshot, arrivals: Sequence[Arrival])
 
 def _named(arrival: Arrival) -> str:
     ref = fields.ref_of(arrival.object, "default")
-    return (
-        f"node {ref.name}"
-        if fields.group_kind(arrival.object) == registry.NODE
-        else f"{ref.kind} {ref.namespace}/{ref.name}"
-    )
+    return f"node {ref.name}" if ref.kind == "Node" else str(ref)
 
 
 def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[Arrival]:

@@ -108,7 +108,7 @@ def shuns_karpenter(requirements: Requirements) -> bool:
 def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Problem | None:
     """Return the taints that a Pod does not tolerate; in contrast to kube-scheduler, PreferNoSchedule counts."""
     left = [taint for taint in taints if not any(_tolerates(toleration, taint) for toleration in tolerations)]
-    return (lambda: "; ".join(f"did not tolerate taint (taint={_text(taint)})" for taint in left)) if left else None
+    return (lambda: "; ".join(f"did not tolerate taint (taint={taint})" for taint in left)) if left else None
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -121,10 +121,6 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     except ValueError:
         return False
     return amount < bound if toleration.operator == "Lt" else amount > bound
-
-
-def _text(taint: Taint) -> str:
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 def ports_of(pod: Pod) -> tuple[HostPort, ...]:

@@ -473,13 +473,11 @@ class Storage(NamedTuple):
         return used
 
     def _driver(self, claim: PersistentVolumeClaim) -> str:
+        volume = self.volumes.get(claim.volume_name)
+        if volume is not None and volume.csi:
+            return volume.csi[0]
         if claim.volume_name:
-            volume = self.volumes.get(claim.volume_name)
-            if volume is None:
-                return ""
-            if volume.csi:
-                return volume.csi[0]
-            return _EBS if volume.migrated and volume.migrated.driver == _EBS else ""
+            return _EBS if volume and volume.migrated and volume.migrated.driver == _EBS else ""
         class_ = self.classes.get(claim.storage_class)
         provisioner = class_.provisioner if class_ else ""
         return driver_of_provisioner(provisioner) or provisioner
