@@ -188,10 +188,8 @@ def _round_up(amount: int, unit: int) -> int:
 
 
 def _binary_text(value: int) -> str:
-    for suffix, shift in reversed(_BINARY.items()):
-        if value % (1 << shift) == 0:
-            return f"{value >> shift}{suffix}"
-    return str(value)
+    whole = (f"{value >> shift}{suffix}" for suffix, shift in reversed(_BINARY.items()) if value % (1 << shift) == 0)
+    return next(whole, str(value))
 
 
 def _decimal_text(nano: int, notation: Format) -> str:

@@ -89,10 +89,8 @@ def several(classes: Iterable[PriorityClass]) -> str:
     counts = default_priority_class(defaults)
     if counts is None or len(defaults) < 2:
         return ""
-    names = sorted(matching.name for matching in defaults)
-    return (
-        f"{listed(names, 10)} are all marked as the global default; {counts.name}, with the lowest value, takes effect"
-    )
+    names = listed(sorted(matching.name for matching in defaults), 10)
+    return f"{names} are all marked as the global default; {counts.name}, with the lowest value, takes effect"
 
 
 def audit_text(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> str:

@@ -398,9 +398,8 @@ def _impact(obj: ApiObject) -> str:
     preemptions = at(impact, "preemptions")
     if not isinstance(preemptions, list):
         return "no preemption"
-    unnamed = (at(one, "unnamedVictims") for one in preemptions)
-    victims = sum(len(list_at(one, "victims")) for one in preemptions)
-    victims += sum(count for count in unnamed if isinstance(count, int))
+    unnamed = [count for one in preemptions if isinstance(count := at(one, "unnamedVictims"), int)]
+    victims = sum(len(list_at(one, "victims")) for one in preemptions) + sum(unnamed)
     at_least = "at least " if at(impact, "coarse") is True else ""
     return f"would preempt {at_least}{plural(victims, 'Pod')}"
 

@@ -120,10 +120,9 @@ class Repository:
         except SourceError:
             if not os.path.exists(os.path.join(self._private, "shared", "shallow")):
                 raise
+            problem = f"no common commit with {quote(cut(revision, 80))}: shallow clone"
             fix = "fetch the whole history (actions/checkout: fetch-depth: 0)"
-            raise SourceError(
-                "git", f"no common commit with {quote(cut(revision, 80))}: shallow clone. Fix: {fix}"
-            ) from None
+            raise SourceError("git", f"{problem}. Fix: {fix}") from None
 
     def changed(self, base: str, head: str) -> list[str]:
         """Return the paths that differ between two commits. Raises SourceError."""

@@ -599,9 +599,7 @@ NOW: Final = 2**62
 """The start time of a Pod without one in comparisons: upstream uses the current time."""
 
 
-@lru_cache(maxsize=16384)
-def _interned(text: str) -> str:
-    return text
+_interned: Final = lru_cache(maxsize=16384)(str)
 
 
 def once(text: str) -> str:

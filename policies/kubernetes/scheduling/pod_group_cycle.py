@@ -350,7 +350,8 @@ def preempt_for_group(
         lower = victims_below(group.priority, infos, snapshot)
     except MissingNode as fault:
         return GroupPreemption(f"failed to create domain: {fault}", is_error=True)
-    if _policy(snapshot, group, pods) == PREEMPT_NEVER:
+    holders = [group] if snapshot.semantics.pod_groups_have_preemption_policies else pods
+    if any(each.preemption_policy == PREEMPT_NEVER for each in holders):  # upstream `resolvePreemptionPolicy`
         return GroupPreemption(NEVER)
     nominated = {pod.nominated_node_name for pod in pods} & snapshot.rows.keys()
     if any(terminating_victims(group.priority, snapshot.node_infos[snapshot.rows[n]], snapshot) for n in nominated):
@@ -371,13 +372,6 @@ def preempt_for_group(
         victims,
         num_violating,
     )
-
-
-def _policy(snapshot: Snapshot, group: PodGroup, pods: Iterable[Pod]) -> str:
-    """Return the effective preemption policy of the PodGroup. Source: upstream `resolvePreemptionPolicy`."""
-    if snapshot.semantics.pod_groups_have_preemption_policies:
-        return group.preemption_policy
-    return PREEMPT_NEVER if any(pod.preemption_policy == PREEMPT_NEVER for pod in pods) else ""
 
 
 def without_victims(snapshot: Snapshot, victims: Iterable[Victim]) -> Snapshot:

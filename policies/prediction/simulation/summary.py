@@ -633,13 +633,8 @@ def _event_text(line: _Line, events: Sequence[Event]) -> str:
         ends = f", grace period {duration(most)}" if most else ""
         victim = line.other if line.other == events[0].pod else f"{pods} of {line.other}"
         by = _priorities(event.by_origin for event in events)
-        return f"{preemption_text(line.group, by, victim, priority)} on {nodes}{ends}"
+        return f"{line.group} (priority {by}) preempts {victim} (priority {priority}) on {nodes}{ends}"
     return _TEXTS[line.kind].format(group=line.group, other=line.other, pods=pods, nodes=nodes, priority=priority)
-
-
-def preemption_text(by: str, by_priority: object, victims: str, priority: object) -> str:
-    """Return the wording of a preemption, as all reports of simulations write it."""
-    return f"{by} (priority {by_priority}) preempts {victims} (priority {priority})"
 
 
 def _priorities(origins: Iterable[Origin | None]) -> str:

@@ -140,10 +140,8 @@ def one_of(patterns: Iterable[str], subject: str) -> str:
     """The CEL condition that a value matches one of the shell patterns, as `selectors.one_of`."""
     names = [pattern for pattern in patterns if not _WILD & set(pattern)]
     parts = [f"{subject} in [{', '.join(map(quoted, names))}]"] if names else []
-    parts += [
-        f"{subject}.matches({quoted(regular_expression(pattern))})" for pattern in patterns if _WILD & set(pattern)
-    ]
-    return _any(parts)
+    expressions = [regular_expression(pattern) for pattern in patterns if _WILD & set(pattern)]
+    return _any([*parts, *(f"{subject}.matches({quoted(each)})" for each in expressions)])
 
 
 _WILD: Final = frozenset("*?[")

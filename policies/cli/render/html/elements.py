@@ -36,10 +36,8 @@ class Page(NamedTuple):
 
     def markup(self) -> str:
         """Return the children of `main` as HTML, for another page with the same scripts and styles."""
-        written = (
-            tostring(part, encoding="unicode", method="html") for part in self.parts if isinstance(part, Element)
-        )
-        return no_command_in_markup("".join(written))
+        parts = (part for part in self.parts if isinstance(part, Element))
+        return no_command_in_markup("".join(tostring(part, encoding="unicode", method="html") for part in parts))
 
 
 def element(tag: str, *children: Child, **attributes: str | float | bool) -> Element:

@@ -234,9 +234,7 @@ def pod_qos(pod: ApiObject) -> str:
 def compute_pod_qos(pod: PodResources) -> str:
     """Return the QoS class by the resources of a Pod. Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`."""
     holders = (pod,) if pod.has_own else (*pod.containers, *pod.init_containers)
-    pairs = [
-        (holder.requests.get(name, ZERO), holder.limits.get(name, ZERO)) for holder in holders for name in (CPU, MEMORY)
-    ]
+    pairs = [(each.requests.get(name, ZERO), each.limits.get(name, ZERO)) for each in holders for name in (CPU, MEMORY)]
     if not any(request or limit for request, limit in pairs):
         return BEST_EFFORT
     return GUARANTEED if all(limit and request == limit for request, limit in pairs) else BURSTABLE

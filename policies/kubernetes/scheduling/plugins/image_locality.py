@@ -49,7 +49,8 @@ class ImageLocality(Plugin):
 
     def _names(self, spec: PodSpec) -> list[str]:
         mounted = _mounted(spec) if self.semantics.image_volumes_count_for_locality else ()
-        return [normalized_image_name(name) for name in (*spec.images, *mounted)]
+        names = (*spec.images, *mounted)
+        return [name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in names]
 
     def _scaled(self, name: str, node_info: NodeInfo) -> int:
         """Return the image's bytes times the share of nodes with it; 0 if absent. Upstream `scaledImageScore`."""
@@ -61,8 +62,3 @@ class ImageLocality(Plugin):
 
 def _mounted(spec: PodSpec) -> list[str]:
     return [volume.image for volume in spec.volumes if volume.image]
-
-
-def normalized_image_name(name: str) -> str:
-    """Return the image name, with `:latest` appended if the name has no tag."""
-    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
