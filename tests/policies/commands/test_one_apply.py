@@ -215,7 +215,7 @@ def asked(directory: Path, stored: Sequence[Made], applied: Sequence[Made], comm
         return of_lint(forewarn("lint", new, "--cluster", cluster, "--kubernetes-version", "1.36").stdout)
     words = command.split()
     done = forewarn(*words, "-f", new, "--cluster", cluster, "-o", "json", "--kubernetes-version", "1.36")
-    if not done.stdout:
+    if done.returncode == 3:
         return "error"
     return (of_predict if command == "predict" else of_whatif)(json.loads(done.stdout))
 

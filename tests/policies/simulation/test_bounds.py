@@ -83,7 +83,7 @@ def test_more_replicas_than_are_simulated(run: Run, kind: str) -> None:
 @pytest.mark.parametrize(("replicas", "kind"), [("2", "string"), (1e308, "number")])
 def test_replicas_that_are_no_integer(run: Run, replicas: Any, kind: str) -> None:
     status, out, err = run(new=[workload("Deployment", "web"), workload("Deployment", "odd", replicas)])
-    assert (status, out) == (3, "")
+    assert (status, out) == (3, f"REJECTED  Deployment default/odd: replicas: must be an integer, not {kind}\n")
     assert f"Deployment default/odd: spec.replicas: must be an integer, not {kind}" in err
 
 
