@@ -25,12 +25,9 @@ from forewarn.policies.base.documents.answer import (
 from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
 from forewarn.policies.kubernetes.objects.fields import ref_of
-from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.quantity import ZERO, cores, gibibytes, in_units
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
-from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.impact import BY_TIMING, ESTIMATE
-from forewarn.policies.prediction.simulation.simulation import is_skipped
 from forewarn.policies.prediction.simulation.summary import of_in_vain, unsettled
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
@@ -328,7 +325,6 @@ def _warnings(result: Simulated) -> Iterator[str]:
     yield from (f"not simulated: {each}" for each in answer.after.not_simulated)
     yield from answer.after.not_modelled
     yield from _of_extended_resources(answer)
-    yield from _of_lost_zones(answer)
     yield from _of_restarted_jobs(answer)
     yield from result.notes
 
@@ -630,27 +626,6 @@ def _of_extended_resources(answer: Answer) -> Iterator[str]:
     used = _extended_resources(pod.occupies.resource for pod in pods)
     for name in sorted(gone):
         yield f"afterwards, Pods request {used[name]:,} of {left[name]:,} {name}"
-
-
-def _of_lost_zones(answer: Answer) -> Iterator[str]:
-    """Yield what other zones lack for all Pods if the worst zone is lost, too, if removed nodes make it more."""
-    removed, simulation = answer.removal.nodes if answer.removal is not None else (), answer.after.simulation
-    nodes = [(node.name, zone_of(node), node.allocatable) for node in simulation.world.nodes]
-    states = [state for state in simulation.world.pods if state.pod.node_name and not is_skipped(state)]
-    used = [state.pod.occupies.resource for state in states if not is_placeholder(state.pod, Options())]
-    zones = {zone for _, zone, _ in nodes if zone}
-    for what, size, shown in (("cpu", "milli_cpu", cores), ("memory", "memory", gibibytes)):
-        before, after = (
-            sum(getattr(each, size) for each in used)
-            - min(
-                sum(getattr(own, size) for name, other, own in nodes if other != zone and name not in gone)
-                for zone in zones or {""}
-            )
-            for gone in ((), removed)
-        )
-        if after > max(before, 0) and len(zones) > 1:
-            short = f"Pods request at least {shown(after)} {what} more than the other zones have"
-            yield f"if a zone is lost, too, {short} (before: {shown(max(before, 0))})"
 
 
 def _of_restarted_jobs(answer: Answer) -> Iterator[str]:
@@ -962,6 +937,6 @@ def _more(result: Simulated) -> Iterator[str]:
         "--node-templates FILE": reaction.cluster_autoscaler.pending > 0 and not has_groups,
         "--timeline": not pdbs_block,
         "forewarn headroom --survive": reaction.cluster_autoscaler.pending > 0 and _is_loss(answer),
-        "forewarn headroom --survive zone, without these nodes": bool(answer.removal and answer.removal.nodes),
+        "forewarn headroom --survive zone": bool(answer.removal and answer.removal.nodes),
     }
     yield from (option for option, leads_on in options.items() if leads_on)

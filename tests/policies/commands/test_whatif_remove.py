@@ -98,25 +98,6 @@ def test_all_names_of_up_to_20_nodes_are_shown_in_lines_of_110_columns(tmp_path:
     assert max(map(len, out.splitlines())) <= 110
 
 
-@pytest.mark.parametrize(("pods", "is_short"), [(2, False), (8, True)])
-def test_a_zone_that_can_no_longer_be_lost_is_a_warning(pods: int, *, is_short: bool, tmp_path: Path) -> None:
-    """Of 2 zones with 2 nodes, one node goes: a zone has 4 cpu for all Pods, and 8 before."""
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
-    web = Made("apps/v1", "ReplicaSet", "web", "default").metadata(uid="web")
-    made = [web.spec(replicas=pods, selector={"matchLabels": {"app": "web"}}, template=template)]
-    made += [make_node(f"n{number}").has(cpu="4").zone("ab"[number % 2]) for number in range(4)]
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "web"}
-    running = [
-        make_pod(f"web-{number}").request(cpu="1").labels(app="web").on(f"n{number % 4}") for number in range(pods)
-    ]
-    path = tmp_path / "c.json"
-    path.write_text(cluster_text([*made, *(pod.metadata(ownerReferences=[owner]) for pod in running)]))
-    out = run("whatif", "remove", "1", "--cluster", path).stdout
-    warning = "WARN  if a zone is lost, too, Pods request at least 4 cpu more than the other zones have (before: 0)"
-    assert (warning in out, "forewarn headroom --survive zone, without these nodes" in out) == (is_short, True)
-
-
 def test_all_wanted_nodes_can_go(tmp_path: Path) -> None:
     path = _roomy(tmp_path / "c.json")
     answer = json.loads(run("whatif", "remove", "3", "--cluster", path, "-o", "json").stdout)
