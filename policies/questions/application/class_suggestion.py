@@ -204,7 +204,7 @@ def suggest_classes(
         names = [_named(obj) for obj in workloads]
         running = sum(bool(pod.node_name) for own in pods for pod in own)
         restarted += sum(len(own) for obj, own in zip(workloads, pods, strict=True) if is_replaced_by_restart(obj))
-        rule = tier.rule if known is None else f"{tier.rule}; most of the others have it"
+        rule = tier.rule if known is None else f"{tier.rule}; at least half of the others have it"
         suggested.append(SuggestedClass(chosen.name, chosen.value, known is None, rule, names, running))
         if known is None and workloads:
             taken.add(chosen.value)
