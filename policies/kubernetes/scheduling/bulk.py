@@ -306,8 +306,8 @@ def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> C
         framework = _framework(snapshot, pod)
         own = pod_matrix_of(framework.snapshot).kinds.number(pod)
         node_fit = Cycle(framework.snapshot, pod, framework).node_fit
-        if pod.nominated_node_name or _changes_when_bound(pod):
-            return None
+        if pod.nominated_node_name or _changes_when_bound(pod) or node_fit.matrix.kinds.number(pod) != own:
+            return None  # or the cycle has begun the equivalence classes anew
         if node_fit.affinity is not None and preempting:
             return None  # its affinity may refer to a victim
         demands = without_lower(node_fit) if preempting and framework.plan.preempts else node_fit.demands
