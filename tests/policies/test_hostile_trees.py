@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +268,29 @@ def test_the_demo_runs_no_code_of_the_working_directory(tmp_path: Path) -> None:
         pytest.skip("forewarn is not installed")
     done = subprocess.run([program, "demo"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=500)
     assert (done.returncode, "taken over" in done.stderr) == (0, False)
+
+
+MANY = 3000
+CHARTS = {
+    "blocks in blocks": ("{{ range .Values.a }}\n" + "{{ range .a }}\n" * MANY + "{{ end }}\n" * (MANY + 1), "a: 1\n"),
+    "similar keys": (
+        "".join(f"x{number}: {{{{ .Values.key{number}x }}}}\n" for number in range(MANY)),
+        "".join(f"key{number}x-s: 1\n" for number in range(MANY)),
+    ),
+    "texts as conditions": (
+        "".join(f"{{{{ if .Values.k{number} }}}}\nx{number}: 1\n{{{{ end }}}}\n" for number in range(MANY)),
+        "".join(f'k{number}: "false"\n' for number in range(MANY)),
+    ),
+    "fields in a dot": ("{{ with .Values.a }}\n" + "x: {{ .Values.b }}\n" * MANY + "{{ end }}\n", "a: 1\n"),
+}
+
+
+@pytest.mark.parametrize(("template", "values"), CHARTS.values(), ids=CHARTS)
+def test_the_texts_of_a_chart_take_time_by_their_size(template: str, values: str, tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 1.0.0\n")
+    (tmp_path / "values.yaml").write_text(values)
+    (tmp_path / "templates" / "a.yaml").write_text(f"apiVersion: v1\nkind: ConfigMap\n{template}")
+    since = time.process_time()
+    _lint(tmp_path)
+    assert time.process_time() - since < 5

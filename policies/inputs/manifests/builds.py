@@ -6,7 +6,7 @@ Source: kustomize api/internal/konfig/builtinpluginconsts/namereference.go.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Path, Severity, cut, grouped
@@ -74,7 +74,7 @@ def lost_names(built: Sequence[Built], kustomizations: Mapping[str, Kustomizatio
     classes = (each for each in builds.pop("", ()) if each.key[0] == registry.PRIORITY_CLASS)
     unlisted = {(os.path.dirname(each.file), each.key): each for each in classes}
     kept = (each for each in built if each.changing and not each.is_deleted)
-    files = grouped((each.built_key, each.file) for each in kept)
+    files = {key: {*own} for key, own in grouped((each.built_key, each.file) for each in kept).items()}
     for directory in builds.keys() & kustomizations.keys():
         yield from _lost_in(builds[directory], kustomizations, files)
         for name in _open_names(builds[directory]) if unlisted else ():
@@ -87,14 +87,14 @@ def lost_names(built: Sequence[Built], kustomizations: Mapping[str, Kustomizatio
 
 
 def _lost_in(
-    objects: Sequence[Built], kustomizations: Mapping[str, Kustomization], files: Mapping[Key, Sequence[str]]
+    objects: Sequence[Built], kustomizations: Mapping[str, Kustomization], files: Mapping[Key, Set[str]]
 ) -> Iterator[FileDiagnostic]:
     """Yield the names whose object a build renames or deletes. `files`: of the objects of all builds."""
     renamed = {each.key: each.built_key[1] for each in objects if each.key != each.built_key}
     deleted = {each.key: each.file for each in objects if each.is_deleted}
     for name in _open_names(objects) if renamed or deleted else ():
         changing = [kustomizations[step] for step in name.built.changing if step in kustomizations]
-        if name.key in deleted and {*files.get(name.key, ())} <= {deleted[name.key]}:
+        if name.key in deleted and files.get(name.key, set()) <= {deleted[name.key]}:
             message = f"the kustomization {changing[-1].overlay} deletes {_shown(name.key)}, which this object names"
             yield name.fault(message, "remove the name in a patch too, or keep the object")
         elif name.key in renamed and not (name.is_renamed or any("configurations" in k.content for k in changing)):

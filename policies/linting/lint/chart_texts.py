@@ -25,14 +25,21 @@ from forewarn.policies.linting.lint.charts import CHART
 
 
 class Scope(NamedTuple):
-    """What the actions of a block of a template share: the first actions of the blocks around, and the dot.
+    """What the actions of a block of a template share: the outermost blocks around it, and the dot.
 
-    `dot`: the keys of the dot in the root, or () if the dot may be the root. `shown`: the dot in words.
+    `openings`: the first actions of at most two blocks. `dot`: the keys of the dot in the root, or () if the dot may be
+    the root. `shown`: the dot in words.
     """
 
     openings: tuple[str, ...] = ()
     dot: tuple[str, ...] = ()
     shown: str = ""
+
+
+_DEEPEST: Final = 50
+"""Keys of a dot; a longer one is unknown."""
+_MAX_READ: Final = 20
+"""Keys for which all files of a chart are searched."""
 
 
 class ChartText:
@@ -45,6 +52,11 @@ class ChartText:
     def _actions(self) -> Sequence[tuple[int, int, Scope]]:
         """The start, the end and the scope of each action."""
         return list(_scoped(self.text))
+
+    @cached_property
+    def _lines(self) -> Sequence[int]:
+        """The positions at which lines begin."""
+        return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
 
     def scope_at(self, position: int) -> Scope | None:
         """The scope of the action at a position; None in strings, in comments and outside of actions."""
@@ -66,10 +78,12 @@ class ChartText:
 
     def place(self, start: int, end: int) -> Location:
         """The location of a part of one line."""
-        column = start - self.text.rfind("\n", 0, start)
-        return Location(self.file, self.text.count("\n", 0, start) + 1, column, column + end - start)
+        line = bisect_right(self._lines, start)
+        column = start - self._lines[line - 1] + 1
+        return Location(self.file, line, column, column + end - start)
 
 
+_LINE_END: Final = later(r"\n")
 _STRING: Final = later(r"\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`")
 _OF_ROOT: Final = later(r"(?<![\w$.)\]])\.(?:Values|Release|Chart|Capabilities|Files|Template)(?:\.\w+)+()")
 """A field of the root; its group is empty, where that of _INCLUDE is a name."""
@@ -95,7 +109,7 @@ def _scoped(text: str) -> Iterator[tuple[int, int, Scope]]:
         if action.word in OPENS | ELSE:
             outer.append(scope)
             opening = text[action.start : action.end]
-            scope = Scope((*scope.openings, opening), *_dot_in(opening, action.word, scope))
+            scope = Scope((*scope.openings, opening)[:2], *_dot_in(opening, action.word, scope))
 
 
 def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], str]:
@@ -110,7 +124,8 @@ def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], st
     if (keys := _KEYS.fullmatch(value)) is not None:
         is_inner = bool(around.dot) and value[0] != "$"
         path = (*(around.dot if is_inner else ()), *keys[1].split(".")[1:], *item)
-        return (path, shown) if is_inner or _OPERAND.fullmatch(value) else unknown
+        is_known = len(path) <= _DEEPEST and (is_inner or _OPERAND.fullmatch(value))
+        return (path, shown) if is_known else unknown
     rest = _OPERAND.sub("", value)
     return (("*",), shown) if rest != value and _NEVER_ROOT.fullmatch(rest) else unknown
 
@@ -126,9 +141,10 @@ class ChartValues:
         """The values; None if they are invalid."""
         return first_value(self.data, self.file.name)
 
-    def place(self, path: Path) -> Location:
-        """The location of a key."""
-        return YamlSource(Tree(Document(self.data, self.file.name))).locate(path, key=True)
+    @cached_property
+    def source(self) -> YamlSource:
+        """The positions of the keys."""
+        return YamlSource(Tree(Document(self.data, self.file.name)))
 
 
 def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator[FileDiagnostic]:
@@ -176,8 +192,8 @@ def _wrong_dots(templates: Sequence[ChartText], suspects: Sequence[ChartText]) -
         for match in chain(_OF_ROOT.finditer(template.text), _INCLUDE.finditer(template.text))
         if (scope := template.scope_at(match.start())) is not None and scope.dot
     ]
-    called = {f'"{match[1]}"' for _, match, _ in found if match[1]}
-    of_root = _fields_of_root([template for template in templates if any(name in template.text for name in called)])
+    called = {match[1] for _, match, _ in found if match[1]}
+    of_root = _fields_of_root([each for each in templates if not called.isdisjoint(_DEFINE.findall(each.text))])
     for template, match, scope in found:
         field, fix = match[0], f"write ${match[0]}"
         if match[1]:
@@ -240,7 +256,7 @@ def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) ->
     """Yield the values that are the text "false", and that templates read only as conditions."""
     keys = {key.decode() for key in _FALSE_TEXT.findall(values.data)} if _FALSE.search(values.data) else ()
     read, tested = Counter[Path](), Counter[Path]()
-    for template in [template for template in templates if any(f".{key}" in template.text for key in keys)]:
+    for template in templates if keys else ():
         read.update(template.path_at(match.start(), match[0]) for match in _REFERENCE.finditer(template.text))
         conditions = (
             (match.start(), name) for match in _CONDITION.finditer(template.text) for name in match[1].split()
@@ -250,7 +266,9 @@ def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) ->
         value = at(values.value, *path) if path and path[-1] in keys and count == read[path] else None
         if isinstance(value, str) and value in ("false", "no", "off"):
             message = f"the text {quote(value)} counts as true: templates read {field_path(path)} only as a condition"
-            yield FileDiagnostic("update-without-effect", message, values.place(path), "write false without quotes")
+            yield FileDiagnostic(
+                "update-without-effect", message, values.source.locate(path, key=True), "write false without quotes"
+            )
 
 
 _ABSOLUTE: Final = later(r"\.Values\.(\w+(?:\.\w+)*)")
@@ -267,10 +285,9 @@ def _unread_values(
     known = {key.decode() for key in _KEY.findall(b"\n" + values.data)}
     paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
     missing = {path for path in paths if path.rpartition(".")[2] not in known}
-    text = _normal(values.data.decode("utf-8", "replace")) if missing else ""
-    suspects = sorted(path for path in missing if _normal(path.rpartition(".")[2]) in text)
-    similar = {_normal(key): key for key in known} if suspects else {}
-    for wanted in suspects:
+    similar = {_normal(key): key for key in known} if missing else {}
+    suspects = sorted(path for path in missing if _normal(path.rpartition(".")[2]) in similar)
+    for wanted in suspects[:_MAX_READ]:
         holder, _, key = wanted.rpartition(".")
         path = (*filter(None, holder.split(".")), similar.get(_normal(key), key))
         if path[-1] == key or _may_be_set(key, files) or _may_be_read(path, paths, templates, values):
@@ -282,7 +299,7 @@ def _unread_values(
                 where = f"{os.path.basename(template.file)}:{template.place(*match.span()).line}"
                 message = f"nothing reads {field_path(path)}: {where} reads {wanted}, which has no value"
                 fix = f"write {key}, or .Values.{field_path(path)} in the template"
-                yield FileDiagnostic("update-without-effect", message, values.place(path), fix)
+                yield FileDiagnostic("update-without-effect", message, values.source.locate(path, key=True), fix)
                 break
 
 
@@ -343,4 +360,6 @@ def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> 
         is_read = any(f".Values.{name}" in template.text or f'"{name}"' in template.text for template in templates)
         if name and name not in used and not is_read and isinstance(at(values.value, name), dict):
             message = f"no chart reads {name}: the dependency has the alias {alias}"
-            yield FileDiagnostic("update-without-effect", message, values.place((name,)), f"write {alias}")
+            yield FileDiagnostic(
+                "update-without-effect", message, values.source.locate((name,), key=True), f"write {alias}"
+            )

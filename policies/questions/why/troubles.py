@@ -288,7 +288,7 @@ _REQUESTER: Final = {
     False: "the requester is only in the API server's audit log ({})",
     True: "the audit logs do not show the requester",
 }
-"""Where the requester is recorded whom no Event names, by whether the answer has an audit log."""
+"""What is known of a requester that no Event names; True: the answer has an audit log."""
 
 
 def _evicted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
