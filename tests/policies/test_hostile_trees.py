@@ -270,7 +270,7 @@ def test_the_demo_runs_no_code_of_the_working_directory(tmp_path: Path) -> None:
     assert (done.returncode, "taken over" in done.stderr) == (0, False)
 
 
-MANY = 3000
+MANY = 15_000
 CHARTS = {
     "blocks in blocks": ("{{ range .Values.a }}\n" + "{{ range .a }}\n" * MANY + "{{ end }}\n" * (MANY + 1), "a: 1\n"),
     "similar keys": (

@@ -72,7 +72,7 @@ def _fault_of(block: TemplateBlock, text: str, place: Location) -> FileDiagnosti
     return None
 
 
-_LOOP: Final = later(r"\{\{-?[ ]*range\b[^}]*\}\}[ \t]*\n(?:\{\{[^}]*\}\}[ \t]*\n)*(?:apiVersion|kind):")
+_LOOP: Final = later(r"\{\{-?[ ]*range\b[^}]*\}\}[ \t]*\n(?:\{\{[^}]*\}\}[ \t]*\n){0,9}(?:apiVersion|kind):")
 _SEPARATES: Final = later("---|break|include|template [^\n]")
 _WORDS: Final = (".Capabilities.APIVersions", "lookup")
 """What the text of a template contains if its blocks can have a fault of their own."""
