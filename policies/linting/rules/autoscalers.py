@@ -152,23 +152,38 @@ def _beyond_limits(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem
 
 def _scaled_vertically(subject: ReviewedObject, workload: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Report a utilization of requests that a VerticalPodAutoscaler changes."""
-    for other in context.of_kind(VERTICAL_AUTOSCALER):
-        target, policy = (at(other.object, "spec", field) for field in ("targetRef", "resourcePolicy"))
-        is_target = (text_at(target, "kind"), text_at(target, "name")) == (workload.ref.kind, workload.ref.name)
-        if is_target and at(other.object, "spec", "updatePolicy", "updateMode") not in ("Off", "Initial"):
-            for path, metric in (
-                _utilizations(subject) if other.effective_namespace == subject.effective_namespace else ()
-            ):
-                resource = text_at(metric, "name")
-                if all(_is_controlled(each, resource) for each in [{}, *list_at(policy, "containerPolicies")]):
-                    who = f"VerticalPodAutoscaler {cut(other.ref.name, _SHOWN)}"
-                    message = f"{who} changes the requests for {resource}, and with them the utilization"
-                    fix = f"set updateMode: Off, or controlledResources without {resource}"
-                    yield Problem(message, path, fix)
+    key = subject.effective_namespace, workload.ref.kind, workload.ref.name
+    for other in context.once(_vertical_autoscalers).get(key, ())[:1]:
+        policies = [{}, *list_at(other.object, "spec", "resourcePolicy", "containerPolicies")]
+        controlled = set.intersection(*map(_controlled_by, policies))
+        for path, metric in _utilizations(subject):
+            if (resource := text_at(metric, "name")) in controlled:
+                who = f"VerticalPodAutoscaler {cut(other.ref.name, _SHOWN)}"
+                message = f"{who} changes the requests for {resource}, and with them the utilization"
+                yield Problem(message, path, f"set updateMode: Off, or controlledResources without {resource}")
 
 
-def _is_controlled(policy: ApiObject, resource: str) -> bool:
-    return at(policy, "mode") != "Off" and resource in (list_at(policy, "controlledResources") or ("cpu", "memory"))
+def _vertical_autoscalers(context: Context) -> Mapping[tuple[str, ...], Sequence[ReviewedObject]]:
+    """Return those that change requests, by namespace, kind and name of their workload."""
+    changing = (
+        each
+        for each in context.of_kind(VERTICAL_AUTOSCALER)
+        if at(each.object, "spec", "updatePolicy", "updateMode") not in ("Off", "Initial")
+    )
+    return grouped(
+        (
+            (each.effective_namespace, *(text_at(each.object, "spec", "targetRef", key) for key in ("kind", "name"))),
+            each,
+        )
+        for each in changing
+    )
+
+
+def _controlled_by(policy: ApiObject) -> set[str]:
+    """Return the resources whose requests a policy for containers changes."""
+    if at(policy, "mode") == "Off":
+        return set()
+    return {each for each in list_at(policy, "controlledResources") if isinstance(each, str)} or {"cpu", "memory"}
 
 
 def _second(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
