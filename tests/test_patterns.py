@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from forewarn.policies.inputs.manifests import documents, sniff, templates
+from forewarn.policies.inputs.manifests import documents, templates
 from forewarn.policies.inputs.manifests.diagnostics import broken
+from forewarn.policies.inputs.manifests.reading import is_untyped, matters_beyond_grammar, type_meta
 from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity
 from tests.cases import cases
 
@@ -76,9 +77,9 @@ def lint(text: str) -> None:
     data = text.encode()
     for document in documents.split(data, "a.yaml"):
         if isinstance(document, documents.Document):
-            sniff.type_meta(document.data)
-            sniff.is_untyped(document.data)
-            sniff.matters_beyond_grammar(document.data)
+            type_meta(document.data)
+            is_untyped(document.data)
+            matters_beyond_grammar(document.data)
             broken(document, documents.Fault("", len(document.text) - 1))
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from forewarn.policies.inputs.sources.files import SourceError as SourceError
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead as AnswerHead
     from forewarn.policies.kubernetes.controllers.own_pods import Recreator as Recreator
-    from forewarn.policies.kubernetes.kinds.owners import Loss as Loss
     from forewarn.policies.kubernetes.objects.fields import ForewarnError as ForewarnError
     from forewarn.policies.kubernetes.objects.fields import InvalidInput as InvalidInput
     from forewarn.policies.kubernetes.objects.fields import InvalidObject as InvalidObject
     from forewarn.policies.kubernetes.objects.pod import Pod as Pod
+    from forewarn.policies.kubernetes.objects.pod_loss import Loss as Loss
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject as ReviewedObject
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction as Prediction
     from forewarn.policies.linting.config.model import ConfigError as ConfigError
@@ -111,7 +111,7 @@ _MODULES: Final = {
     "policies.questions.application.whatif": ("whatif", "WhatIf", "whatif_each", "risk", "Workloads"),
     "policies.questions.whatif.answer": ("WorkloadCount", "Preemption"),
     "policies.kubernetes.controllers.own_pods": ("Recreator",),
-    "policies.kubernetes.kinds.owners": ("Loss",),
+    "policies.kubernetes.objects.pod_loss": ("Loss",),
     "policies.questions.application.changes": (
         *("Change", "LoseNodes", "LoseZone", "LosePool", "Drain", "Remove", "Upgrade", "Add"),
         *("Restart", "Scale", "MaxReplicas", "Apply", "Delete", "Events", "ChangeClass"),

@@ -9,7 +9,7 @@ from forewarn.policies.base.documents.answer import Fix as Fix
 from forewarn.policies.base.documents.answer import Range as Range
 from forewarn.policies.base.documents.answer import Table as Table
 from forewarn.policies.base.documents.answer import Why as Why
-from forewarn.policies.base.documents.findings import ReportChange as ReportChange
+from forewarn.policies.base.documents.info import ReportChange as ReportChange
 from forewarn.policies.base.findings import ObjectRef as ObjectRef
 from forewarn.policies.inputs.manifests.differences import ChangedField as ChangedField
 from forewarn.policies.inputs.manifests.differences import ChangedObject as ChangedObject

@@ -17,9 +17,17 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kubernetes.kubelet.admission import NotEnough, admit, pods_to_preempt
-from forewarn.policies.kubernetes.kubelet.eviction import IMAGE_FILESYSTEMS, SIGNALS, rank, read_stats, shutdown_groups
-from forewarn.policies.kubernetes.kubelet.pods import read_pod
+from forewarn.policies.kubernetes.kubelet import (
+    IMAGE_FILESYSTEMS,
+    SIGNALS,
+    NotEnough,
+    admit,
+    pods_to_preempt,
+    rank,
+    read_pod,
+    read_stats,
+    shutdown_groups,
+)
 from forewarn.policies.kubernetes.objects.node import Node
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo

@@ -15,8 +15,8 @@ import forewarn
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
-from forewarn.policies.prediction.forecast.effects import Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
+from forewarn.policies.prediction.forecast.placement import Predicted
 from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.in_process import forewarn as lint_files

@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
-from forewarn.policies.prediction.autoscaling.autoscaler import Arrival
+from forewarn.policies.prediction.autoscaling import Arrival
 from forewarn.policies.prediction.simulation.api_server import Change
 from forewarn.policies.questions.whatif import arrivals, autoscalers
 from forewarn.policies.questions.whatif.arrivals import ClusterAutoscalerRounds

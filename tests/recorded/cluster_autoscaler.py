@@ -11,7 +11,7 @@ from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, read_resource_list
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.quantity import NANO
-from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling import NotPredicted
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import (
     MAX_NODES,
     EquivalenceGroup,

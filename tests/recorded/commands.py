@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.releases.minors import RECORDED_MINOR
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT
 from forewarn.policies.linting.config.load import load_limited_resources
-from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling import NotPredicted
 from tests.recorded import batch
 from tests.recorded.batch import run_batch
 

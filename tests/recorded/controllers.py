@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kubernetes.controllers.pod_gc import collect
+from forewarn.policies.kubernetes.controllers.taint_eviction import collect
 from forewarn.policies.kubernetes.controllers.view import CreatePod, DeletePod, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, DISRUPTION_BUDGET, REPLICA_SET
 from forewarn.policies.prediction.simulation.api_server import Change

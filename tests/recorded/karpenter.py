@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kubernetes.objects.fields import boolean, group_kind, items, mapping, text
 from forewarn.policies.kubernetes.objects.pod import Pod
-from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling import NotPredicted
 from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import (
     exceeded_limit,
     provision,

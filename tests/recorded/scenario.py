@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kubernetes.controllers.resource_quota import recalculated
 from forewarn.policies.kubernetes.controllers.view import PodState
+from forewarn.policies.kubernetes.kube_apiserver.quota import recalculated
 from forewarn.policies.kubernetes.objects.fields import json_type, text
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.pod_group import PodGroup

@@ -14,15 +14,13 @@ from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Step
 from forewarn.webhook.admission.prediction_access import Confirm, ReviewContext, Time, read_classes
-from forewarn.webhook.admission.replies import Gate
-from forewarn.webhook.admission.review import Hook, parse_review
+from forewarn.webhook.admission.review import Gate, Hook, parse_review
 from forewarn.webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.webhook.admission.replies import Reply
-    from forewarn.webhook.admission.review import AdmissionCall
+    from forewarn.webhook.admission.review import AdmissionCall, Reply
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RESOURCES = {

@@ -12,8 +12,7 @@ import pytest
 
 from forewarn.policies.kubernetes.kinds.registry import KINDS, OPTIONAL
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
-from forewarn.webhook.http.descriptors import TooFewDescriptors, divide, raise_limit, reserve
-from forewarn.webhook.http.server import MAX_HEALTH_CONNECTIONS
+from forewarn.webhook.http.server import MAX_HEALTH_CONNECTIONS, TooFewDescriptors, divide, raise_limit, reserve
 from forewarn.webhook.settings import parse_settings
 from tests.webhook.running import ENVIRONMENT, PYTHON
 

@@ -24,7 +24,7 @@ from forewarn.policies.base.findings import Action, Finding, Severity, Text, one
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.linting.config.model import Config, DiscloseTo, RepeatedWarnings
 from forewarn.webhook.accuracy import Expectation, Outcome
-from forewarn.webhook.admission import impact_annotation, prediction_access, replies
+from forewarn.webhook.admission import impact_annotation, prediction_access
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import Admitted, AdmittedPods, Arriving, key_of_object
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered, Key, key_of
@@ -45,18 +45,30 @@ from forewarn.webhook.admission.global_default import default_candidate_of, deny
 from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache, cost_of
 from forewarn.webhook.admission.lanes import Attempt, Cost, Deadline, QueueFull, Run, Step, Where, parse_timeout
 from forewarn.webhook.admission.review import (
+    BROKEN,
     EVERYBODY,
     HEAD,
     MAX_DECODED,
     MAX_QUICK,
     MAX_SMALL,
+    NO_TIME,
+    NOT_IN_TIME,
+    NOT_RESERVED,
+    TOO_DEEP,
+    TOO_LARGE,
+    TOO_LONG,
+    TOO_SLOW,
+    UNKNOWN_CALLER,
     BadReview,
     Callers,
     Hook,
+    Reply,
     TooDeep,
     decoded_size,
     parse_head,
     parse_review,
+    reason_of,
+    rejection,
     with_uid,
 )
 from forewarn.webhook.logs import LOGGER, RareEvents, log_event
@@ -67,8 +79,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.global_default import DefaultCandidate, Reserve
     from forewarn.webhook.admission.prediction_access import Confirm, Predictors
-    from forewarn.webhook.admission.replies import Gate
-    from forewarn.webhook.admission.review import AdmissionCall, AdmissionRequest, Grant
+    from forewarn.webhook.admission.review import AdmissionCall, AdmissionRequest, Gate, Grant
     from forewarn.webhook.workload_accuracy import WorkloadExpectation
 
 
@@ -263,15 +274,15 @@ class Endpoint:
             )
             return decide(review).audited(NOT_COUNTED, arriving.not_counted).cut_short_if(deadline.expired()).plain()
         except RecursionError:
-            return replies.TOO_DEEP
+            return TOO_DEEP
 
-    def rejected(self, hook: Hook, reply: replies.Reply, *, is_known: bool = False, **fields: object) -> replies.Reply:
+    def rejected(self, hook: Hook, reply: Reply, *, is_known: bool = False, **fields: object) -> Reply:
         """Count and log a response without an AdmissionReview, and return the response.
 
         `is_known`: the caller is an API server. `fields`: more fields of the log line.
         """
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, str(reply.status))
-        reason = replies.reason_of(reply)
+        reason = reason_of(reply)
         self.metrics.reject(reason)
         if is_known and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self.metrics.count(self.metrics.rejected_api_servers, reason)
@@ -283,7 +294,7 @@ class Endpoint:
             self.of_strangers.log("request rejected", event)
         return reply
 
-    def not_evaluated(self, call: AdmissionCall, why: str) -> replies.Reply:
+    def not_evaluated(self, call: AdmissionCall, why: str) -> Reply:
         """Return the response to a review that forewarn cannot evaluate: a denial if a rule could deny the request.
 
         With an HTTP error, `failurePolicy: Ignore` would admit the request. `call.body` may have only the first
@@ -293,16 +304,14 @@ class Endpoint:
         try:
             request = parse_head(call.body[:HEAD])
         except BadReview as fault:
-            reply = {replies.TOO_LONG: replies.TOO_LARGE, replies.NOT_IN_TIME: replies.TOO_SLOW}.get(
-                why
-            ) or replies.rejection(400, str(fault))
+            reply = {TOO_LONG: TOO_LARGE, NOT_IN_TIME: TOO_SLOW}.get(why) or rejection(400, str(fault))
             is_known = self.callers.are_known(call.tokens)
             return self.rejected(call.hook, reply, is_known=is_known, why=why, client=call.client)
         cluster = self.cluster() if grant.covers(*request.resource_parts) else None
         decision = decide_unread(request, call.hook, cluster, self.config(), datetime.now(UTC), why)
         return self.respond(call.hook, request, Answered.from_decision(decision), started)
 
-    def respond(self, hook: Hook, request: AdmissionRequest, answered: Answered, started: float) -> replies.Reply:
+    def respond(self, hook: Hook, request: AdmissionRequest, answered: Answered, started: float) -> Reply:
         """Count and log a response, and build its bytes."""
         seconds = monotonic() - started
         kind = KINDS.get(request.kind.group_kind, OTHER)
@@ -313,9 +322,9 @@ class Endpoint:
         if LOGGER.isEnabledFor(logging.INFO):
             milliseconds = int(seconds * _MICROSECONDS) / 1000
             log_event("decision", {**answered.fields_of(hook, request), "milliseconds": milliseconds})
-        return replies.Reply(200, with_uid(answered.body, request.uid))
+        return Reply(200, with_uid(answered.body, request.uid))
 
-    async def answer(self, call: AdmissionCall, run: Run) -> replies.Reply:
+    async def answer(self, call: AdmissionCall, run: Run) -> Reply:
         """Return the response to a request. `run`: runs a step, and returns its result. Raises only QueueFull."""
         try:
             if len(call.body) <= MAX_SMALL:
@@ -323,30 +332,30 @@ class Endpoint:
             else:  # on the evaluating thread, in turn
                 parse = partial(self._parsed_in_time, call)
                 parsed = await run(Step(parse, cost=Cost.PODS, holds_up=len(call.body) > MAX_QUICK))
-            return parsed if isinstance(parsed, replies.Reply) else await parsed.reply(run)
+            return parsed if isinstance(parsed, Reply) else await parsed.reply(run)
         except QueueFull:
             raise
         except (TooDeep, RecursionError):
-            return self.not_evaluated(call, replies.TOO_DEEP)
+            return self.not_evaluated(call, TOO_DEEP)
         except BadReview as fault:
             is_known, why = self.callers.are_known(call.tokens), str(fault)
-            return self.rejected(call.hook, replies.rejection(400, why), is_known=is_known, why=why, client=call.client)
+            return self.rejected(call.hook, rejection(400, why), is_known=is_known, why=why, client=call.client)
         except Exception:
             return self._broken(call)
 
-    def _parsed_in_time(self, call: AdmissionCall) -> replies.Reply | Evaluation:
+    def _parsed_in_time(self, call: AdmissionCall) -> Reply | Evaluation:
         if Deadline.after(call.received, parse_timeout(call.timeout)).expired():
-            return self.not_evaluated(call, replies.NO_TIME)
+            return self.not_evaluated(call, NO_TIME)
         return self._parsed(call)
 
-    def _parsed(self, call: AdmissionCall) -> replies.Reply | Evaluation:
+    def _parsed(self, call: AdmissionCall) -> Reply | Evaluation:
         """Return the response if the request needs no evaluation; otherwise the evaluation.
 
         Evaluates a large request immediately, so that only one request at a time has its large objects in memory.
         """
         started = monotonic()
         if decoded_size(call.body) > MAX_DECODED:
-            return self.not_evaluated(call, replies.TOO_LONG)
+            return self.not_evaluated(call, TOO_LONG)
         request = parse_review(call.body)
         grant, cluster, config = self._authenticated(call, request)
         exemption = exemption_of(request, cluster, config, datetime.now(UTC))
@@ -411,17 +420,17 @@ class Endpoint:
             return ()
         return self.admitted_pods.admitted_for(request.user.name, key_of_object(subject), cluster)
 
-    def unsupported_headers(self, content_type: str, content_encoding: str) -> replies.Reply | None:
+    def unsupported_headers(self, content_type: str, content_encoding: str) -> Reply | None:
         """Return the rejection of invalid headers, or None. A missing content type counts as JSON."""
         if content_type.partition(";")[0].strip().lower() not in ("", "application/json"):
-            return replies.rejection(415, f'the content type must be application/json, not "{content_type[:80]}"')
+            return rejection(415, f'the content type must be application/json, not "{content_type[:80]}"')
         if content_encoding.lower() not in ("", "identity"):
-            return replies.rejection(415, f'the content encoding must be identity, not "{content_encoding[:80]}"')
+            return rejection(415, f'the content encoding must be identity, not "{content_encoding[:80]}"')
         return None
 
-    def _broken(self, call: AdmissionCall) -> replies.Reply:
+    def _broken(self, call: AdmissionCall) -> Reply:
         LOGGER.exception("internal error")
-        return self.rejected(call.hook, replies.BROKEN, client=call.client)
+        return self.rejected(call.hook, BROKEN, client=call.client)
 
 
 class _WithoutNames:
@@ -503,7 +512,7 @@ class Evaluation:
     live: prediction_access.LiveRead | None = None
     first: _Attempted | None = None
 
-    async def reply(self, run: Run) -> replies.Reply:
+    async def reply(self, run: Run) -> Reply:
         """Return the response. `run`: runs a step, and returns its result."""
         services, request = self.services, self.request
         decision = await self._evaluated(run)
@@ -523,10 +532,10 @@ class Evaluation:
         if candidate is None or not needs_reservation(decision):
             return self._finished(decision)
         if not self.grant.covers(*request.resource_parts):
-            return services.rejected(self.call.hook, replies.UNKNOWN_CALLER, client=self.call.client, name=request.name)
+            return services.rejected(self.call.hook, UNKNOWN_CALLER, client=self.call.client, name=request.name)
         reserved = await run(Step(partial(self._reserved, candidate, decision), Where.REQUEST))
         if isinstance(reserved, str):
-            return services.rejected(self.call.hook, replies.NOT_RESERVED, why=reserved, client=self.call.client)
+            return services.rejected(self.call.hook, NOT_RESERVED, why=reserved, client=self.call.client)
         return self._finished(reserved, keep=False)  # The next request with these bytes must reserve, too.
 
     def attempt(self, request: AdmissionRequest | None = None) -> _Attempted:
@@ -630,7 +639,7 @@ class Evaluation:
             return str(error)
         return deny_default(self.request, decision, why) if why else decision
 
-    def _finished(self, decision: Decision, *, keep: bool = True) -> replies.Reply:
+    def _finished(self, decision: Decision, *, keep: bool = True) -> Reply:
         """Record the decision, and build the response. `keep`: the answer cache may store the response."""
         services = self.services
         if decision.outcome:

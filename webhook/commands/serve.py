@@ -23,13 +23,24 @@ from forewarn.policies.linting.config.model import Config, ConfigError
 from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Workers
-from forewarn.webhook.admission.replies import Gate
-from forewarn.webhook.admission.review import BadTokens, Callers, Grants, ReadAgain, read_tokens
+from forewarn.webhook.admission.review import BadTokens, Callers, Gate, Grants, ReadAgain, read_tokens
 from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
 from forewarn.webhook.health import Health, start_loop
-from forewarn.webhook.http import descriptors, tls
+from forewarn.webhook.http import tls
 from forewarn.webhook.http.asgi import Limits, Routes
-from forewarn.webhook.http.server import TlsServer, address_of, bind, handling, serve_health
+from forewarn.webhook.http.server import (
+    Shares,
+    TlsServer,
+    TooFewDescriptors,
+    address_of,
+    bind,
+    divide,
+    handling,
+    open_files,
+    raise_limit,
+    reserve,
+    serve_health,
+)
 from forewarn.webhook.logs import count_dropped, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import Settings, configuration, parse_settings, unknown_variables
@@ -292,13 +303,11 @@ def _run(settings: Settings) -> int:
     return 0
 
 
-def _shares(settings: Settings, kinds: Collection[str]) -> descriptors.Shares:
+def _shares(settings: Settings, kinds: Collection[str]) -> Shares:
     """Raise the limit on open files, and divide it. Raises CannotStart."""
     try:
-        shares = descriptors.divide(
-            descriptors.raise_limit(), descriptors.open_files() + descriptors.reserve(settings, kinds)
-        )
-    except descriptors.TooFewDescriptors as fault:
+        shares = divide(raise_limit(), open_files() + reserve(settings, kinds))
+    except TooFewDescriptors as fault:
         raise CannotStart(fault, FAILED) from None
     if shares.is_low:
         log_event("limit on open files is low", {**shares._asdict()}, logging.WARNING)

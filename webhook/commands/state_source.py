@@ -98,8 +98,8 @@ def from_watches(
     `accuracy`: gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
     """
     from forewarn.policies.kubernetes.objects.extent import retained_part
-    from forewarn.webhook.apiserver.classes import LiveClasses
     from forewarn.webhook.apiserver.client import ApiServer, connect
+    from forewarn.webhook.apiserver.typed_client import LiveClasses
     from forewarn.webhook.informer.custom import follow_optional
     from forewarn.webhook.informer.informer import Informer
 

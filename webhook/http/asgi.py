@@ -15,11 +15,30 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from forewarn.webhook.admission import replies
 from forewarn.webhook.admission.lanes import Deadline, QueueFull, Step, Where, parse_timeout
 from forewarn.webhook.admission.prediction_access import Workers
-from forewarn.webhook.admission.replies import JSON, Gate, Reply, rejection
-from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED, AdmissionCall, Hook, bearer, route
+from forewarn.webhook.admission.review import (
+    HEAD,
+    JSON,
+    MAX_SMALL,
+    MAX_WIRE,
+    NO_MEMORY,
+    NO_TOKEN,
+    NOT_IN_TIME,
+    NOT_VERIFIED,
+    PARSED,
+    TOO_LARGE_FOR_A_STRANGER,
+    TOO_LONG,
+    TOO_MANY,
+    TOO_SLOW,
+    AdmissionCall,
+    Gate,
+    Hook,
+    Reply,
+    bearer,
+    rejection,
+    route,
+)
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 
 if TYPE_CHECKING:
@@ -64,7 +83,7 @@ class InFlightLimiter:
     def enter(self) -> InFlightRequest | Reply:
         """Admit a request, or return the rejection. The caller of an admitted request must call `leave`."""
         rejection = self._gate.enter()
-        if rejection is not replies.TOO_MANY:
+        if rejection is not TOO_MANY:
             return rejection or InFlightRequest()
         slowest = self._cut_off_the_slowest()
         if slowest is None:
@@ -314,11 +333,11 @@ class Routes:
             callers.are_known(tokens),
         )
         if not callers.may_ask(tokens):
-            return await self._rejected(request._replace(is_known=False), replies.NO_TOKEN)
+            return await self._rejected(request._replace(is_known=False), NO_TOKEN)
         if not request.is_known and callers.read_again is not None:
             # The configurations may have changed since they were read.
             if not await self._rereads.next():
-                return await self._rejected(request, replies.NOT_VERIFIED)
+                return await self._rejected(request, NOT_VERIFIED)
             request = request._replace(is_known=callers.are_known(tokens))
         if request.is_known:
             scope.get(IS_CALLER, lambda: None)()
@@ -327,7 +346,7 @@ class Routes:
             async with self._strangers.slot():
                 return await self._let_in(request)
         except NoCapacity:
-            return await self._rejected(request, replies.TOO_MANY)
+            return await self._rejected(request, TOO_MANY)
 
     async def _read_again(self) -> bool:
         """Read the webhook configurations; false if that is impossible."""
@@ -354,19 +373,19 @@ class Routes:
         try:
             call = await self._received(request, in_flight)
         except TimeoutError:
-            return self._http_error(request, replies.TOO_SLOW)
+            return self._http_error(request, TOO_SLOW)
         if isinstance(call, Reply):
             return call
         try:
             return await self._endpoint.answer(call, self._workers.run)
         except QueueFull:
-            return self._http_error(request, replies.TOO_MANY)
+            return self._http_error(request, TOO_MANY)
 
     async def _received(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
         """Return the call with its body, or a rejection of the body. Raises TimeoutError."""
         if request.size > MAX_SMALL:
             if not request.is_known:
-                return await self._rejected(request, replies.TOO_LARGE_FOR_A_STRANGER)
+                return await self._rejected(request, TOO_LARGE_FOR_A_STRANGER)
             return await self._received_large(request, in_flight)
 
         def hold(size: int) -> None:
@@ -381,7 +400,7 @@ class Routes:
             async with self._intake.arriving(in_flight), asyncio.timeout(seconds):
                 await read_body(request.receive, parts, MAX_SMALL, _DISCARDED, hold)
         except NoCapacity:
-            return await self._rejected(request, replies.TOO_MANY)
+            return await self._rejected(request, TOO_MANY)
         return request.call._replace(body=b"".join(parts))
 
     async def _received_large(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
@@ -389,15 +408,15 @@ class Routes:
         seconds = Deadline.after(request.call.received, parse_timeout(request.call.timeout)).seconds() * _SHARE
         try:
             await self._intake.reserve(in_flight, min(request.size, MAX_WIRE), seconds)
-            limit, why = MAX_WIRE, replies.TOO_LONG
+            limit, why = MAX_WIRE, TOO_LONG
         except NoCapacity:
-            limit, why = 0, replies.NO_MEMORY
+            limit, why = 0, NO_MEMORY
         parts: list[bytes] = []
         try:
             async with self._intake.arriving(in_flight):
                 is_whole = await read_body(request.receive, parts, limit, _DISCARDED)
         except TimeoutError:
-            is_whole, why = False, replies.NOT_IN_TIME
+            is_whole, why = False, NOT_IN_TIME
         call = request.call._replace(body=b"".join(parts))
         parts.clear()
         return call if is_whole else self._endpoint.not_evaluated(call, why)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from forewarn.webhook.admission.replies import rejection
-from forewarn.webhook.admission.review import route
+from forewarn.webhook.admission.review import rejection, route
 from forewarn.webhook.http.asgi import COMPLETE_BODY, IS_CALLER, Limits
 from forewarn.webhook.http.connections import Connection, Connections, Rank
 from forewarn.webhook.http.tls import client_names

@@ -1,29 +1,31 @@
 """Listening sockets and their servers: new connections, the limit on open ones, draining and shutdown; the plain health
-port, on a thread: probes and metrics.
+port, on a thread: probes and metrics; the limit on open files, and how both ports share it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import resource
 import signal
 import socket
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from threading import Thread, current_thread, main_thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import uvicorn
 
-from forewarn.webhook.admission.replies import Gate, Reply, rejection
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND
+from forewarn.webhook.admission.review import Gate, Reply, rejection
 from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Application, Limits, Message, Receive, Send, send_reply
-from forewarn.webhook.http.connections import Connection, Connections
+from forewarn.webhook.http.connections import MAX_CONNECTIONS, Connection, Connections
 from forewarn.webhook.http.protocol import Protocol
-from forewarn.webhook.http.turns import Turns
-from forewarn.webhook.http.wire import Wire
+from forewarn.webhook.http.wire import Turns, Wire
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from forewarn.webhook.health import Health
     from forewarn.webhook.metrics import Metrics
+    from forewarn.webhook.settings import Settings
 
 
 def report_nothing(_status: int) -> None:
@@ -307,3 +310,71 @@ def address_of(listening: socket.socket, scheme: str) -> str:
     """Return the address of a listening socket, as a URL."""
     host, port, *_ = listening.getsockname()
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+_LEAST: Final = (32, 8)
+"""Minimum connections of the TLS port and of the health port."""
+_HEALTH_PART: Final = 5
+_FILES, _RELOADS = 32, 8
+_THREADS: Final = 16
+"""Threads with a connection to the API server besides those that watch."""
+
+
+class TooFewDescriptors(Exception):
+    """The limit on open files does not suffice."""
+
+
+class Shares(NamedTuple):
+    """The limit on open files, and the maximum connections of the TLS port and of the health port."""
+
+    limit: int
+    tls: int
+    health: int
+
+    @property
+    def is_low(self) -> bool:
+        """True if the limit on open files is the reason for fewer connections."""
+        return self.tls < MAX_CONNECTIONS or self.health < MAX_HEALTH_CONNECTIONS
+
+
+def reserve(settings: Settings, kinds: Collection[str]) -> int:
+    """Return the number of descriptors that connections must leave. `kinds`: those of workloads.
+
+    Listening sockets, event loops, modules and a credential plugin need some. Each prediction process and the audit
+    need a pipe, and a second one during a fork. Each of the two ports accepts connections in up to two turns of its
+    event loop before evicted ones are closed.
+    """
+    watches = len(BY_GROUP_KIND.keys() | kinds) + _THREADS
+    processes = 2 * (settings.prediction_processes + 1)
+    return _FILES + _RELOADS + watches + processes + 4 * ACCEPTED_AT_ONCE
+
+
+def raise_limit() -> int:
+    """Raise the soft limit on open files to the hard limit; return the soft limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # macOS does not accept "unlimited"
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft
+
+
+def divide(limit: int, used: int) -> Shares:
+    """Divide what a limit on open files leaves. Raises TooFewDescriptors. `used`: descriptors for other things."""
+    least_tls, least_health = _LEAST
+    left = limit - used
+    if limit == resource.RLIM_INFINITY:
+        left = MAX_CONNECTIONS + MAX_HEALTH_CONNECTIONS
+    health = min(max(left // _HEALTH_PART, least_health), MAX_HEALTH_CONNECTIONS)
+    if left < least_tls + least_health:
+        raise TooFewDescriptors(
+            f"the limit on open files is {limit}, and forewarn needs {used + least_tls + least_health}. "
+            f"Fix: raise the hard limit (ulimit -Hn)"
+        )
+    return Shares(limit, min(left - health, MAX_CONNECTIONS), health)
+
+
+def open_files() -> int:
+    """Return the number of open descriptors; 0 if unknown."""
+    with suppress(OSError):
+        return len(os.listdir("/dev/fd"))
+    return 0

@@ -1,11 +1,14 @@
-"""The types of the outputs of `explain`, `info releases` and `info scheduler`."""
+"""The types of the outputs of `explain`, `info releases` and `info scheduler`, and of changes between reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from forewarn.policies.base.light import NamedTuple
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.documents import Sparse
 
 
 class Example(NamedTuple):
@@ -151,3 +154,21 @@ class NodeGroups(NamedTuple):
     node_pools: Sequence[NodePool]
     settings: NodeGroupSettings
     problem: str
+
+
+Difference = Literal["new", "worse", "changed", "better", "gone", "not evaluated"]
+
+
+class ReportChange(NamedTuple):
+    """A difference from the earlier report. `what`: for example, the finding or workload. "not evaluated": only one of
+    the reports evaluated the subject, so forewarn does not know whether it changed.
+
+    `severity`, `rule`, `object`: of a finding.
+    """
+
+    change: Difference
+    what: str
+    why: str = ""
+    severity: Sparse[str] = ""
+    rule: Sparse[str] = ""
+    object: Sparse[str] = ""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from forewarn.policies.base.documents.findings import ReportChange
+    from forewarn.policies.base.documents.info import ReportChange
     from forewarn.policies.inputs.sources.cluster import Written
     from forewarn.policies.questions.application.audit import Audit
 

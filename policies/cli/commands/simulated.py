@@ -19,7 +19,7 @@ from forewarn.policies.cli.commands.parser import (
 from forewarn.policies.cli.commands.release import settle
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.linting.config.model import Config, ConfigError, find_config
-from forewarn.policies.prediction.autoscaling.autoscaler import NODE_DELAY, NotPredicted
+from forewarn.policies.prediction.autoscaling import NODE_DELAY, NotPredicted
 from forewarn.policies.questions.whatif import MAX_UNTIL
 
 if TYPE_CHECKING:

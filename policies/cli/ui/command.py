@@ -15,13 +15,11 @@ from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.render.head import line_of
-from forewarn.policies.cli.ui.access import Access
 from forewarn.policies.cli.ui.answers import State, document_of, of_cluster, pools_of
-from forewarn.policies.cli.ui.app import create_ui_app
+from forewarn.policies.cli.ui.app import Cluster, Shown, create_ui_app
 from forewarn.policies.cli.ui.processes import Processes, Unanswered
 from forewarn.policies.cli.ui.questions import is_name
-from forewarn.policies.cli.ui.server import HOST, Server
-from forewarn.policies.cli.ui.shown import Cluster, Shown
+from forewarn.policies.cli.ui.server import HOST, Access, Server
 from forewarn.policies.inputs.sources.cluster import described
 from forewarn.policies.inputs.sources.files import SourceError, reason
 from forewarn.policies.kubernetes.cluster.cache import head_of

@@ -16,7 +16,7 @@ from forewarn.policies.base.findings import cut, grouped
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
-from forewarn.policies.inputs.manifests.embedded import place_of
+from forewarn.policies.inputs.manifests.object_finder import place_of
 from forewarn.policies.inputs.manifests.values import first_value, values
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.kubernetes.kinds import registry

@@ -23,8 +23,7 @@ from typing import Final, NamedTuple
 from forewarn.policies.base.findings import cut, one_line, quote
 from forewarn.policies.inputs.sources.files import SourceError, is_inside
 from forewarn.policies.inputs.sources.git import contents, git_directory, work_trees
-from forewarn.policies.inputs.sources.programs import Exceeded, inherited, run_program
-from forewarn.policies.inputs.sources.trees import Trees, find_program, safe_path
+from forewarn.policies.inputs.sources.programs import Exceeded, Trees, find_program, inherited, run_program, safe_path
 
 MAX_FILES: Final = 100_000
 MAX_BYTES: Final = 256 << 20

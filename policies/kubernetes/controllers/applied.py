@@ -16,11 +16,11 @@ from forewarn.policies.kubernetes.cluster.admission import admitted_group, count
 from forewarn.policies.kubernetes.cluster.cache import SCHEDULER_TABLES, VIEWS, ClusterSnapshot, Key, decoded, key_of
 from forewarn.policies.kubernetes.controllers.disruption import pdb_status
 from forewarn.policies.kubernetes.controllers.persistent_volume import sync_unbound_claim
-from forewarn.policies.kubernetes.controllers.resource_quota import recalculated
 from forewarn.policies.kubernetes.controllers.templates import admitted_claim
 from forewarn.policies.kubernetes.controllers.view import Key as WorkloadKey
 from forewarn.policies.kubernetes.controllers.view import PodState, Tally, WorkloadState
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.quota import recalculated
 from forewarn.policies.kubernetes.objects import storage
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL

@@ -14,7 +14,6 @@ from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.controllers.stateful_set import ordinal_of
 from forewarn.policies.kubernetes.controllers.templates import replica_set_name
 from forewarn.policies.kubernetes.controllers.view import Key, controller_of
-from forewarn.policies.kubernetes.kinds.owners import role_of
 from forewarn.policies.kubernetes.kinds.registry import (
     DAEMON_SET,
     DEPLOYMENT,
@@ -27,6 +26,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of, text_at
 from forewarn.policies.kubernetes.objects.pod import Owner, Pod
+from forewarn.policies.kubernetes.objects.pod_loss import role_of
 from forewarn.policies.kubernetes.objects.workload import Workload, selector_of
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""The ResourceQuota plugin: the quotas that apply to a request, its usage, and the check if it exceeds them.
+"""The ResourceQuota plugin: the quotas that apply to a request, its usage, and the check if it exceeds them; and the
+usage of a quota that its controller writes.
 
 Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckRequest`; kubernetes `pkg/quota/v1`
-(evaluator/core/pods.go, generic).
+(evaluator/core/pods.go, generic); pkg/controller/resourcequota/resource_quota_controller.go, `syncResourceQuota`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from forewarn.policies.base.copies import cached_in
 from forewarn.policies.base.findings import cut
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.base.metering import charging
+from forewarn.policies.base.metering import charge, charging
 from forewarn.policies.kubernetes.kube_apiserver.validation import object_meta
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     BEST_EFFORT,
@@ -470,3 +471,31 @@ def given_back(quotas: Iterable[ResourceQuota], pod: ApiObject, used: ResourceLi
         replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if counts(quota, pod) else quota
         for quota in quotas
     )
+
+
+_COUNTING: Final = 50
+"""Units of work to read a Pod and to compare it with a quota."""
+
+
+def recalculated(quota: ResourceQuota, pods: Iterable[ApiObject], evaluator: Pods = PODS) -> ResourceQuota:
+    """Return the quota with the usage of `pods`, which are those of its namespace, as after a full sync.
+
+    Terminal Pods do not count.
+    """
+    current = replace(quota, hard=quota.spec_hard or quota.hard)
+    used = dict.fromkeys(current.hard, ZERO)
+    if not evaluator.matching_resources(current.hard):
+        return replace(current, used=used)
+    for pod, count in _equal(pods):
+        charge(_COUNTING + len(quota.scope_selectors))
+        for name, amount in mask(evaluator.usage(pod), used).items() if counts(current, pod) else ():
+            used[name] = used[name] + Quantity(amount.nano * count, amount.format)
+    return replace(current, used=used)
+
+
+def _equal(pods: Iterable[ApiObject]) -> Iterable[tuple[ApiObject, int]]:
+    """Return the Pods, and how often each object occurs."""
+    times: dict[int, tuple[ApiObject, int]] = {}
+    for pod in pods:
+        times[id(pod)] = pod, times.get(id(pod), (pod, 0))[1] + 1
+    return times.values()

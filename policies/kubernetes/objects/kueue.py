@@ -1,6 +1,7 @@
-"""Kueue's kinds, in the versions v1beta2 and v1beta1 of its API, with the defaults of its CRDs.
+"""Kueue's kinds, in the versions v1beta2 and v1beta1 of its API, with the defaults of its CRDs; amounts of
+quota, which saturate at 64 bits.
 
-Source: kueue apis/kueue, pkg/resources, pkg/cache/scheduler/resource.go.
+Source: kueue apis/kueue, pkg/resources (amount.go), pkg/cache/scheduler/resource.go.
 """
 
 from __future__ import annotations
@@ -448,3 +449,38 @@ def _transformation(obj: ApiObject) -> ResourceTransformation:
     outputs = {name: _quantity(obj, "outputs", name).nano for name in mapping(obj, "outputs")}
     is_retained = (text(obj, "strategy") or "Retain") == "Retain"
     return ResourceTransformation(outputs, is_retained, text(obj, "multiplyBy") or None)
+
+
+PODS: Final = "pods"
+Quantities = dict[FlavorResource, Amount]
+"""Upstream's `FlavorResourceQuantities`."""
+
+
+def add(one: Amount, other: Amount) -> Amount:
+    """Return the sum; UNLIMITED if one of them is. Source: `Amount.Add`."""
+    return UNLIMITED if UNLIMITED in (one, other) else saturated(one + other)
+
+
+def sub(one: Amount, other: Amount) -> Amount:
+    """Return the difference; 0 if both are UNLIMITED, otherwise no amount less UNLIMITED is more than the lowest.
+
+    Source: `Amount.Sub`.
+    """
+    if one == UNLIMITED:
+        return 0 if other == UNLIMITED else UNLIMITED
+    return -UNLIMITED - 1 if other == UNLIMITED else saturated(one - other)
+
+
+def amount_as_text(resource: str, amount: Amount) -> str:
+    """Return an amount as Kueue prints it. Source: `ResourceFormatter.AmountQuantityString`."""
+    if amount == UNLIMITED:
+        return "<unlimited>"
+    return str(Quantity(amount * (NANO // 1000 if resource == "cpu" else NANO)))
+
+
+def scaled_to(requests: dict[str, Amount], count: int, new_count: int) -> dict[str, Amount]:
+    """Return the requests of `count` Pods for another number of Pods, with Go's integer division.
+
+    Source: `MapRequests.Divide`, `MapRequests.Mul`.
+    """
+    return {name: saturated(amount // count * new_count) for name, amount in requests.items()} if count else requests

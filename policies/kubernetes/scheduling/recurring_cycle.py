@@ -21,11 +21,11 @@ from forewarn.policies.base.copies import cached_in
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_in_columns
 from forewarn.policies.kubernetes.scheduling.not_predicted import has_constraints
-from forewarn.policies.kubernetes.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.kubernetes.scheduling.plugins.node_ports import NodePorts
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
 from forewarn.policies.kubernetes.scheduling.plugins.node_volume_limits import NodeVolumeLimits
+from forewarn.policies.kubernetes.scheduling.plugins.other_points import DefaultPreemption
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.kubernetes.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from forewarn.policies.kubernetes.scheduling.plugins.volume_zone import VolumeZone

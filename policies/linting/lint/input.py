@@ -16,8 +16,15 @@ from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import Group, Grouping, Member, grouped, matches
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization
 from forewarn.policies.inputs.manifests.object_finder import INCOMPLETE, NO_KIND
-from forewarn.policies.inputs.manifests.reading import BROKEN, Reading, read
-from forewarn.policies.inputs.manifests.sniff import is_definition, is_typed, may_be_typed, named_kinds
+from forewarn.policies.inputs.manifests.reading import (
+    BROKEN,
+    Reading,
+    is_definition,
+    is_typed,
+    may_be_typed,
+    named_kinds,
+    read,
+)
 from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.inputs.manifests.yaml.scalars import FIELD_WANTS
 from forewarn.policies.inputs.sources.files import (

@@ -15,7 +15,7 @@ from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import CycleState
 from forewarn.policies.kubernetes.scheduling.not_predicted import has_constraints, not_predicted, not_scheduled
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit
-from forewarn.policies.kubernetes.scheduling.plugins.priority_sort import queue_order
+from forewarn.policies.kubernetes.scheduling.plugins.other_points import queue_order
 from forewarn.policies.kubernetes.scheduling.preemption import may_be_preempted
 
 if TYPE_CHECKING:

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.kueue import (
     NEVER,
+    PODS,
     PREEMPTION_OVER_BORROWING,
     TRY_NEXT_FLAVOR,
     Amount,
     FlavorResource,
+    Quantities,
+    add,
+    amount_as_text,
+    sub,
 )
 from forewarn.policies.kubernetes.objects.node import read_tolerations, untolerated_taint
 from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity, NodeSelector, NodeSelectorTerm
-from forewarn.policies.prediction.kueue.amount import PODS, Quantities, add, amount_as_text, sub
 from forewarn.policies.prediction.kueue.workload import Info, LastAssignment, PodSetResources
 
 if TYPE_CHECKING:

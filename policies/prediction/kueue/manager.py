@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.kueue import Admission, PodSetAssignment, Workload
-from forewarn.policies.prediction.kueue.cluster_queue import PendingQueue, RequeueReason
-from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome
+from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome, PendingQueue, RequeueReason
 from forewarn.policies.prediction.kueue.snapshot import Held, Snapshot, take_snapshot
 from forewarn.policies.prediction.kueue.workload import Info, resources_fault, with_adjusted_resources
 

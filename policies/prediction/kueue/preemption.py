@@ -13,8 +13,7 @@ from forewarn.policies.kubernetes.objects.kueue import ANY, LOWER_OR_NEWER_EQUAL
 from forewarn.policies.prediction.kueue.flavor_assigner import Assignment, PreemptionMode
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, Workload
-    from forewarn.policies.prediction.kueue.amount import Quantities
+    from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, Quantities, Workload
     from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot, CohortSnapshot
     from forewarn.policies.prediction.kueue.snapshot import Snapshot
     from forewarn.policies.prediction.kueue.workload import Info

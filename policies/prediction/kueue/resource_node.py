@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, ResourceQuota
-from forewarn.policies.prediction.kueue.amount import Quantities, add, sub
+from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, Quantities, ResourceQuota, add, sub
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, ResourceGroup

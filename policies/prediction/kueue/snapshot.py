@@ -13,7 +13,7 @@ from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, Cohort, Res
 from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot, CohortSnapshot
 
 if TYPE_CHECKING:
-    from forewarn.policies.prediction.kueue.amount import Quantities
+    from forewarn.policies.kubernetes.objects.kueue import Quantities
     from forewarn.policies.prediction.kueue.workload import Info
 
 MAX_DEPTH: Final = 100

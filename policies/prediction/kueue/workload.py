@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.kube_apiserver.defaults import limit_range_defaults
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, objects_at
-from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, amount_from_quantity, saturated
+from forewarn.policies.kubernetes.objects.kueue import (
+    Amount,
+    FlavorResource,
+    Quantities,
+    add,
+    amount_from_quantity,
+    saturated,
+    scaled_to,
+)
 from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources, requests_in_spec
 from forewarn.policies.kubernetes.objects.resource_list import ResourceList, in_nano
 from forewarn.policies.kubernetes.quantity import NANO, Quantity, parse_quantity
-from forewarn.policies.prediction.kueue.amount import Quantities, add, scaled_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,10 +17,16 @@ from forewarn.policies.base.cow_table import Overlay
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.cluster.admission import counted_by_requests
 from forewarn.policies.kubernetes.controllers.own_pods import Recreator, again
-from forewarn.policies.kubernetes.controllers.resource_quota import recalculated
 from forewarn.policies.kubernetes.controllers.view import Key, PodCounts, PodState, Tally, WorkloadState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET, JOB
-from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, FaultKind, RepeatedPods, check_request, given_back
+from forewarn.policies.kubernetes.kube_apiserver.quota import (
+    PODS,
+    FaultKind,
+    RepeatedPods,
+    check_request,
+    given_back,
+    recalculated,
+)
 from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping
 from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects

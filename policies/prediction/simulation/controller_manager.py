@@ -23,11 +23,12 @@ from forewarn.policies.kubernetes.controllers.daemon_set import DaemonSetStatus,
 from forewarn.policies.kubernetes.controllers.deployment import is_recreate
 from forewarn.policies.kubernetes.controllers.own_pods import Recreator, again, has_lost_owner
 from forewarn.policies.kubernetes.controllers.persistent_volume import missing_claims, sync_unbound_claim
-from forewarn.policies.kubernetes.controllers.pod_gc import CHECK_PERIOD, collect
-from forewarn.policies.kubernetes.controllers.resource_quota import slow_start_batches
+from forewarn.policies.kubernetes.controllers.replica_set import slow_start_batches
 from forewarn.policies.kubernetes.controllers.stateful_set import StatefulSetStatus
 from forewarn.policies.kubernetes.controllers.taint_eviction import (
+    CHECK_PERIOD,
     Eviction,
+    collect,
     evict,
     evict_scheduled,
     eviction_time,

@@ -28,8 +28,7 @@ from forewarn.policies.kubernetes.scheduling.not_predicted import (
     unmodelled_fields,
 )
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import DynamicResources, claims_on
-from forewarn.policies.kubernetes.scheduling.plugins.gang_scheduling import GangScheduling
-from forewarn.policies.kubernetes.scheduling.plugins.scheduling_gates import SchedulingGates
+from forewarn.policies.kubernetes.scheduling.plugins.other_points import GangScheduling, SchedulingGates
 from forewarn.policies.kubernetes.scheduling.pod_group_cycle import GroupPreemption, PodGroupResult, schedule_pod_group
 from forewarn.policies.kubernetes.scheduling.preemption import Candidate, matching
 from forewarn.policies.kubernetes.scheduling.queue import registrations

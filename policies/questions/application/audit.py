@@ -27,7 +27,7 @@ from forewarn.policies.questions.whatif.risk_answer import changes_counter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents.findings import ReportChange
+    from forewarn.policies.base.documents.info import ReportChange
     from forewarn.policies.linting.config.model import Config
     from forewarn.policies.questions.application.cluster import Cluster, Progress
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling

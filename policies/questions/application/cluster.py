@@ -113,7 +113,7 @@ class Cluster:
 
     @property
     def pods(self) -> list[Pod]:
-        """The Pods. `node_name` is "" for a Pod without a node."""
+        """The Pods. The node name is "" for a Pod without a node."""
         return list(self.snapshot.pods.values())
 
     def __repr__(self) -> str:

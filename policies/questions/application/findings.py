@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents.answer import AnswerDocument
-    from forewarn.policies.base.documents.findings import ReportChange
+    from forewarn.policies.base.documents.info import ReportChange
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead
     from forewarn.policies.linting.lint.fixes import Edit
 

@@ -15,9 +15,17 @@ from forewarn.policies.base.findings import cut, duration, listed, plural, quote
 from forewarn.policies.inputs.sources.files import SourceError, read_file
 from forewarn.policies.kubernetes.cluster.cache import Cache, Result, head_of
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
-from forewarn.policies.kubernetes.kubelet.admission import Admission, admit
-from forewarn.policies.kubernetes.kubelet.eviction import PodStats, Usage, rank, read_stats, shutdown_groups
-from forewarn.policies.kubernetes.kubelet.pods import KubeletPod, read_pod
+from forewarn.policies.kubernetes.kubelet import (
+    Admission,
+    KubeletPod,
+    PodStats,
+    Usage,
+    admit,
+    rank,
+    read_pod,
+    read_stats,
+    shutdown_groups,
+)
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.quantity import cores
@@ -25,7 +33,7 @@ from forewarn.policies.questions.application.manifests import Read, files_of, re
 from forewarn.policies.questions.whatif.questions import node_named
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.kubelet.eviction import Group, Place
+    from forewarn.policies.kubernetes.kubelet import Group, Place
 
 _PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
 from forewarn.policies.base.documents.answer import NO_EFFECT, AnswerDocument, AnswerStatus, Counter, Table
-from forewarn.policies.base.documents.findings import ReportChange
+from forewarn.policies.base.documents.info import ReportChange
 from forewarn.policies.base.findings import brief, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of

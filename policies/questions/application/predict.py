@@ -46,9 +46,9 @@ from forewarn.policies.linting.rules.support.predictions import (
     volume_fix,
 )
 from forewarn.policies.linting.rules.wording.forecasts import placement_notes
-from forewarn.policies.prediction.forecast.effects import PENDING, RUNNING, Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
 from forewarn.policies.prediction.forecast.impact import ESTIMATE, least
+from forewarn.policies.prediction.forecast.placement import PENDING, RUNNING, Predicted
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, group_forecast
 from forewarn.policies.prediction.forecast.why_not import (
     by_nodes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import json_of
-from forewarn.policies.base.documents.findings import Difference, ReportChange
+from forewarn.policies.base.documents.info import Difference, ReportChange
 from forewarn.policies.base.findings import Finding, ObjectRef, brief, cut
 from forewarn.policies.kubernetes.objects.fields import at, list_at
 from forewarn.policies.questions.application.findings import ReportedFinding, fingerprints

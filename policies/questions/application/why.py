@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.documents.answer import Counter as Shown
 from forewarn.policies.base.findings import brief, cut, grouped, plural
-from forewarn.policies.inputs.sources.audit_log import audit_events
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import SourceError, WrongFile
+from forewarn.policies.inputs.sources.json_stream import audit_events
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.controllers.job import is_finished
 from forewarn.policies.kubernetes.controllers.new_pods import count_daemons

@@ -20,7 +20,7 @@ from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, RE
 from forewarn.policies.inputs.manifests.yaml.grammar import leniently
 from forewarn.policies.inputs.manifests.yaml.nodes import Node, Scalar, compose, followed
 from forewarn.policies.inputs.sources.files import File, SourceError, read_file
-from forewarn.policies.inputs.sources.trees import Outside, Trees
+from forewarn.policies.inputs.sources.programs import Outside, Trees
 from forewarn.policies.questions.versions.tools import refuse_option
 
 _PLUGINS: Final = frozenset(("generators", "transformers", "validators"))

@@ -22,7 +22,7 @@ from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.sources.files import SourceError, find_files, readable
 from forewarn.policies.inputs.sources.git import upwards
-from forewarn.policies.inputs.sources.trees import Trees, find_program, safe_path
+from forewarn.policies.inputs.sources.programs import Trees, find_program, safe_path
 from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, REMOVED
 from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.lint.charts import CHART

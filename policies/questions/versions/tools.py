@@ -27,9 +27,17 @@ from threading import Event
 from typing import IO, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import cut, one_line
-from forewarn.policies.base.forks import cores
-from forewarn.policies.inputs.sources.programs import LOCALE, Exceeded, inherited, run_program, without_network
-from forewarn.policies.inputs.sources.trees import REPOSITORY, Outside, Trees
+from forewarn.policies.base.process_pool import cores
+from forewarn.policies.inputs.sources.programs import (
+    LOCALE,
+    REPOSITORY,
+    Exceeded,
+    Outside,
+    Trees,
+    inherited,
+    run_program,
+    without_network,
+)
 
 _MAX_FILES: Final = 20_000
 _MAX_BYTES: Final = 512 << 20

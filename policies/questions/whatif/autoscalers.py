@@ -27,7 +27,7 @@ from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.not_predicted import SCHEDULER_ERROR, missing_claim
-from forewarn.policies.prediction.autoscaling.autoscaler import NODE_DELAY, Arrival, NotPredicted
+from forewarn.policies.prediction.autoscaling import NODE_DELAY, Arrival, NotPredicted
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import NOT_TRIED, EquivalenceGroup
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, is_daemon_pod
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import (

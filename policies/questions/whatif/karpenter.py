@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.prediction.autoscaling.autoscaler import Arrival, NotPredicted
+from forewarn.policies.prediction.autoscaling import Arrival, NotPredicted
 from forewarn.policies.prediction.autoscaling.karpenter.pods import is_provisionable
 from forewarn.policies.prediction.autoscaling.karpenter.topology import Choices
 from forewarn.policies.prediction.simulation.scenario import read_node

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.prediction.autoscaling.autoscaler import Arrival as Added
+    from forewarn.policies.prediction.autoscaling import Arrival as Added
     from forewarn.policies.prediction.simulation.api_server import Change
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.prediction.simulation.summary import Names

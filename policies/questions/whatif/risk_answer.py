@@ -23,7 +23,7 @@ from forewarn.policies.prediction.simulation.summary import unsettled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents.findings import ReportChange
+    from forewarn.policies.base.documents.info import ReportChange
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
 
 _MAX_LOSSES: Final = 5

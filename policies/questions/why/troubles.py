@@ -38,8 +38,13 @@ from forewarn.policies.linting.rules.wording.phrases import violating
 from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING, before_in_queue, pending_in_order, queue_key
 from forewarn.policies.prediction.forecast.placement import place_pods
 from forewarn.policies.prediction.forecast.pod_groups import REMOVE_GATES, group_forecast
-from forewarn.policies.prediction.forecast.tried_fixes import OF_KUBERNETES
-from forewarn.policies.prediction.forecast.why_not import cause, ending_on_nominated_node, on_no_node, waits_for
+from forewarn.policies.prediction.forecast.why_not import (
+    OF_KUBERNETES,
+    cause,
+    ending_on_nominated_node,
+    on_no_node,
+    waits_for,
+)
 from forewarn.policies.questions.whatif.questions import kind_named
 from forewarn.policies.questions.why.evidence import (
     BACK_OFF,

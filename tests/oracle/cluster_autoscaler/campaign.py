@@ -20,7 +20,7 @@ from typing import Any
 
 TOP = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(TOP))
-from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted  # noqa: E402
+from forewarn.policies.prediction.autoscaling import NotPredicted  # noqa: E402
 from tests.oracle.cluster_autoscaler.generate import ScaleDownWorld, World  # noqa: E402
 from tests.recorded.cluster_autoscaler import answer_case  # noqa: E402
 from tests.recorded.scale_down import answer_scans  # noqa: E402

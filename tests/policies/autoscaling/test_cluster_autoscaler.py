@@ -13,7 +13,7 @@ import forewarn
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
-from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling import NotPredicted
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_node, from_provider
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import (
     Expression,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling import NotPredicted
 from tests.recorded.karpenter import answer_case
 
 ROWS = gzip.decompress((Path(__file__).parent / "cases" / "karpenter.jsonl.gz").read_bytes()).decode().splitlines()

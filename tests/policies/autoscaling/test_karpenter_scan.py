@@ -4,7 +4,7 @@ from typing import Any
 
 from forewarn.policies.kubernetes.objects.node import Node
 from forewarn.policies.kubernetes.objects.pod import Pod
-from forewarn.policies.prediction.autoscaling.autoscaler import Arrival
+from forewarn.policies.prediction.autoscaling import Arrival
 from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import Karpenter
 from forewarn.policies.prediction.autoscaling.karpenter.instance_types import read_instance_types
 from tests.builders import Made, MadePod, cluster, make_node, make_pod

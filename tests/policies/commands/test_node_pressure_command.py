@@ -18,9 +18,18 @@ from forewarn.policies.base.findings import one_line
 from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.kube_apiserver.quota import matches_scope
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import BEST_EFFORT, BURSTABLE, GUARANTEED
-from forewarn.policies.kubernetes.kubelet.admission import NotEnough, admit, pods_to_preempt
-from forewarn.policies.kubernetes.kubelet.eviction import Disk, PodStats, rank, read_pod_stats, shutdown_groups
-from forewarn.policies.kubernetes.kubelet.pods import KubeletPod, read_pod
+from forewarn.policies.kubernetes.kubelet import (
+    Disk,
+    KubeletPod,
+    NotEnough,
+    PodStats,
+    admit,
+    pods_to_preempt,
+    rank,
+    read_pod,
+    read_pod_stats,
+    shutdown_groups,
+)
 from forewarn.policies.kubernetes.objects.node import Node
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.options import ScopeSelector

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.inputs.sources import audit_log
+from forewarn.policies.inputs.sources import json_stream
 from forewarn.policies.questions.why import post_mortem
 from tests.builders import Made, MadePod, cluster_text, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
@@ -360,10 +360,10 @@ def test_a_long_event_is_skipped_and_a_long_log_is_an_error(tmp_path: Path, monk
     cluster = _now(tmp_path / "c.json")
     long = _audit("delete", "web-2", 5, note="x" * 2000, more="system:kube-scheduler")
     log = _log(tmp_path / "audit.log", _audit("delete", "web-1", 5), long, _audit("delete", "web-3", 5))
-    monkeypatch.setattr(audit_log, "MAX_LINE", 1000)
+    monkeypatch.setattr(json_stream, "MAX_LINE", 1000)
     answer = _answer("--cluster", cluster, "--audit-log", log)
     assert [pod["pod"] for pod in answer["preempted"]] == ["shop/web-1", "shop/web-3"]
-    monkeypatch.setattr(audit_log, "MAX_BYTES", 1500)
+    monkeypatch.setattr(json_stream, "MAX_BYTES", 1500)
     done = forewarn("why", "--cluster", cluster, "--audit-log", log)
     assert (done.returncode, done.stdout, "Fix: pass a shorter log" in done.stderr) == (2, "", True)
 

@@ -8,8 +8,8 @@ import pytest
 
 from forewarn.policies.kubernetes.controllers.daemon_set import triggers_sync
 from forewarn.policies.kubernetes.controllers.disruption import PdbStatus, pdb_status
-from forewarn.policies.kubernetes.controllers.pod_gc import collect
 from forewarn.policies.kubernetes.controllers.replica_set import ReplicaSetStatus
+from forewarn.policies.kubernetes.controllers.taint_eviction import collect
 from forewarn.policies.kubernetes.controllers.view import CreatePod, DeletePod, Report, Requeue
 from forewarn.policies.kubernetes.objects.pod import Owner
 from forewarn.policies.kubernetes.releases.semantics import Semantics

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.controllers.cron_job import most_recent
-from forewarn.policies.kubernetes.controllers.resource_quota import recalculated, slow_start_batches
+from forewarn.policies.kubernetes.controllers.replica_set import slow_start_batches
 from forewarn.policies.kubernetes.controllers.taint_eviction import Eviction, evict, tolerated_for
 from forewarn.policies.kubernetes.controllers.view import CreateWorkload, DeleteWorkload, PodState, Report, Requeue
+from forewarn.policies.kubernetes.kube_apiserver.quota import recalculated
 from forewarn.policies.kubernetes.objects.cron_schedule import InvalidSchedule, parse_schedule
 from forewarn.policies.kubernetes.objects.node import Taint
 from forewarn.policies.kubernetes.objects.pod import Pod

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.inputs.manifests.documents import Document, Fault, split
 from forewarn.policies.inputs.manifests.json_text import JsonReader
-from forewarn.policies.inputs.manifests.reading import Reading, read
-from forewarn.policies.inputs.manifests.sniff import is_untyped, type_meta
+from forewarn.policies.inputs.manifests.reading import Reading, is_untyped, read, type_meta
 from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
 from forewarn.policies.inputs.manifests.yaml.nodes import compose
 from forewarn.policies.inputs.manifests.yaml.source import Construction
@@ -253,7 +252,7 @@ def test_what_has_no_type_comes_to_the_same_without_being_read(pieces: list[str]
     if not is_untyped(text.encode()) or "---" in text:
         return
     quick = read(text, "f.yaml", WANTED)
-    with patch("forewarn.policies.inputs.manifests.sniff.is_untyped", lambda _: False):
+    with patch("forewarn.policies.inputs.manifests.reading.is_untyped", lambda _: False):
         whole = read(text, "f.yaml", WANTED)
     assert whole == quick or (whole.diagnostics and not whole.subjects and not quick.subjects)
 
@@ -323,7 +322,7 @@ LISTS = [
 def test_lists_are_the_same_whether_they_are_looked_at_or_read(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A root that is a list: mere data, or objects that kubectl does not take so."""
     looked = read(text, "a.yaml", {"/Pod"})
-    monkeypatch.setattr("forewarn.policies.inputs.manifests.sniff.is_untyped", lambda _: False)
+    monkeypatch.setattr("forewarn.policies.inputs.manifests.reading.is_untyped", lambda _: False)
     whole = read(text, "a.yaml", {"/Pod"})
     assert whole == looked or (whole.diagnostics and not looked.subjects)
 

@@ -14,8 +14,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forewarn.policies.inputs.manifests.reading import BROKEN, Reading, read
-from forewarn.policies.inputs.manifests.sniff import is_untyped, type_meta
+from forewarn.policies.inputs.manifests.reading import BROKEN, Reading, is_untyped, read, type_meta
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.lint.input import LintRequest, read_input
 
@@ -104,8 +103,8 @@ def found(reading: Reading) -> tuple[Any, ...]:
 @example("metadata: {}\rkind: Pod\rapiVersion: v1\r")
 def test_the_scan_changes_nothing_but_faults_beyond_the_grammar(text: str) -> None:
     with (
-        patch("forewarn.policies.inputs.manifests.reading.sniff.type_meta", lambda _: None),
-        patch("forewarn.policies.inputs.manifests.reading.sniff.is_untyped", lambda _: False),
+        patch("forewarn.policies.inputs.manifests.reading.type_meta", lambda _: None),
+        patch("forewarn.policies.inputs.manifests.reading.is_untyped", lambda _: False),
     ):
         whole = read(text, "f.yaml", WANTED)
     scanned = read(text, "f.yaml", WANTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.policies.inputs.manifests.sniff import is_untyped, matters_beyond_grammar, named_kinds, type_meta
+from forewarn.policies.inputs.manifests.reading import is_untyped, matters_beyond_grammar, named_kinds, type_meta
 
 MANY = 4_000
 

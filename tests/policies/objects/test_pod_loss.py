@@ -17,9 +17,8 @@ from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.cluster.admission import predict
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.controllers.own_pods import again
-from forewarn.policies.kubernetes.kinds.owners import ROLES, role_of
 from forewarn.policies.kubernetes.objects.pod import Pod
-from forewarn.policies.kubernetes.objects.pod_loss import losses_of
+from forewarn.policies.kubernetes.objects.pod_loss import ROLES, losses_of, role_of
 from forewarn.policies.linting.rules.support.details import Cause, Preemption
 from forewarn.policies.linting.rules.wording.impact import preemption, preemption_document
 from forewarn.policies.prediction.forecast.impact import Impact

@@ -29,7 +29,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     Status,
     unresolvable,
 )
-from forewarn.policies.kubernetes.scheduling.plugins.priority_sort import queue_order
+from forewarn.policies.kubernetes.scheduling.plugins.other_points import queue_order
 from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.kubernetes.scheduling.queue.priority_queue import QueuedPodInfo
 from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycles

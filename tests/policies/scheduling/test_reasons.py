@@ -12,8 +12,8 @@ from forewarn.policies.kubernetes.scheduling import plugins, preemption, reasons
 from forewarn.policies.kubernetes.scheduling.framework import Status
 from forewarn.policies.kubernetes.scheduling.plugins import (
     node_affinity,
+    node_fields,
     node_resources_fit,
-    node_unschedulable,
     taint_toleration,
 )
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import reason_of
@@ -87,7 +87,7 @@ NO_POD = reasons.NO_VICTIMS_IN_SHORT
 NO_VICTIMS = preemption.NO_VICTIMS.reasons[0]
 UNKNOWN = "preemption does not help: no node fits the Pod even without Pods of lower priority"
 NOT_EVEN_EMPTY = "preemption does not help: too small even when empty"
-CORDONED = node_unschedulable.REASON.reasons[0]
+CORDONED = node_fields.UNSCHEDULABLE_REASON.reasons[0]
 SELECTOR, TAINT = (as_reason(each.REASON.reasons[0]) for each in (node_affinity, taint_toleration))
 NEVER = preemption.NEVER.short
 

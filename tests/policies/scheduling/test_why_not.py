@@ -287,7 +287,7 @@ def test_pods_ahead_in_the_queue_are_named() -> None:
 def test_reasons_remain_without_untried_fixes_if_time_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     tainted = [node(f"n{number}", taint="x") for number in range(3)]
     stuck = place(cluster(*tainted), asking(cpu="20").obj).predictions[0]
-    monkeypatch.setattr("forewarn.policies.prediction.forecast.tried_fixes.Prediction", cut_short)
+    monkeypatch.setattr("forewarn.policies.prediction.forecast.why_not.Prediction", cut_short)
     assert [(reason.short, reason.fixes, nodes) for reason, nodes in reasons_of([stuck])] == [
         ("untolerated taint", (), 3)
     ]

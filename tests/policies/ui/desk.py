@@ -10,12 +10,11 @@ from flask.testing import FlaskClient
 
 from forewarn.policies.cli.commands.cluster_command import options_with_cluster
 from forewarn.policies.cli.commands.release import release_of
-from forewarn.policies.cli.ui.access import Access
 from forewarn.policies.cli.ui.answers import State
-from forewarn.policies.cli.ui.app import create_ui_app
+from forewarn.policies.cli.ui.app import Cluster, Shown, create_ui_app
 from forewarn.policies.cli.ui.command import argument_parser, shown_of, state_of
 from forewarn.policies.cli.ui.processes import Step, Unanswered
-from forewarn.policies.cli.ui.shown import Cluster, Shown
+from forewarn.policies.cli.ui.server import Access
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse

@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli.ui.access import Access
-from forewarn.policies.cli.ui.app import create_ui_app
+from forewarn.policies.cli.ui.app import MAX_ANSWERS, Answers, Cluster, Shown, create_ui_app
 from forewarn.policies.cli.ui.processes import Step
 from forewarn.policies.cli.ui.questions import CommandLine
-from forewarn.policies.cli.ui.server import MAX_CONNECTIONS, Server
-from forewarn.policies.cli.ui.shown import MAX_ANSWERS, Answers, Cluster, Shown
+from forewarn.policies.cli.ui.server import MAX_CONNECTIONS, Access, Server
 from forewarn.webhook.http.server import bind
 from tests.policies.ui.test_processes import wait_until
 
@@ -137,7 +135,7 @@ def test_recent_answers_are_stored_and_old_ones_removed() -> None:
 
 
 def test_large_answers_replace_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.cli.ui.shown.MAX_BYTES", 1000)
+    monkeypatch.setattr("forewarn.policies.cli.ui.app.MAX_STORED_BYTES", 1000)
     answers = Answers()
     for name in ("risk", "audit"):
         answers.put(CommandLine(name), {"title": "t", "markup": "x" * 900, "scripts": [], "document": {}})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.inputs.sources.trees import Trees
+from forewarn.policies.inputs.sources.programs import Trees
 from forewarn.policies.questions.versions import kustomizations
 from forewarn.policies.questions.versions.kustomizations import Checker, Limits, Refused
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.inputs.sources.trees import Outside, Trees
+from forewarn.policies.inputs.sources.programs import Outside, Trees
 from forewarn.policies.questions.versions import tools as render_files
 from forewarn.policies.questions.versions.tools import Stage, allowed, end_of, write_gate
 

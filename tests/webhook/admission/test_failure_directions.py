@@ -793,7 +793,7 @@ def _(served: Running) -> None:
         is_status(served.post("/validate", body(None, operation)), 400)
 
 
-@row("too-many", "forewarn.webhook.admission.replies.Gate.enter")
+@row("too-many", "forewarn.webhook.admission.review.Gate.enter")
 def _(_: Running) -> None:
     with running(endpoint(limit=1), Limits(drain=0)) as busy, busy.tls() as first:
         data = body(pod("gold", 1000))
@@ -1045,7 +1045,7 @@ def _(_: Running) -> None:
         stopping.join()
 
 
-@row("stopping", "forewarn.webhook.admission.replies.Gate.enter")
+@row("stopping", "forewarn.webhook.admission.review.Gate.enter")
 def _(_: Running) -> None:
     with running() as server:
         server.endpoint.gate.stopping = True

@@ -23,7 +23,6 @@ from forewarn.policies.kubernetes.kinds.registry import KINDS
 from forewarn.policies.kubernetes.objects.extent import retained_part
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind
 from forewarn.policies.kubernetes.objects.workload import LAST_APPLIED
-from forewarn.webhook.apiserver.classes import LiveClasses
 from forewarn.webhook.apiserver.client import (
     ApiError,
     ApiServer,
@@ -35,6 +34,7 @@ from forewarn.webhook.apiserver.client import (
     connect,
     context_and_user,
 )
+from forewarn.webhook.apiserver.typed_client import LiveClasses
 from forewarn.webhook.http.tls import Demands, server_context
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import namespace, pod, priority_class

@@ -11,8 +11,7 @@ import pytest
 
 from forewarn.webhook.http.asgi import Limits
 from forewarn.webhook.http.connections import Connection, Connections, Rank
-from forewarn.webhook.http.turns import BURST, RATE, Turns, group_of
-from forewarn.webhook.http.wire import AT_ONCE, Wire
+from forewarn.webhook.http.wire import AT_ONCE, BURST, RATE, Turns, Wire, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -186,7 +186,7 @@ def reasons_of(predictions: Sequence[Prediction], instead: Mapping[str, str] = N
     """
     from forewarn.policies.kubernetes.scheduling.preemption import NO_VICTIMS
     from forewarn.policies.kubernetes.scheduling.reasons import Reason, joined, ranked
-    from forewarn.policies.prediction.forecast.tried_fixes import with_tried_fixes
+    from forewarn.policies.prediction.forecast.why_not import with_tried_fixes
 
     first = predictions[0]
     if first.error:

@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAG
 from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.kubernetes.scheduling.framework import PluginFault
 from forewarn.policies.kubernetes.scheduling.not_predicted import is_scheduled_by_group
-from forewarn.policies.prediction.autoscaling.autoscaler import Arrival, NotPredicted
+from forewarn.policies.prediction.autoscaling import Arrival, NotPredicted
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import (
     MAX_NODES,
     EquivalenceGroup,

@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, NO_SCHEDULE, U
 from forewarn.policies.kubernetes.objects.pod import HostPort, Pod
 from forewarn.policies.kubernetes.objects.resources import ResourceList, read_resource_list
 from forewarn.policies.kubernetes.quantity import NANO, Quantity
-from forewarn.policies.prediction.autoscaling.autoscaler import Arrival, NotPredicted
+from forewarn.policies.prediction.autoscaling import Arrival, NotPredicted
 from forewarn.policies.prediction.autoscaling.karpenter import requirements as label
 from forewarn.policies.prediction.autoscaling.karpenter.node_pools import NODES, NodePool, read_node_pools
 from forewarn.policies.prediction.autoscaling.karpenter.pods import (

@@ -25,7 +25,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, ResourceList, read_resource_list
 from forewarn.policies.kubernetes.quantity import NANO
-from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling import NotPredicted
 from forewarn.policies.prediction.autoscaling.karpenter import requirements as label
 from forewarn.policies.prediction.autoscaling.karpenter.pods import fits, sum_of, texts
 from forewarn.policies.prediction.autoscaling.karpenter.requirements import Requirement, Requirements

@@ -12,7 +12,7 @@ from typing import Final
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, int32, items, mapping, string_map, strings, text
 from forewarn.policies.kubernetes.objects.node import Taint
 from forewarn.policies.kubernetes.objects.resources import ResourceList, read_resource_list
-from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling import NotPredicted
 from forewarn.policies.prediction.autoscaling.karpenter.instance_types import limited
 from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
     NODE_POOL,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.volumes import driver_of_provisioner
 from forewarn.policies.kubernetes.selectors import LabelSelector, with_label_keys
-from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling import NotPredicted
 from forewarn.policies.prediction.autoscaling.karpenter.pods import KarpenterPod, requirements_of, untolerated
 from forewarn.policies.prediction.autoscaling.karpenter.requirements import HOSTNAME, Problem, Requirement, Requirements
 

@@ -15,8 +15,16 @@ from forewarn.policies.linting.config.load import read_config
 from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission.global_default import DefaultCandidate, default_candidate_of
 from forewarn.webhook.admission.lanes import Step, Where
-from forewarn.webhook.admission.replies import NOT_RESERVED, UNKNOWN_CALLER, Reply
-from forewarn.webhook.admission.review import EVERYTHING, AdmissionCall, Callers, Hook, parse_review
+from forewarn.webhook.admission.review import (
+    EVERYTHING,
+    NOT_RESERVED,
+    UNKNOWN_CALLER,
+    AdmissionCall,
+    Callers,
+    Hook,
+    Reply,
+    parse_review,
+)
 from forewarn.webhook.controllers.global_default import CLASSES, Reserver
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases
