@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import forewarn
+from forewarn.policies.cli.render.answer import counter_text
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.releases.release import semantics_of
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod, make_priority_class
@@ -34,6 +35,8 @@ def test_victims_in_vain_are_counted_and_shown_on_their_own_node(tmp_path: Path)
     (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *low, gold]))
     applied = forewarn.whatif(forewarn.load(tmp_path / "cluster.json"), forewarn.Apply([web.obj]))
     assert IN_VAIN in applied.document.warnings
+    counter = next(each for each in applied.document.shown if each.name == "preempted")
+    assert counter_text(counter) == "preempted 3 (1 in vain)"
     (victims,) = (table for table in result.document.tables if table.columns[0] == "VICTIM")
     assert [row[0] for row in victims.rows if row[-1] == "in vain"] == ["default/low-a2"]
     (pods,) = (table for table in result.document.tables if table.columns[0] == "POD")

@@ -243,6 +243,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     totals, placeholders = _placeholders(answer, effects.placeholders)
     totals |= {"lost": answer.after.running_before - not_counted} if effects.lost else {}
     by_pdbs = _nodes_blocked_by_pdbs(answer) if answer.after.upgrade else ()
+    in_vain = f" ({number:,} in vain)" if (number := _in_vain(answer)) else ""
     groups = [f"{nodes:,} {group}" for group, nodes in Tally(arrived.nodes).most_common()] if arrived else ()
     return counters_of(
         effects,
@@ -250,12 +251,18 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         later,
         without=["victims"],
         totals=totals,
-        preempted=f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else "",
+        preempted=(f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else "") + in_vain,
         down=_down_of(answer.end if grown else answer, later),
         blocked=f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else "",
         placeholders=placeholders,
         new_nodes=f" ({listed(groups, 2)})" if later.new_nodes else "",
     )
+
+
+def _in_vain(answer: Answer) -> int:
+    """Return how many Pods are preempted though no Pod of higher priority then runs there."""
+    summary = answer.after.summary
+    return sum(summary.names.name_of(each.origin.workload) not in answer.placeholders for each in summary.in_vain)
 
 
 def _down_of(answer: Answer, effects: Effects) -> str:
@@ -351,20 +358,16 @@ def _is_complete(outage: Interruption) -> bool:
 
 
 def _without_replicas(answer: Answer) -> Iterator[str]:
-    """Yield which workloads have no replica for a time, or at the end, if too many lose some for a row each."""
-    losing = [each for each in own_workloads(answer) if each.lost]
-    if len(losing) <= MAX_ROWS:
+    """Yield which workloads have no replica for a time, or at the end, if too many are affected for a row each."""
+    *_, workloads = of_workloads(answer)
+    if not workloads.detail:
         return
-    down = [*filter(_is_complete, answer.outages)]
-    if down:
-        names = [
-            each.workload for each in sorted(down, key=lambda each: (-each.priority, -each.longest, each.workload))
-        ]
-        yield f"no replica runs for a time: {listed(names, 2)}"
-    lasting = (each for each in losing if not each.after and not each.failure)  # WHY says which Jobs fail
-    gone = sorted((-each.priority, -each.lost, each.workload) for each in lasting)
-    if gone:
-        yield f"no replica runs at the end: {listed([name for _, _, name in gone], 3)}"
+    down = [(-each.priority, -each.longest, each.workload) for each in answer.outages if _is_complete(each)]
+    lasting = (each for each in own_workloads(answer) if each.lost and not each.after and not each.failure)
+    gone = [(-each.priority, -each.lost, each.workload) for each in lasting]  # WHY says which Jobs fail
+    for when, names in (("for a time", down), ("at the end", gone)):
+        if names:
+            yield f"no replica runs {when}: {listed([name for *_, name in sorted(names)], 3)}"
 
 
 def _of_quotas_left(answer: Answer) -> Iterator[str]:
@@ -438,8 +441,7 @@ def _doubts(answer: Answer) -> Iterator[str]:
         yield ESTIMATE
     if answer.after.by_timing:
         yield BY_TIMING.format("Pods")
-    of = (summary.names.name_of(each.origin.workload) for each in summary.in_vain)
-    yield from of_in_vain(sum(name not in answer.placeholders for name in of))
+    yield from of_in_vain(_in_vain(answer))
 
 
 def _cron_jobs(answer: Answer) -> list[str]:
