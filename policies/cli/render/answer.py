@@ -24,8 +24,8 @@ MAX_LINES: Final = 28
 MAX_WARNINGS: Final = 3
 """Maximum warnings without -v."""
 _MAX_FIXES: Final = 3
-_SHORTENED: Final = ((_MAX_FIXES, 4), (2, 4), (2, 3), (2, 2), (1, 3), (1, 2), (0, 2))
-"""Maximum fixes and causes without -v: the first with which the rows of the first table have room."""
+_SHORTENED: Final = ((_MAX_FIXES, 4), (2, 4), (2, 3), (2, 2), (1, 3), (1, 2))
+"""Maximum fixes and causes without -v: the first with which the rows of the first table have room. One fix stays."""
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
 _LEAST_ROWS: Final = 4

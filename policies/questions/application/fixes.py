@@ -33,8 +33,14 @@ if TYPE_CHECKING:
 
 MAX_NODES: Final = 500
 """Maximum nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
-_MAX_FIXES: Final = 2
-"""Tried at the same time, on two CPUs."""
+_WORK: Final = 2
+"""No further trial begins after so many times the events of the answer in all trials."""
+_LEAST_EVENTS: Final = 50_000
+"""No fewer events than these are simulated if there are fixes to try: a blocked upgrade has hardly any itself."""
+_HEADLINE: Final = ("blocked", "lost", "jobs_failed", "preempted", "pending")
+"""Counters that the effect of a fix names whenever they change."""
+_MAX_LOWER: Final = 4
+_MAX_HIGHER: Final = 2
 _NOT_SHOWN: Final = ("down_seconds", "victims", "placeholders")
 """Counters that no fix is about."""
 _LOWEST: Final = -(2**31)
@@ -49,60 +55,69 @@ class Edit(NamedTuple):
     nodes: Sequence[Node] = ()
 
 
+class Trial(NamedTuple):
+    """Edits that were tried together: the counters with them, what to add next, and the simulated events."""
+
+    edits: Sequence[Edit]
+    after: Effects
+    others: Sequence[Edit]
+    events: int
+
+    @property
+    def action(self) -> str:
+        return "; ".join(each.action for each in self.edits)
+
+
 def tested_fixes(
     cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], tuple[Answer, Effects]]
 ) -> list[Fix]:
-    """Return fixes that lower a counter of an answer, each alone, and then the first one with the fixes of what it
-    leaves or causes, if these lower more; all with their effect. If none does, those that were tried.
+    """Return what leaves fewer Pods lost, Pending and preempted, all with their effect, the fix that repairs most
+    first: the edits of objects together, new nodes alone, and both with what they leave or cause. If nothing does,
+    return those that lower a counter.
 
     `ask`: asks the same question about another cluster.
     """
     if len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
 
-    def apply(edits: Sequence[Edit]) -> tuple[Effects, list[Edit]]:
-        """Return the counters with these edits, and the edits to try next."""
-        other = with_edits(cluster, edits)
+    def apply(edits: Sequence[Edit]) -> Trial:
+        other, known = with_edits(cluster, edits), {each.counter for each in edits}
         again, after = ask(other)
-        return after, [each for each in _edits(other, again) if each.nodes or each.counter != edits[0].counter]
+        others = [each for each in _edits(other, again) if each.counter not in known and getattr(after, each.counter)]
+        return Trial(edits, after, others, _events_of(again))
 
-    ranges = answer.typical_of.counters if answer.typical_of is not None else {}
-    edits = [each for each in _edits(cluster, answer) if getattr(effects, each.counter)][:_MAX_FIXES]
-    results = zip(edits, mapped([[each] for each in edits], apply), strict=True)
-    tried = [(edit, *result) for edit, result in results]
-    better = [each for each in tried if _is_better(effects, each[1], each[0].counter)]
-    fixes = [Fix(edit.action, _difference(effects, after, edit.counter, ranges)) for edit, after, _ in better]
-    known = {fix.action: f"{number}" for number, fix in enumerate(fixes, 1)}
-    for first, after_first, others in (better or tried)[:1]:
-        combined, after = _combined(first, after_first, others, apply)
-        if _is_better_together(effects, after_first if better else None, combined, after):
-            one, *more = (known.get(each.action, each.action) for each in combined)
-            fixes.append(Fix(f"{one} and {'; '.join(more)}", _difference(effects, after, first.counter, ranges)))
-    return fixes or [*_harmful(effects, tried, ranges)]
+    edits = [each for each in _edits(cluster, answer) if getattr(effects, each.counter)]
+    objects, nodes = ([each for each in edits if bool(each.nodes) is is_new] for is_new in (False, True))
+    tried: list[Trial] = [*mapped([*filter(None, (objects, nodes))], apply)]  # at the same time, on two CPUs
+    last, most = tried[0] if tried else None, max(_WORK * _events_of(answer), _LEAST_EVENTS)
+    while last is not None and last.others and sum(each.events for each in tried) < most:
+        more = [each for each in last.others if not each.nodes] or last.others
+        last = apply([*last.edits, *more])
+        tried.append(last)
+    return [*_fixes_of(tried, effects, answer.typical_of.counters if answer.typical_of is not None else {})]
 
 
-def _harmful(
-    effects: Effects, tried: Sequence[tuple[Edit, Effects, Sequence[Edit]]], ranges: Mapping[str, Range]
-) -> Iterator[Fix]:
-    """Yield the edits that lower their counter, but do more harm."""
-    for edit, after, _ in tried:
-        if getattr(after, edit.counter) < getattr(effects, edit.counter):
-            yield Fix(f"more harm than help: {edit.action}", _difference(effects, after, edit.counter, ranges))
+def _fixes_of(tried: Sequence[Trial], before: Effects, ranges: Mapping[str, Range]) -> Iterator[Fix]:
+    """Yield the trials that do less harm, the best first; without one, those that lower a counter."""
+    better = dict[tuple[int, ...], Trial]()
+    for each in tried:
+        if _harm_of(each.after) < _harm_of(before):
+            better.setdefault(_harm_of(each.after), each)
+    for _, each in sorted(better.items()):
+        yield Fix(each.action, _difference(before, each, ranges))
+    for each in tried if not better else ():
+        if any(getattr(each.after, edit.counter) < getattr(before, edit.counter) for edit in each.edits):
+            yield Fix(f"more harm than help: {each.action}", _difference(before, each, ranges))
 
 
-def _combined(
-    first: Edit, after: Effects, others: Sequence[Edit], apply: Callable[[Sequence[Edit]], tuple[Effects, list[Edit]]]
-) -> tuple[list[Edit], Effects]:
-    """Return an edit with the others, and last the nodes that these need together; and the counters with all."""
-    objects = [each for each in (first, *others) if not each.nodes]
-    if not objects:
-        return [first], after
-    if objects != [first]:
-        after, others = apply(objects)
-    if nodes := [each for each in others if each.nodes]:
-        objects += nodes
-        after, _ = apply(objects)
-    return objects, after
+def _events_of(answer: Answer) -> int:
+    return len(answer.after.simulation.timeline.events)
+
+
+def _harm_of(effects: Effects) -> tuple[int, ...]:
+    """Return what a fix is to lower: blocked nodes, then Pods that do not run or are preempted, then Jobs that fail."""
+    missing = max(effects.lost, effects.pending + effects.rejected)
+    return effects.blocked, missing + effects.preempted, effects.jobs_failed
 
 
 def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
@@ -120,31 +135,18 @@ def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
     return [Edit("; ".join(each.action for each in edits), objects, "blocked")]
 
 
-def _is_better(before: Effects, after: Effects, counter: str) -> bool:
-    """Report whether a counter falls. Most Pods that a quota no longer rejects must run, instead of being Pending, and
-    Jobs that no longer fail must not make other workloads lose more.
-    """
-    moved = counter in ("rejected", "jobs_failed") and after.lost > before.lost
-    moved |= counter == "rejected" and 2 * (after.pending - before.pending) > before.rejected - after.rejected
-    return getattr(after, counter) < getattr(before, counter) and not moved
-
-
-def _is_better_together(before: Effects, first: Effects | None, edits: Sequence[Edit], after: Effects) -> bool:
-    """Report whether a counter of edits falls; below that with the `first` one alone, if this lowers its own."""
-    others = edits if first is None else edits[1:]
-    return any(_is_better(first or before, after, each.counter) for each in others)
-
-
-def _difference(before: Effects, after: Effects, counter: str, ranges: Mapping[str, Range]) -> str:
-    """Return the counter, another that falls, and the two that rise most: `blocked 40 → 0, but lost 11 → 12`.
+def _difference(before: Effects, trial: Trial, ranges: Mapping[str, Range]) -> str:
+    """Return the counters that fall, those of the headline first, then those of the edits; and those that rise: of the
+    headline, and the two that rise most: `blocked 40 → 0, but lost 11 → 12`.
 
     `ranges`: of counters that depend on chance; a counter that stays in its range does not rise.
     """
-    names = [counter, *(name for name in Effects._fields if name not in (counter, *_NOT_SHOWN))]
-    rises = Counter({name: getattr(after, name) - getattr(before, name) for name in names})
+    after, names = trial.after, dict.fromkeys((*_HEADLINE, *(edit.counter for edit in trial.edits)))
+    rises = Counter({name: getattr(after, name) - getattr(before, name) for name in Effects._fields})
     by_chance = {name for name, each in ranges.items() if getattr(after, name) <= each.most}
-    more = [name for name, rise in rises.most_common() if rise > 0 and name not in by_chance][:2]
-    lower = [counter, *(name for name in sorted(names[1:], key=rises.__getitem__) if rises[name] < 0)][:2]
+    higher = [name for name, rise in rises.most_common() if rise > 0 and name not in (*by_chance, *_NOT_SHOWN)]
+    more = [name for place, name in enumerate(higher) if name in _HEADLINE or place < _MAX_HIGHER]
+    lower = [name for name in names if rises[name] < 0][:_MAX_LOWER]
     parts = (
         ", ".join(f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in part)
         for part in (lower, more)

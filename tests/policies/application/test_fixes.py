@@ -10,7 +10,7 @@ import yaml
 
 import forewarn
 from forewarn.policies.base.documents.answer import Effects, Range
-from forewarn.policies.questions.application import fixes
+from forewarn.policies.questions.application import fixes, whatif_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,7 @@ def test_a_quota_that_rejects_replacements_is_raised_as_far_as_needed(tmp_path: 
     result = forewarn.whatif(cluster, forewarn.LoseNodes(["n1"]))
     assert result.document.counters is not None
     assert result.document.counters.rejected == 2
-    assert shown(result) == [("quota shop/q: pods 2 → 4", "rejected 2 → 0, lost 2 → 0")]
+    assert shown(result) == [("quota shop/q: pods 2 → 4", "lost 2 → 0, rejected 2 → 0")]
 
 
 def test_a_fix_without_effect_is_left_out(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def without_room(path: Path, *others: dict[str, Any]) -> forewarn.Cluster:
 def test_a_quota_whose_pods_are_only_pending_then_is_a_fix_with_nodes(tmp_path: Path) -> None:
     result = forewarn.whatif(without_room(tmp_path), forewarn.LoseNodes(["n1"]))
     assert result.document.effects.rejected == 2
-    assert shown(result) == [("quota shop/q: pods 3 → 5 and add nodes: 1 like n2", "rejected 2 → 0, lost 2 → 0")]
+    assert shown(result) == [("quota shop/q: pods 3 → 5; add nodes: 1 like n2", "lost 2 → 0, rejected 2 → 0")]
 
 
 def test_a_fix_that_does_more_harm_is_named_if_no_other_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,21 +139,29 @@ def test_the_nodes_of_a_combined_fix_are_those_that_all_its_pods_need(
     few, many = (fixes.Edit(f"{count} nodes", (), "pending", nodes=[count]) for count in (2, 9))  # type: ignore[list-item]
     after = {
         "": ([quotas, few, jobs], Effects(rejected=4, pending=2, jobs_failed=3, lost=9)),
-        "a quota": ([few, jobs], Effects(pending=6, jobs_failed=3, lost=9)),
         "2 nodes": ([quotas, jobs], Effects(rejected=5, jobs_failed=3, lost=8)),
-        "a quotafor Jobs": ([many], Effects(pending=9, lost=9)),
-        "a quotafor Jobs9 nodes": ([], Effects()),
+        "a quotafor Jobs": ([many], Effects(pending=9, lost=9, preempted=1)),
+        "a quotafor Jobs9 nodes": ([], Effects(preempted=2)),
     }
     monkeypatch.setattr(fixes, "_edits", lambda cluster, _: after[cluster if isinstance(cluster, str) else ""][0])
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: "".join(each.action for each in edits))
-    answer: Any = SimpleNamespace(typical_of=None)
+    answer = answer_with(events=9)
     tested = fixes.tested_fixes(
         cluster_of(tmp_path), answer, after[""][1], lambda other: (answer, after[str(other)][1])
     )
     assert [(fix.action, fix.effect) for fix in tested] == [
-        ("2 nodes", "Pending 2 → 0, lost 9 → 8, but rejected 4 → 5"),
-        ("a quota and for Jobs; 9 nodes", "Pending 2 → 0, lost 9 → 0"),
+        (
+            "a quota; for Jobs; 9 nodes",
+            "lost 9 → 0, Jobs failed 3 → 0, Pending 2 → 0, rejected 4 → 0, but preempted 0 → 2",
+        ),
+        ("2 nodes", "lost 9 → 8, Pending 2 → 0, but rejected 4 → 5"),
     ]
+
+
+def answer_with(events: int, **fields: Any) -> Any:
+    """An answer of so many simulated events."""
+    simulation = SimpleNamespace(timeline=SimpleNamespace(events=range(events)))
+    return SimpleNamespace(typical_of=None, after=SimpleNamespace(simulation=simulation), **fields)
 
 
 def test_jobs_that_fail_by_a_loss_get_a_policy_that_ignores_disruptions(tmp_path: Path) -> None:
@@ -174,15 +182,28 @@ def test_jobs_that_fail_by_a_loss_get_a_policy_that_ignores_disruptions(tmp_path
     assert shown(result) == [
         (
             "podFailurePolicy that ignores DisruptionTarget in 1 Job (recreated with restartPolicy: Never)",
-            "Jobs failed 1 → 0, lost 2 → 0",
+            "lost 2 → 0, Jobs failed 1 → 0",
         )
     ]
+
+
+def test_a_workload_that_is_down_completely_is_named_if_it_has_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loses no replica at the end."""
+    cluster = cluster_of(tmp_path, pods=1)
+    warning = "no replica runs for a time: shop/web"
+    assert warning not in forewarn.whatif(cluster, forewarn.LoseNodes(["n1"])).document.warnings, "it has a row"
+    monkeypatch.setattr(whatif_answer, "MAX_ROWS", 0)
+    document = forewarn.whatif(cluster, forewarn.LoseNodes(["n1"])).document
+    assert (document.effects.down, document.effects.lost) == (1, 0)
+    assert warning in document.warnings
 
 
 def test_nodes_for_pods_that_stay_pending_are_tried(tmp_path: Path) -> None:
     result = forewarn.whatif(cluster_of(tmp_path, pods=14, priority=1), forewarn.LoseNodes(["n1"]))
     assert result.document.effects.pending == 6
-    assert shown(result) == [("add nodes: 1 like n2", "Pending 6 → 0, lost 6 → 0")]
+    assert shown(result) == [("add nodes: 1 like n2", "lost 6 → 0, Pending 6 → 0")]
 
 
 @pytest.mark.usefixtures("few_runs")
@@ -201,7 +222,7 @@ def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monk
     for others in ("_of_surges", "_of_jobs", "_of_nodes"):
         monkeypatch.setattr(fixes, others, lambda *_: [])
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: str(edits[0].objects))
-    answer: Any = SimpleNamespace(removal=True, typical_of=None)
+    answer = answer_with(events=9, removal=True)
     after = {"[{'a': 1}, {'b': 1}]": Effects(blocked=1)}
     cluster, ask = cluster_of(tmp_path), lambda other: (answer, after[str(other)])
     found = fixes.tested_fixes(cluster, answer, Effects(blocked=3), ask)
@@ -209,14 +230,24 @@ def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monk
 
 
 def test_counters_that_rise_are_told_too() -> None:
-    before, after = Effects(blocked=3, lost=7), Effects(blocked=0, lost=9, pending=1)
+    def difference(after: Effects, ranges: dict[str, Range]) -> str:
+        trial = fixes.Trial([fixes.Edit("a PDB", [], "blocked")], after, [], 0)
+        return fixes._difference(Effects(blocked=3, lost=7), trial, ranges)
+
     text, by_chance = "blocked 3 → 0, lost 7 → 5", {"preempted": Range(0, 1)}
-    assert fixes._difference(before, after, "blocked", {}) == "blocked 3 → 0, but lost 7 → 9, Pending 0 → 1"
-    after = Effects(lost=5, preempted=1)
-    assert fixes._difference(before, after, "blocked", {}) == f"{text}, but preempted 0 → 1"
-    assert fixes._difference(before, after, "blocked", by_chance) == text
-    after = after._replace(preempted=2)
-    assert fixes._difference(before, after, "blocked", by_chance) == f"{text}, but preempted 0 → 2"
+    assert difference(Effects(lost=9, pending=1), {}) == "blocked 3 → 0, but lost 7 → 9, Pending 0 → 1"
+    assert difference(Effects(lost=5, preempted=1), {}) == f"{text}, but preempted 0 → 1"
+    assert difference(Effects(lost=5, preempted=1), by_chance) == text
+    assert difference(Effects(lost=5, preempted=2), by_chance) == f"{text}, but preempted 0 → 2"
+
+
+def test_counters_of_the_headline_are_named_whenever_they_change() -> None:
+    trial = fixes.Trial([fixes.Edit("nodes", [], "pending")], Effects(lost=4, preempted=1, rejected=10, down=8), [], 0)
+    before = Effects(lost=9, preempted=5, pending=3, rejected=1)
+    text = fixes._difference(before, trial, {})
+    assert text == "lost 9 → 4, preempted 5 → 1, Pending 3 → 0, but rejected 1 → 10, down 0 → 8"
+    trial = trial._replace(after=Effects(lost=10, rejected=10, down=8, preempted=5, pending=3))
+    assert fixes._difference(before, trial, {}) == "rejected 1 → 10, down 0 → 8, lost 9 → 10"
 
 
 def test_a_pdb_without_spec_has_a_fix_and_no_traceback() -> None:
@@ -234,33 +265,28 @@ def test_all_resources_of_an_exceeded_quota_are_named(tmp_path: Path) -> None:
     assert f"before the change: quota shop/q is exceeded ({usage})" in result.document.warnings
 
 
+PDBS, QUOTAS = fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "rejected")
+BOTH, MORE = ("a PDB; a quota", "blocked 4 → 0, rejected 2 → 0, but Jobs failed 0 → 3"), "a PDB; a quota; for Jobs"
+
+
 @pytest.mark.parametrize(
-    ("together", "shown"),
+    ("together", "events", "shown"),
     [
-        (Effects(), [("1 and 2; for Jobs", "blocked 4 → 0, rejected 2 → 0")]),
-        (Effects(rejected=2, jobs_failed=3), []),
+        (Effects(), 9, [(MORE, "blocked 4 → 0, rejected 2 → 0"), BOTH]),
+        (Effects(jobs_failed=3), 9, [BOTH]),
+        (Effects(), fixes._LEAST_EVENTS, [BOTH]),
     ],
 )
-def test_a_fix_is_also_tried_with_those_of_what_it_leaves_or_causes(
-    together: Effects, shown: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_fix_is_also_tried_with_those_of_what_it_leaves_or_causes_within_the_work_of_the_answer(
+    together: Effects, events: int, shown: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pdbs, quotas = fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "rejected")
     jobs = fixes.Edit("for Jobs", [{"c": 1}], "jobs_failed")
-    monkeypatch.setattr(fixes, "_edits", lambda *_: [pdbs, quotas, jobs])
+    monkeypatch.setattr(fixes, "_edits", lambda *_: [PDBS, QUOTAS, jobs])
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: "".join(each.action for each in edits))
-    after = {
-        "a PDB": Effects(rejected=2, jobs_failed=3),
-        "a quota": Effects(blocked=4),
-        "a PDBa quotafor Jobs": together,
-    }
-    answer: Any = SimpleNamespace(typical_of=None)
-    cluster, ask = cluster_of(tmp_path), lambda other: (answer, after[str(other)])
-    tested = fixes.tested_fixes(cluster, answer, Effects(blocked=4, rejected=2), ask)
-    assert [(fix.action, fix.effect) for fix in tested] == [
-        ("a PDB", "blocked 4 → 0, but Jobs failed 0 → 3"),
-        ("a quota", "rejected 2 → 0"),
-        *shown,
-    ]
+    after = {"a PDBa quota": Effects(jobs_failed=3), "a PDBa quotafor Jobs": together}
+    cluster, ask = cluster_of(tmp_path), lambda other: (answer_with(events), after[str(other)])
+    tested = fixes.tested_fixes(cluster, answer_with(events=9), Effects(blocked=4, rejected=2), ask)
+    assert [(fix.action, fix.effect) for fix in tested] == shown
 
 
 def test_limits_that_keep_nodes_are_fixes_of_a_removal(tmp_path: Path) -> None:
@@ -301,5 +327,5 @@ def test_all_limits_of_a_quota_that_would_be_exceeded_are_raised(tmp_path: Path)
     both = object_of("v1", "ResourceQuota", "q", spec={"hard": hard}, status={"hard": hard, "used": used})
     result = forewarn.whatif(cluster_of(tmp_path, both), forewarn.LoseNodes(["n1"]))
     assert [(fix.action, fix.effect) for fix in result.document.fix] == [
-        ("quota shop/q: pods 3 → 4, requests.cpu 1 → 2", "rejected 2 → 0, lost 2 → 0")
+        ("quota shop/q: pods 3 → 4, requests.cpu 1 → 2", "lost 2 → 0, rejected 2 → 0")
     ]
