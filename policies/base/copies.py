@@ -6,13 +6,45 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import cache
+from operator import attrgetter
 from threading import Lock
-from typing import Final, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace
+else:
+
+    def replace(obj: T, /, **changes: Any) -> T:
+        """Return a copy of a frozen dataclass without `__post_init__`, with these fields changed.
+
+        Five times as fast as the standard function, because it runs no `__init__`: simulations copy a Pod for
+        each of its states.
+        """
+        names, values_of = _fields_of(type(obj))
+        new = object.__new__(type(obj))
+        for name, value in zip(names, values_of(obj), strict=True):
+            _set(new, name, value)
+        for name, value in changes.items():
+            _set(new, name, value)
+        return new
+
+
+_set: Final = object.__setattr__
+
+
+@cache
+def _fields_of(record: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """Return the names of the fields of a dataclass, and a getter of their values."""
+    from dataclasses import fields  # `lint` of one file does not need it
+
+    names = tuple(field.name for field in fields(record))
+    return names, attrgetter(*names)
 
 
 def cached_in(cache: dict[K, V], key: K, make: Callable[[], V], limit: int = 1 << 62) -> V:

@@ -74,6 +74,7 @@ def answer(root: Path, path: str) -> None:
     classes = sorted(one.name for one in cluster.priority_classes.values() if 0 < one.value < 10**9)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000)  # as `webhook serve` in a cluster
     for line in sys.stdin:
         body = review(deployment(int(line), namespaces, classes))
         begun = time.process_time()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import ObjectRef, listed
 from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, mapping, ref_of, text

@@ -5,9 +5,10 @@ deletes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.kubernetes.controllers import CONTROLLERS
 from forewarn.policies.kubernetes.controllers.daemon_set import surge_and_unavailable
 from forewarn.policies.kubernetes.controllers.deployment import is_paused, is_rolling, max_surge, max_unavailable

@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.copies import MadeOnAccess
+from forewarn.policies.base.copies import MadeOnAccess, replace
 from forewarn.policies.base.metering import TooLarge, charge
 from forewarn.policies.kubernetes.cluster.admission import admitted
 from forewarn.policies.kubernetes.controllers.daemon_set import (

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from forewarn.policies.base.copies import cached_in
+from forewarn.policies.base.copies import cached_in, replace
 from forewarn.policies.base.findings import cut
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import charge, charging

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from forewarn.policies.base.copies import Shared, shared_labels
+from forewarn.policies.base.copies import Shared, replace, shared_labels
 from forewarn.policies.base.metering import TooLarge, charge, limited
 from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain, is_omitted
 from forewarn.policies.kubernetes.objects.fields import (

@@ -162,7 +162,9 @@ def without_ties(candidate: Candidate, snapshot: Snapshot) -> Sequence[Pod]:
         return candidate.victims
     charge(len(node_info.pods) // 4)
     victims = {victim.identity for victim in candidate.victims}
-    ranks = {rank_of(pod) for pod in node_info.pods if pod.identity not in victims}
+    priorities = {victim.effective_priority for victim in candidate.victims}
+    equal = (pod for pod in node_info.pods if pod.effective_priority in priorities and pod.identity not in victims)
+    ranks = set(map(rank_of, equal))
     return [victim for victim in candidate.victims if rank_of(victim) not in ranks]
 
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.documents import Always, Exact, to_dict
 from forewarn.policies.base.findings import described, grouped, listed
 from forewarn.policies.base.metering import charge

@@ -6,7 +6,7 @@ import operator
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter, itemgetter
 from threading import RLock
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.cow_table import replaced
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.metering import VECTOR, charging, holding_lock, limited, meter

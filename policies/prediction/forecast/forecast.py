@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.metering import CutShort, charge, charging, limited, meter, metered, never
 from forewarn.policies.kubernetes.cluster.admission import counted_by_requests

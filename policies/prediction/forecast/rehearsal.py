@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.cow_table import derived
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.kubernetes.cluster.admission import admitted, with_default_resources

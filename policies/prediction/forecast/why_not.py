@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import cut, listed, plural
-from forewarn.policies.base.metering import CutShort, charge, charging, check_time
+from forewarn.policies.base.metering import CutShort, charge, check_time
 from forewarn.policies.kubernetes.objects.fields import NOTHING
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, REGION, ZONE, Toleration, untolerated_taint
 from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity
@@ -47,6 +47,7 @@ from forewarn.policies.kubernetes.scheduling.reasons import (
     ranked,
 )
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pods_of_template
 from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 
 OF_KUBERNETES: Final = "node.kubernetes.io/"
 """The prefix of taints that stand for a condition of the node, such as not-ready."""
-_UNITS_OF_EDIT: Final = 2
 
 
 def with_tried_fixes(examples: Sequence[tuple[Reason, Prediction]], instead: Mapping[str, str]) -> list[Reason]:
@@ -88,9 +88,7 @@ def _helps(prediction: Prediction, fix: str) -> bool:
     check_time()
     pod, snapshot = prediction.pod, prediction.snapshot
     if fix == LOWER_REQUESTS:  # of all Pods of the template
-        infos = charging(snapshot.node_infos, _UNITS_OF_EDIT)
-        alike = [other for info in infos for other in info.pods if other.spec is pod.spec]
-        snapshot = snapshot.with_pods((), alike)
+        snapshot = snapshot.with_pods((), pods_of_template(snapshot, pod))
     edited = replace(pod, spec=_EDITS[fix](prediction), preemption_policy=PREEMPT_NEVER)
     return Prediction(snapshot, edited).outcome == "fits"
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import count, islice
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.cow_table import Overlay
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.cluster.admission import counted_by_requests

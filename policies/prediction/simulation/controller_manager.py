@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from math import floor, log2
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import ObjectRef, duration, listed, plural
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.controllers import SYNC_DELAY, reconcile

@@ -6,12 +6,13 @@ Source: kubernetes `pkg/scheduler/schedule_one.go`, `eventhandlers.go`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.kubernetes.scheduling.arguments import VolumeBindingArgs

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import zip_longest
 from operator import is_not
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.cow_table import GroupedTable, Overlay, Table
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET

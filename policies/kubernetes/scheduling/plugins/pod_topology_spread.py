@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.metering import VECTOR, charge, charging, meter
 from forewarn.policies.kubernetes.objects.fields import at
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, ZONE, Node

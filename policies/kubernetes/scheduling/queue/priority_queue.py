@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import chain, count
@@ -16,6 +16,7 @@ from math import floor, sqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.scheduling.framework import Code, PreEnqueuePlugin, run_pre_enqueue_plugins
 from forewarn.policies.kubernetes.scheduling.plugins.other_points import queue_order

@@ -881,3 +881,16 @@ def pod_matrix_of(snapshot: Snapshot) -> PodMatrix:
     matrix: PodMatrix = derived.matrix
     matrix.sync(snapshot)
     return matrix
+
+
+def pods_of_template(snapshot: Snapshot, like: Pod) -> list[Pod]:
+    """Return the Pods on nodes that share the spec and namespace of a Pod. Raises CutShort."""
+    with snapshot.derived.locked():
+        matrix = pod_matrix_of(snapshot)
+        numbers = matrix.kinds.within((like.namespace,))
+        charge(len(numbers) // 4 + matrix.kind.size // VECTOR)
+        pods = [(number, matrix.kinds.members[number]) for number in numbers]
+        kinds = [number for number, pod in pods if pod is not None and pod.spec is like.spec]
+        rows = np.flatnonzero(np.isin(matrix.kind, kinds).any(axis=0)).tolist()
+    pods_there = (pod for row in rows for pod in snapshot.node_infos[row].pods)
+    return [pod for pod in pods_there if pod.spec is like.spec and pod.namespace == like.namespace]
