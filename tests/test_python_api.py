@@ -27,6 +27,7 @@ from forewarn.policies.questions.whatif.sweep import Tally
 sys.path.append("docs")
 import python_page  # type: ignore[import-not-found]
 
+CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1500m"}}}
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 GOLD = {
     "apiVersion": "scheduling.k8s.io/v1",
@@ -38,7 +39,7 @@ POD = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "new"},
-    "spec": {"priorityClassName": "urgent", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]},
+    "spec": {"priorityClassName": "urgent", "containers": [CONTAINER]},
 }
 GROUP = [
     {
@@ -54,7 +55,7 @@ GROUP = [
             "spec": {
                 "priorityClassName": "gold",
                 "schedulingGroup": {"podGroupName": "g"},
-                "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}],
             },
         }
         for name in "ab"
@@ -346,7 +347,7 @@ def test_a_rejected_manifest_is_an_invalid_object_in_each_question() -> None:
     for question in (forewarn.predict, forewarn.headroom):
         with pytest.raises(forewarn.InvalidObject, match="urgent"):
             question(cluster, POD)
-    both = [POD, POD | {"metadata": {"name": "b"}, "spec": {"containers": []}}]
+    both = [POD, POD | {"metadata": {"name": "b"}, "spec": {"containers": [CONTAINER]}}]
     (fault,) = forewarn.predict(cluster, both).faults
     assert isinstance(fault, forewarn.InvalidObject)
     assert [str(fault) for fault in forewarn.whatif(cluster, forewarn.Apply(both)).faults] == [str(fault)]

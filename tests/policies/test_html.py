@@ -219,7 +219,7 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
         pod.obj["spec"]["priorityClassName"] = name
         items.append(pod.obj)
     items.append(make_priority_class(50).obj)
-    push = [make_pod(f"q{name}").of_class(50).request(cpu="3").metadata(namespace=name).obj for name in HOSTILE]
+    push = [make_pod(f"q{number}").of_class(50).request(cpu="3").obj for number in range(len(HOSTILE))]
     (tmp_path / "cluster.json").write_text(cluster_text(items))
     events = json.dumps([{"create": pod} for pod in push])
     (tmp_path / "events.json").write_text(events)
@@ -336,7 +336,7 @@ def test_names_in_these_stay_text_too(command: str, tmp_path: Path, capsys: pyte
     items = [make_node(f"n{name}").label("topology.kubernetes.io/zone", name).obj for name in HOSTILE]
     items += [make_pod(f"p{name}").on(f"n{name}").obj for name in HOSTILE]
     (tmp_path / "cluster.json").write_text(cluster_text(items))
-    (tmp_path / "pod.json").write_text(json.dumps(make_pod(f"x{HOSTILE[0]}").obj))
+    (tmp_path / "pod.json").write_text(json.dumps(make_pod("x").obj))
     text = page(capsys, "-f", str(tmp_path / "pod.json"), "--cluster", str(tmp_path / "cluster.json"), command=command)
     check_alone(text)
     assert any(HOSTILE[0] in name for name in drawn(text)["names"])

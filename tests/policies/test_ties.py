@@ -42,7 +42,8 @@ def of_nodes(nodes: dict[str, list[int]], start: int = 0, step: int = 0) -> list
 
 
 def web(replicas: int, cpu: int = 2) -> Made:
-    pod = {"priorityClassName": "gold", "containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}]}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
+    pod = {"priorityClassName": "gold", "containers": [container]}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod}
     labels = {"matchLabels": {"app": "web"}}
     return Made("apps/v1", "Deployment", "web", "shop").spec(replicas=replicas, selector=labels, template=template)

@@ -94,14 +94,14 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         return
     if not _is_checked(subject) or (template is not None and (is_fragment(obj, template) or lacks_images(template))):
         return
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import fix_of  # pods start without it
+    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import fix_of, without_examples  # imported late
 
     reported = set[str]()
     for fault in _faults(subject, context):
         is_absent = at(obj, *fault.path) is None
         if is_absent and fault.path[-2:-1] == ("labels",):  # kube-apiserver generates several
             fault = fault._replace(path=fault.path[:-1])
-        text = fault.text.partition(_EXAMPLES)[0]
+        text = without_examples(fault)
         message = cut(f"{shown_path(fault.path)}: {text}", MAX_CHARACTERS)
         if message not in reported and not is_variable_at(subject, fault.path, text, context):
             reported.add(message)
@@ -124,7 +124,7 @@ _FEW: Final = 3
 
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     """Return the errors of an object; without a known release, those in all releases."""
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import validate
+    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import is_repeated, validate
 
     obj, faults = subject.object, validate(subject.object, context.semantics)
     if subject.is_partial:
@@ -134,28 +134,17 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
         faults = [fault for fault in faults if fault.path in others]
     required = {fault.path for fault in faults if fault.text.startswith(_REQUIRES)}
     faults = [fault for fault in faults if fault.path not in required or fault.text.startswith(_REQUIRES)]
-    return [fault for fault in faults if not _is_repeated(obj, fault)]
+    return [fault for fault in faults if not (_is_of_another_rule(fault) or is_repeated(obj, fault))]
 
 
-def _is_repeated(obj: ApiObject, fault: FieldError) -> bool:
-    """Report whether another error, or one of another rule, is about the same fault."""
+def _is_of_another_rule(fault: FieldError) -> bool:
     from forewarn.policies.kubernetes.kube_apiserver.validation.tables import INVALID_SELECTOR
 
-    is_of_default = fault.path[:2] in _WITH_DEFAULTS and at(obj, *fault.path) is None
-    return (
-        INVALID_SELECTOR in fault.text
-        or fault.path[-1:] == (_CLASS,)
-        or (_OF_SELECTOR in fault.text and at(obj, "spec", "selector") is None)
-        or (is_of_default and not fault.text.startswith(_REQUIRES))
-    )
+    return INVALID_SELECTOR in fault.text or fault.path[-1:] == (_CLASS,)
 
 
-_WITH_DEFAULTS: Final = (("metadata", "labels"), ("spec", "limits"))
-"""Fields that kube-apiserver also sets from others: of Jobs and LimitRanges."""
-_OF_SELECTOR: Final = "`selector` does not match"
 _CLASS: Final = "priorityClassName"
 _REQUIRES: Final = "Required"
-_EXAMPLES: Final = " (e.g. "
 
 
 def _is_checked(subject: ReviewedObject) -> bool:

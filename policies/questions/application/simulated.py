@@ -260,14 +260,14 @@ def not_admitted(
     given, obj = obj, obj if is_applied else _scaled_up(cluster, obj)
     try:
         template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
-        result = _check_update(cluster, obj, before, is_applied=is_applied)
+        result, old = _check_update(cluster, obj, before, is_applied=is_applied)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
         is_admitted = bool(template or is_group)
         if is_admitted and not (where or id(obj) in before) and _key(obj) in stored:
             return None
         if obj is given:
-            check(result, cluster.semantics)
+            check(result, cluster.semantics, old)
         if not is_admitted:
             return None
         spec = fields.mapping(obj, *where, "spec")
@@ -294,9 +294,9 @@ def not_admitted(
 
 def _check_update(
     cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None], *, is_applied: bool
-) -> fields.ApiObject:
-    """Return a workload after an apply. Raise InvalidObject if kubectl cannot read the last apply of a workload, or if
-    immutable fields change.
+) -> tuple[fields.ApiObject, fields.ApiObject | None]:
+    """Return a workload after and before an apply. Raise InvalidObject if kubectl cannot read the last apply of a
+    workload, or if immutable fields change.
     """
     kind, ref = fields.group_kind(obj), fields.ref_of(obj, "default")
     stored = cluster.workload(kind, ref.namespace, ref.name)
@@ -308,8 +308,8 @@ def _check_update(
         if old:
             result = applied_to(old, obj)
             check_workload_update(result, old, ref, cluster.semantics)
-            return result
-    return obj
+            return result, old
+    return obj, None
 
 
 def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObject:

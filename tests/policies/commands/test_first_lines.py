@@ -45,7 +45,7 @@ PINNED: dict[str, Any] = {
     "spec": {
         "nodeName": "b-1",
         "priorityClassName": "system-node-critical",
-        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
     },
 }
 REVIEW: dict[str, Any] = {
@@ -76,7 +76,7 @@ GPU: dict[str, Any] = {
     "spec": {
         "priorityClassName": "gold",
         "priority": 100000,
-        "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+        "containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
     },
 }
 
@@ -176,7 +176,8 @@ def files(directory: Path) -> dict[str, str]:
     }
     small = {"priorityClassName": "batch", "containers": [{"name": "c", "image": "i"}]}
     of_database: dict[str, Any] = {"metadata": {"labels": {"app": "db"}}, "spec": small}
-    redis = Made("apps/v1", "StatefulSet", "redis", "reports").spec(replicas=3, template=of_database)
+    redis = Made("apps/v1", "StatefulSet", "redis", "reports")
+    redis.spec(replicas=3, selector={"matchLabels": {"app": "db"}}, template=of_database)
     quota = Made("v1", "ResourceQuota", "reports", "reports").spec(hard={"pods": "5"})
     (directory / "ordered.json").write_text(cluster_text([redis, quota]))
     database = Made("apps/v1", "StatefulSet", "db", "default").spec(replicas=1, template=of_database)

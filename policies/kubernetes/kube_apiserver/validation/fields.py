@@ -18,6 +18,7 @@ from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.validation import decode, tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import MAX_FAULTS, FieldError, path_segment
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of, within
+from forewarn.policies.kubernetes.objects.workload import lacks_images, pod_template_of
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.releases.semantics import Semantics
@@ -163,33 +164,46 @@ def _is_checked(obj: ApiObject) -> bool:
     return group_kind(obj) in KINDS and obj["apiVersion"].rpartition("/")[2] in _VERSIONS
 
 
-def check(obj: ApiObject, semantics: Semantics) -> None:
-    """Raise InvalidObject for the first invalid value of a new object, with a fix.
+def check(obj: ApiObject, semantics: Semantics, stored: ApiObject | None = None) -> None:
+    """Raise InvalidObject for the first error of an object, with a fix.
 
-    Ignores metadata and what the object lacks, such as a selector, which predictions do not need, and errors of the
-    Priority plugin.
+    Ignores errors of the Priority plugin, names that kube-apiserver generates, missing images of a redacted object, and
+    errors that the stored object has too.
     """
+    template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
+    ignored = (*_OF_PRIORITY, "image") if template and lacks_images(template) else _OF_PRIORITY
     with within(obj):
-        for fault in _faults_of_fields(obj, semantics):
-            if not _is_ignored(obj, fault):
-                raise InvalidObject(f"{fault.text}. Fix: {fix_of(fault)}", fault.path)
+        known = set(_faults_of(stored, semantics)) if stored else ()
+        for fault in _faults_of(obj, semantics):
+            is_generated = fault.path == ("metadata", "name") and at(obj, "metadata", "generateName")
+            if not (is_generated or fault.path[-1] in ignored or is_repeated(obj, fault) or fault in known):
+                raise InvalidObject(f"{without_examples(fault)}. Fix: {fix_of(fault)}", fault.path)
 
 
-def _faults_of_fields(obj: ApiObject, semantics: Semantics) -> Iterable[FieldError]:
+def is_repeated(obj: ApiObject, fault: FieldError) -> bool:
+    """Report whether another error is about the same fault."""
+    is_of_default = fault.path[:2] in _WITH_DEFAULTS and at(obj, *fault.path) is None
+    needs_selector = _OF_SELECTOR in fault.text and at(obj, "spec", "selector") is None
+    return needs_selector or (is_of_default and not fault.text.startswith("Required"))
+
+
+_WITH_DEFAULTS: Final = (("metadata", "labels"), ("spec", "limits"))
+"""Fields that kube-apiserver also sets from others: of Jobs and LimitRanges."""
+_OF_SELECTOR: Final = "`selector` does not match"
+
+
+def without_examples(fault: FieldError) -> str:
+    """Return the text of an error without examples and regular expressions."""
+    return fault.text.partition(" (e.g. ")[0]
+
+
+def _faults_of(obj: ApiObject, semantics: Semantics) -> Iterable[FieldError]:
     if group_kind(obj) == registry.RESOURCE_QUOTA:
         from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_quota_spec
 
         fault = decode.decode_error(obj, decode.RESOURCE_QUOTA_STRUCT)
         return validate_quota_spec(obj) if fault is None else [fault]
-    kind = _kind_of(group_kind(obj)) if _is_checked(obj) else None
-    return kind.validate_fields(kind.prepared(obj), semantics) if kind else ()
-
-
-def _is_ignored(obj: ApiObject, fault: FieldError) -> bool:
-    """Report whether `check` ignores an error."""
-    needs_selector = "labels" in fault.path[-2:] and at(obj, "spec", "selector") is None
-    is_absent = at(obj, *fault.path) in (None, "", [], {})
-    return is_absent or needs_selector or fault.path[0] == "metadata" or fault.path[-1] in _OF_PRIORITY
+    return validate(obj, semantics)
 
 
 _OF_PRIORITY: Final = ("priorityClassName", "preemptionPolicy")
