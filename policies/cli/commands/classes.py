@@ -15,6 +15,7 @@ from forewarn.policies.cli.terminal import counting, print_notice
 
 FORMATS: Final = (*cluster_command.PAGES, "yaml")
 """Formats of a suggestion."""
+_NOTHING: Final = "nothing to suggest: all workloads have a PriorityClass"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -120,9 +121,11 @@ def suggest(arguments: Sequence[str]) -> int:
             result = suggest_classes(cluster, autoscaling=settings_of(cluster.cache, run.cluster), progress=show)
         if run.output.form != "yaml":
             return cluster_command.print_result(run.output, result)
-        if not result.manifest:
-            print_notice("nothing to suggest: all workloads have a PriorityClass")
-        sys.stdout.write(yaml.safe_dump_all(result.manifest, sort_keys=False))
+        if result.manifest:
+            sys.stdout.write(yaml.safe_dump_all(result.manifest, sort_keys=False))
+        else:
+            print_notice(_NOTHING)
+            sys.stdout.write(f"# {_NOTHING}\n")
         return 0
 
     return cluster_command.answered("classes suggest", run.output, answer)
