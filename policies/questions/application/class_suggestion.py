@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.sweep import Sweep
 
-_HALF: Final = 0.5
-"""The share of the classed workloads of a rule that must name a class, so that the others get it too."""
-
 
 class _Tier(NamedTuple):
     """A rule: the workloads that it is about, and the class for them if the cluster has none that fits."""
@@ -65,7 +62,7 @@ _TIERS: Final = (AGENT, STATE, GUARDED, OTHER, BATCH)
 
 class SuggestedClass(NamedTuple):
     """A PriorityClass for the workloads of a rule. `new`: whether the cluster does not have it yet. `workloads`: those
-    without a class that would get it, as `kind namespace/name`. `pods`: the number of their running Pods.
+    without a class that would get it, most Pods first, as `kind namespace/name`. `pods`: their running Pods.
     """
 
     class_: str
@@ -128,7 +125,10 @@ class Suggestion(Result):
         clause = f"{plural(workloads, 'workload')} without a class, {classes} for them"
         default = f", {len(self.defaulted)} only the global default" if self.defaulted else ""
         rows: Rows = [
-            [each.class_, each.value, "new" if each.new else "exists", len(each.workloads), each.pods, each.rule]
+            [
+                *(each.class_, each.value, "new" if each.new else "exists", len(each.workloads), each.pods),
+                f"{each.rule}: {listed(each.workloads, 3)}",
+            ]
             for each in given
         ]
         heads = "ZONE LOST, WITH THE CLASSES", "PREEMPTED", "PENDING", "LOST", "HARMED WORKLOADS THAT GET A CLASS"
@@ -155,7 +155,7 @@ class Suggestion(Result):
             ],
             warnings=[*self._worse(), *self.notes],
             tables=[
-                Table(("CLASS", "VALUE", "STATE", "WORKLOADS", "PODS", "RULE"), rows),
+                Table(("CLASS", "VALUE", "STATE", "WORKLOADS", "PODS", "RULE AND NAMES"), rows),
                 Table(heads, zones, zeros=True),
                 Table(("WORKLOAD THAT NAMES NO CLASS", "GLOBAL DEFAULT", "PODS"), self.defaulted),
                 Table(("CLASS", "WORKLOAD"), names, detail=1),
@@ -199,12 +199,12 @@ def suggest_classes(
     for tier in _TIERS:
         known = _class_of_most(snapshot, classed[tier])
         chosen = known or _new_class(tier, snapshot, taken, autoscaling.cutoff)
-        workloads = by_tier[tier]
+        workloads = sorted(by_tier[tier], key=lambda obj: -len(pods_of(snapshot, obj)))
         pods = [pods_of(snapshot, obj) for obj in workloads]
         names = [_named(obj) for obj in workloads]
         running = sum(bool(pod.node_name) for own in pods for pod in own)
         restarted += sum(len(own) for obj, own in zip(workloads, pods, strict=True) if is_replaced_by_restart(obj))
-        rule = tier.rule if known is None else f"{tier.rule}; at least half of the others have it"
+        rule = tier.rule if known is None else f"{tier.rule}; most of the others have it"
         suggested.append(SuggestedClass(chosen.name, chosen.value, known is None, rule, names, running))
         if known is None and workloads:
             taken.add(chosen.value)
@@ -305,10 +305,10 @@ def _tier_of(cluster: ClusterSnapshot, obj: ApiObject, *, is_scaled: bool) -> _T
 
 
 def _class_of_most(cluster: ClusterSnapshot, classed: Tally[str]) -> PriorityClass | None:
-    """Return the class that at least half of the classed workloads of a rule name; None without one."""
+    """Return the class that more than half of the classed workloads of a rule name; None without one."""
     for name, count in sorted(classed.items(), key=lambda each: (-each[1], each[0]))[:1]:
         found = cluster.priority_classes.get(name)
-        if found is not None and count >= _HALF * classed.total() and is_recommended(found):
+        if found is not None and 2 * count > classed.total() and is_recommended(found):
             return found
     return None
 

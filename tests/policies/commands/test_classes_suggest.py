@@ -84,6 +84,22 @@ def test_the_class_of_most_workloads_alike_comes_first(tmp_path: Path) -> None:
     assert _given(document)["StatefulSet shop/statefulset"] == ("gold", 500, False)
 
 
+def test_half_is_not_most(tmp_path: Path) -> None:
+    """A team's service must not get the class of background work because this is as frequent as others."""
+    alike = [_workload("Deployment", f"web-{number}", "gold" if number % 2 else "low") for number in range(4)]
+    classes = make_priority_class(500, "gold"), make_priority_class(5, "low")
+    document = _answer("--cluster", _file(tmp_path / "c.json", *EVERY, *alike, *classes))
+    assert _given(document)["Deployment shop/deployment"] == ("standard", 10_000, True)
+
+
+def test_rows_name_the_first_workloads_most_pods_first(tmp_path: Path) -> None:
+    web = [_workload("Deployment", f"web-{number}") for number in range(5)]
+    pods = [_pod(web[4], f"web-4-{number}", "a-1") for number in range(2)]
+    (row,) = _answer("--cluster", _file(tmp_path / "c.json", *web, *pods))["rows"]
+    names = "Deployment shop/web-4, Deployment shop/web-0, Deployment shop/web-1 and 2 more"
+    assert row["ruleAndNames"] == f"other workloads: {names}"
+
+
 def test_values_and_names_that_are_taken_are_not_used_again(tmp_path: Path) -> None:
     classes = make_priority_class(7, "batch"), make_priority_class(10_000, "mine"), make_priority_class(11_000, "too")
     given = _given(_answer("--cluster", _file(tmp_path / "c.json", *EVERY, *classes)))
@@ -119,10 +135,10 @@ def test_a_plan_accepts_the_manifest(tmp_path: Path) -> None:
     assert [step["action"] for step in json.loads(plan.stdout)["steps"]] == ["create", "apply", "apply"]
 
 
-def test_nothing_to_suggest_is_a_notice_and_no_manifest(tmp_path: Path) -> None:
+def test_nothing_to_suggest_is_a_notice_and_a_comment(tmp_path: Path) -> None:
     done = forewarn("classes", "suggest", "--cluster", _file(tmp_path / "c.json"), "-o", "yaml")
     notice = "nothing to suggest: all workloads have a PriorityClass\n"
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", notice)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"# {notice}", notice)
 
 
 def test_a_plan_counts_placeholders_apart() -> None:
