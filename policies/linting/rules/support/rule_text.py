@@ -76,7 +76,7 @@ def class_names_of_workloads(context: Context) -> Iterator[tuple[Workload, str]]
 
 
 def is_template_variable(name: str, subject: ReviewedObject, context: Context) -> bool:
-    """True if a name in a file is a template variable ({{ … }}, ${X}, @X@, %X%) instead of a name."""
+    """True if a name in a file is a template variable ({{ … }}, ${X}, {X}, @X@, %X%) instead of a name."""
     in_file = context.phase is Phase.LINT and is_variable(name)
     return in_file and bool(subject.locate(()).line)  # a stored object is what it will be
 
@@ -85,7 +85,10 @@ def is_variable(text: str) -> bool:
     return bool(_VARIABLE.search(text))
 
 
-_VARIABLE: Final = later(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>")
+_VARIABLE: Final = later(
+    r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>|\{'?[A-Za-z_]\w*(?:': None)?\}"
+)
+"""The last form is `{X}`, which is a mapping without quotes."""
 
 
 _CAPITALS: Final = later(r"(?!(?:TRUE|FALSE|YES|OFF|NONE|NULL|NAN|INF|AUTO|ALL|ONE|TWO|THREE)$)[A-Z]{3,}(?:_[A-Z]+)*")
