@@ -238,7 +238,7 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     beside: dict[object, list[tuple[Path, dict[str, Any], str, str]]] = {}
     for number, unknown in enumerate(_unknown_in(obj, subject, context)):
         path = unknown.path
-        detail, hint, fix = advice(unknown, type_of(obj)) if number < _MOST_ADVISED else ({}, "", "remove it")
+        detail, hint, fix = advice(unknown, obj) if number < _MOST_ADVISED else ({}, "", "remove it")
         under = str(detail.get("under", "[*]"))
         there = (*filter(None, under.split(".")), path[-1])
         if "[*]" not in under and at(obj, *there) is not None:
@@ -294,9 +294,9 @@ _MOST_ADVISED: Final = 1_000
 _POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
 
 
-def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
+def advice(unknown: Unknown, obj: ApiObject) -> tuple[dict[str, Any], str, str]:
     """Return the suggestion for an unknown field: as JSON, as the end of the message, and as the fix."""
-    name = str(unknown.path[-1])
+    name, root = str(unknown.path[-1]), type_of(obj)
     fields = fields_of(unknown.type).known
     minors = minors_of(unknown)
     if minors:
@@ -309,13 +309,22 @@ def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     near = same[0] if same else nearest_word(name, sorted(fields), _NEAR)
     if near and (same or next(homes(name, root), None) is None):
         return {"meant": near}, f"; did you mean {quote(near)}?", f"write {near}"
-    right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown, root)
-    if not right:
-        right = [(*unknown.path[:-1], field) for field in _MAPS.get(unknown.type, ()) if field[0] == "m" or "/" in name]
-    if not right:
+    if not (right := _homes_of(unknown, obj, root)):
         return {}, "", "remove it"
     where = " or ".join(_home(path, unknown.path) for path in right) or "the object itself"
     return {"under": field_path(right[0]).replace("[0]", "[*]")}, f"; it belongs under {where}", f"move it to {where}"
+
+
+def _homes_of(unknown: Unknown, obj: ApiObject, root: str) -> list[Path]:
+    """Return what an unknown field of an object belongs in; two structs if it may be in both."""
+    holder, name = unknown.path[:-1], str(unknown.path[-1])
+    return (
+        _inside(unknown, root)
+        or _outside(unknown.path, root)[-1:]
+        or _present(unknown, obj)
+        or _anywhere(unknown, root)
+        or [(*holder, field) for field in _MAPS.get(unknown.type, ()) if field[0] == "m" or "/" in name]
+    )
 
 
 _MAPS: Final = {"LabelSelector": ("matchLabels",), "ObjectMeta": ("annotations",)}
@@ -326,6 +335,15 @@ _OTHER_FIELDS: Final = {
     ("HorizontalPodAutoscalerSpec", "targetCPUUtilizationPercentage"): (
         "write a metric of type Resource with target.averageUtilization, or apiVersion: autoscaling/v1"
     ),
+    **{
+        (f"{kind}MetricSource", name): f"write target.{field}, and target.type: {target}"
+        for kind in ("ContainerResource", "External", "Object", "Pods", "Resource")
+        for name, field, target in (
+            ("targetAverageUtilization", "averageUtilization", "Utilization"),
+            ("targetAverageValue", "averageValue", "AverageValue"),
+            ("targetValue", "value", "Value"),
+        )
+    },
     **{
         ("autoscaling.v1.HorizontalPodAutoscalerSpec", name): "write apiVersion: autoscaling/v2"
         for name in ("metrics", "behavior")
@@ -355,13 +373,24 @@ def _inside(unknown: Unknown, root: str) -> list[Path]:
 
     If there is one, the struct around both may also be meant.
     """
-    holder, name = unknown.path[:-1], str(unknown.path[-1])
-    nested = [(key, many) for key, many, kind in fields_of(unknown.type).nested if name in fields_of(kind).known]
-    beside = [(*holder, key) for key, many in nested if not many]
-    if not 0 < len(beside) == len(nested) <= _FEW:
+    beside = _beside(unknown)
+    paths = [path for path, many in beside if not many]
+    if not 0 < len(paths) == len(beside) <= _FEW:
         return []
-    around = [path for path in _outside(unknown.path, root) if path == holder[:-1]]
-    return beside if len(beside) == _FEW else [*around, *beside]
+    around = [path for path in _outside(unknown.path, root) if path == unknown.path[:-2]]
+    return paths if len(paths) == _FEW else [*around, *paths]
+
+
+def _present(unknown: Unknown, obj: ApiObject) -> list[Path]:
+    """Return the only struct beside an unknown field that has a field of its name, and that the object has."""
+    paths = [path for path, many in _beside(unknown) if not many and at(obj, *path)]
+    return paths if len(paths) == 1 else []
+
+
+def _beside(unknown: Unknown) -> list[tuple[Path, str]]:
+    """Return what contains a field of the same name beside an unknown one: the path, and how many structs it holds."""
+    name, nested = str(unknown.path[-1]), fields_of(unknown.type).nested
+    return [((*unknown.path[:-1], key), many) for key, many, kind in nested if name in fields_of(kind).known]
 
 
 def _outside(path: Path, root: str) -> list[Path]:

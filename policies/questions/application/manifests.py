@@ -17,7 +17,7 @@ from forewarn.policies.kubernetes.controllers.new_pods import check_template
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kinds.class_paths import CREATORS
 from forewarn.policies.kubernetes.kube_apiserver.validation.decode import Plain, Struct, decode_fault
-from forewarn.policies.kubernetes.kube_apiserver.validation.strict import type_of, unknown_fields
+from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknown_fields
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,
@@ -160,7 +160,7 @@ def check_decodes(subject: ReviewedObject, *, strict: bool = True) -> None:
         fix = ". Fix: quote the value" if fault.text.endswith("of type string") else ""
         raise InvalidObject(f"{fault.text}{fix}", fault.path, subject.ref)
     for unknown in unknown_fields(obj) if strict else ():
-        _, hint, _ = advice(unknown, type_of(obj))
+        _, hint, _ = advice(unknown, obj)
         raise InvalidObject(f"unknown field: kubectl rejects it{hint}", unknown.path, subject.ref)
 
 
