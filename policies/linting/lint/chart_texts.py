@@ -154,7 +154,7 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
     if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
         yield from _wrong_dots(templates, suspects)
     for file in files:
-        if os.path.basename(file.name) in ("values.yaml", "values.yml"):
+        if os.path.basename(file.name) in _OF_VALUES:
             values = ChartValues(file)
             yield from _replaced_values(templates, values)
             yield from _texts_as_conditions(templates, values)
@@ -163,6 +163,7 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
             yield from _values_under_names(templates, values)
 
 
+_OF_VALUES: Final = ("values.yaml", "values.yml")
 _KEY_OF_ROOT: Final = later(rb"^[ -]*(?:Values|Release|Chart|Capabilities|Files|Template):", re.MULTILINE)
 _OTHER_DOT: Final = later(r"\{\{-?\s*(?:with|range)\b[^}]*?(?:\.(?:Values|Release|Chart|Files)\.|\buntil)")
 _BLOCK: Final = later(
@@ -304,10 +305,14 @@ def _unread_values(
 
 
 def _may_be_set(key: str, files: Sequence[File]) -> bool:
-    """Report whether a file with values, or the schema of the values, has a key."""
-    schema = File(os.path.join(os.path.dirname(files[0].path), "values.schema.json"))
+    """Report whether a file with values, or the schema of the values, has a key; of the chart, or of one around it."""
+    chart = os.path.dirname(os.path.abspath(files[0].path))
+    others = [File(os.path.join(chart, "values.schema.json"))]
+    while os.path.basename(parent := os.path.dirname(chart)) == "charts":
+        chart = os.path.dirname(parent)
+        others += (File(os.path.join(chart, name)) for name in _OF_VALUES)
     marks = (f"{key}:".encode(), f'"{key}"'.encode())
-    return any(mark in data for data in map(readable, (*files, schema)) for mark in marks)
+    return any(mark in data for data in map(readable, (*files, *others)) for mark in marks)
 
 
 def _may_be_read(path: tuple[str, ...], paths: set[str], templates: Sequence[ChartText], values: ChartValues) -> bool:
