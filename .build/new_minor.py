@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs"), str(ROOT / ".build")]
 
 from feature_gates import module_of, read_by, specs_of, state  # noqa: E402
 
-from forewarn.policies.kubernetes.releases import gates  # noqa: E402
+from forewarn.policies.kubernetes.releases import semantics  # noqa: E402
 from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH  # noqa: E402
 
 GROUPS: Final = ("MODELLED", "NOT_MODELLED", "NO_EFFECT")
@@ -50,9 +50,10 @@ def gate_lines(old: dict[str, str], new: dict[str, str], used: Collection[str]) 
     """Gates whose state (`state`) changed, of those that forewarn lists or predicted code reads (`used`)."""
     for name in sorted(old.keys() | new.keys()):
         was, now = old.get(name, "-"), new.get(name, "-")
-        ours = next((group for group in GROUPS if name in getattr(gates, group)), "")
+        ours = next((group for group in GROUPS if name in getattr(semantics, group)), "")
         if was != now and (ours or name in used):
-            is_new_default = name in gates.NOT_MODELLED and now.startswith("off" if gates.NOT_MODELLED[name] else "on")
+            not_modelled = semantics.NOT_MODELLED
+            is_new_default = name in not_modelled and now.startswith("off" if not_modelled[name] else "on")
             note = ": the default is now the state that is not predicted" if is_new_default else ""
             yield f"{name}: {was} -> {now} ({ours or 'new: add it to one of ' + ', '.join(GROUPS)}{note})"
 
@@ -129,7 +130,9 @@ def main(arguments: list[str]) -> int:
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "policies").rglob("*.py")}
     definitions = import_module("field_tables").definitions_of
     sections = {
-        "Feature gates (make feature-gates; policies/kubernetes/releases/gates.py)": gate_lines(*states, read_by(new)),
+        "Feature gates (make feature-gates; policies/kubernetes/releases/semantics.py)": gate_lines(
+            *states, read_by(new)
+        ),
         "Default plugins, weights and arguments (policies/kubernetes/scheduling/configuration)": plugin_lines(old, new),
         "API fields (make field-tables)": field_lines(definitions(since), definitions(options.release)),
         "Messages that forewarn has, and the new release does not have": message_lines(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from forewarn.policies.kubernetes.releases.gates import MODELLED, NO_EFFECT, NOT_MODELLED, state
 from forewarn.policies.kubernetes.releases.minors import KNOWN_MINORS
+from forewarn.policies.kubernetes.releases.semantics import MODELLED, NO_EFFECT, NOT_MODELLED, state
 
 _WIDTH = 150
 _OPTION = """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from forewarn.policies.kubernetes.cluster.admission import predict
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, empty_list
-from forewarn.policies.kubernetes.kube_apiserver.validation.strict import fields_of, type_of
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import fields_of, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

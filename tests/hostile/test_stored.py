@@ -7,7 +7,7 @@ from typing import Any
 
 from forewarn.policies.kubernetes.cluster.admission import predict
 from forewarn.policies.kubernetes.cluster.cache import Cache
-from forewarn.policies.kubernetes.scheduling.caveats import assumptions
+from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions
 from tests.benchmarks.clusters import Size, objects
 from tests.hostile.attacks import affinity, pod, small, term
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknown_fields
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import unknown_fields
 from forewarn.policies.kubernetes.releases.minors import KNOWN_MINORS
 from forewarn.policies.kubernetes.releases.release import Release, known_minor
 from tests.oracle.compare import NOT_ANSWERED, disagreements

@@ -17,8 +17,7 @@ from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import (
     rejection,
     usage_by_pool,
 )
-from forewarn.policies.prediction.autoscaling.karpenter.instance_types import read_instance_types
-from forewarn.policies.prediction.autoscaling.karpenter.node_pools import read_node_pools
+from forewarn.policies.prediction.autoscaling.karpenter.instance_types import read_instance_types, read_node_pools
 from forewarn.policies.prediction.autoscaling.karpenter.pods import texts
 from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
     CAPACITY_TYPE,

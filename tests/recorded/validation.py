@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kubernetes.kube_apiserver import quota
 from forewarn.policies.kubernetes.kube_apiserver.quota import Check, FaultKind, InvalidScope, Pods
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import unknown_fields
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     KEY_FORM,
     FieldError,
@@ -38,7 +39,6 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class impor
     validate_priority_class_update,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_pod_level, validate_requirements
-from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknown_fields
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, int32, timestamp
 from forewarn.policies.kubernetes.objects.pod_resources import PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies.kubernetes.kinds.registry import KINDS, OPTIONAL
-from forewarn.webhook.http.connections import MAX_CONNECTIONS
+from forewarn.webhook.http.asgi import MAX_CONNECTIONS
 from forewarn.webhook.http.server import MAX_HEALTH_CONNECTIONS, TooFewDescriptors, divide, raise_limit, reserve
 from forewarn.webhook.settings import parse_settings
 from tests.webhook.running import ENVIRONMENT, PYTHON

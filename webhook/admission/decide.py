@@ -29,6 +29,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.fields import namespace_of as namespace_in
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
+from forewarn.policies.kubernetes.objects.patches import PatchOperation, apply_patch, drop, set_value
 from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.linting.evaluation.evaluator import (
@@ -57,7 +58,6 @@ from forewarn.webhook.admission.decision import (
 )
 from forewarn.webhook.admission.global_default import AUDIT_KEY as SEVERAL_DEFAULTS
 from forewarn.webhook.admission.global_default import audit_text
-from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, drop, set_value
 from forewarn.webhook.admission.prediction_access import (
     ReviewContext,
     is_on_behalf,

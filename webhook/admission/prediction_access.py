@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.base.findings import Action, Finding, Severity, Text
+from forewarn.policies.base.forks import limit_memory, without_streams
 from forewarn.policies.base.metering import CutShort
-from forewarn.policies.base.process_pool import limit_memory, without_streams
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, has_controller
 from forewarn.policies.kubernetes.objects.pod import ALL_NAMESPACES, other_namespaces
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass

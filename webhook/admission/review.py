@@ -27,7 +27,7 @@ from forewarn.webhook.metrics import RejectionReason
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from forewarn.webhook.admission.json_patch import PatchOperation
+    from forewarn.policies.kubernetes.objects.patches import PatchOperation
 
 
 MAX_OBJECT: Final = 3 * 1024 * 1024

@@ -21,7 +21,7 @@ from urllib.parse import quote, urlencode
 from forewarn.policies.base.findings import one_line
 from forewarn.policies.cli.commands.impersonation import AS, AS_GROUPS, AS_UID, groups_of
 from forewarn.policies.inputs.manifests.documents import Fault
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import values
 from forewarn.policies.inputs.sources.json_stream import Window, scan_once
 from forewarn.policies.kubernetes.objects.extent import max_memory_of
 from forewarn.policies.kubernetes.objects.workload import LAST_APPLIED

@@ -22,7 +22,7 @@ from forewarn.policies.cli.terminal import painter, wants_color
 from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.kinds.registry import NAMESPACE, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import group_kind
-from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
+from forewarn.policies.kubernetes.objects.patches import PatchOperation, apply_patch
 
 SAMPLE: Final = Path(__file__).resolve().parent.parent / "sample"
 WARNED: Final = "checkout.yaml"

@@ -16,7 +16,7 @@ from forewarn.policies.cli.commands import completion
 from forewarn.policies.cli.main import COMMANDS, TRACEBACK
 from forewarn.policies.cli.main import main as forewarn
 from forewarn.policies.cli.terminal import as_kubectl_plugin, print_notice
-from forewarn.policies.inputs.manifests.values import first_value
+from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.kubernetes.objects.fields import list_at, text_at
 

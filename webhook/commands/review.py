@@ -19,9 +19,9 @@ from forewarn.policies.cli.terminal import as_json, clean, complain
 from forewarn.policies.inputs.sources.files import SourceError, read_file, status_of
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, mapping
+from forewarn.policies.kubernetes.objects.patches import apply_patch, pointer
 from forewarn.policies.linting.config.model import Config, ConfigError
 from forewarn.webhook.admission.decide import decide
-from forewarn.webhook.admission.json_patch import apply_patch, pointer
 from forewarn.webhook.admission.prediction_access import ReviewContext, Time
 from forewarn.webhook.admission.review import BadReview, Hook, parse_review
 from forewarn.webhook.settings import configuration

@@ -39,7 +39,6 @@ from forewarn.webhook.admission.review import (
     rejection,
     route,
 )
-from forewarn.webhook.http.connections import MAX_CONNECTIONS
 
 if TYPE_CHECKING:
     from forewarn.webhook.admission.endpoint import Endpoint
@@ -243,6 +242,10 @@ COMPLETE_BODY: Final = "forewarn.whole"
 """Key in the scope for a body that is complete before the application runs."""
 IS_CALLER: Final = "forewarn.caller"
 """Key in the scope for a function to call if the request comes from an API server."""
+
+
+MAX_CONNECTIONS: Final = 1024
+"""Maximum connections: about 50 MB, and 300 MB after floods."""
 
 
 @dataclass(frozen=True, slots=True)

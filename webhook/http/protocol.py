@@ -10,8 +10,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from forewarn.webhook.admission.review import rejection, route
 from forewarn.webhook.http.asgi import COMPLETE_BODY, IS_CALLER, Limits
-from forewarn.webhook.http.connections import Connection, Connections, Rank
 from forewarn.webhook.http.tls import client_names
+from forewarn.webhook.http.wire import Connection, Connections, Rank
 from forewarn.webhook.logs import RareEvents
 
 if TYPE_CHECKING:

@@ -22,10 +22,18 @@ import uvicorn
 
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND
 from forewarn.webhook.admission.review import Gate, Reply, rejection
-from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Application, Limits, Message, Receive, Send, send_reply
-from forewarn.webhook.http.connections import MAX_CONNECTIONS, Connection, Connections
+from forewarn.webhook.http.asgi import (
+    DEFAULT_LIMITS,
+    MAX_CONNECTIONS,
+    Application,
+    Limits,
+    Message,
+    Receive,
+    Send,
+    send_reply,
+)
 from forewarn.webhook.http.protocol import Protocol
-from forewarn.webhook.http.wire import Turns, Wire
+from forewarn.webhook.http.wire import Connection, Connections, Turns, Wire
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.base.documents import json_of
 from forewarn.policies.base.findings import LONGEST_PATH, cut, one_line, plural
+from forewarn.policies.base.forks import cores
 from forewarn.policies.base.light import NamedTuple
-from forewarn.policies.base.process_pool import cores
 from forewarn.policies.cli.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.cli.commands.parser import (
     SUFFIXES,

@@ -13,7 +13,6 @@ from forewarn.policies.cli.commands.cluster_command import add_output_option
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.commands.release import KNOWN, feature_gates, release_minor
 from forewarn.policies.cli.terminal import complain
-from forewarn.policies.kubernetes.releases.gates import MODELLED, NOT_MODELLED, default, state
 from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH, NEWEST, PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS
 from forewarn.policies.kubernetes.releases.release import (
     CHANGES,
@@ -23,6 +22,7 @@ from forewarn.policies.kubernetes.releases.release import (
     Release,
     named_minors,
 )
+from forewarn.policies.kubernetes.releases.semantics import MODELLED, NOT_MODELLED, default, state
 from forewarn.policies.linting.config.model import ConfigError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from threading import BoundedSemaphore, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
-from forewarn.policies.base.process_pool import limit_memory, without_streams
+from forewarn.policies.base.forks import limit_memory, without_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

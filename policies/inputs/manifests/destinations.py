@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from forewarn.policies.inputs.manifests.deploy_order import FluxOrder
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.object_finder import items_of
-from forewarn.policies.inputs.manifests.values import readable_values, scalars_in, values
+from forewarn.policies.inputs.manifests.reading import readable_values, scalars_in, values
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import OBJECT, ApiObject, at, group_kind, list_at, text_at
 

@@ -17,7 +17,7 @@ from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
 from forewarn.policies.inputs.manifests.object_finder import place_of
-from forewarn.policies.inputs.manifests.values import first_value, values
+from forewarn.policies.inputs.manifests.reading import first_value, values
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, ref_of, text_at

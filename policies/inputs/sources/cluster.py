@@ -21,7 +21,7 @@ from forewarn.policies.base.findings import LONGEST_PATH, Finding, brief, listed
 from forewarn.policies.base.light import no_collection
 from forewarn.policies.inputs.manifests.documents import NOT_TEXT, Fault
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, items_of
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import values
 from forewarn.policies.inputs.sources import files
 from forewarn.policies.inputs.sources.json_stream import JsonFault, flat, json_objects
 from forewarn.policies.kubernetes.cluster.cache import TIME, Cache, Origin

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from forewarn.policies.inputs.manifests.json_text import problem_of
 from forewarn.policies.inputs.manifests.object_finder import filled_in, items_of
-from forewarn.policies.inputs.manifests.values import Value
+from forewarn.policies.inputs.manifests.reading import Value
 from forewarn.policies.inputs.sources.files import SourceError, open_file, unreadable
 from forewarn.policies.kubernetes.kinds.registry import incomplete_list, listed_as_empty
 from forewarn.policies.kubernetes.objects.fields import ApiObject, text_at

@@ -572,7 +572,7 @@ class Result(Document):
 
 def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead:
     """Return the head of an answer about a cluster. `assumes`: in addition to what every answer assumes."""
-    from forewarn.policies.kubernetes.scheduling.caveats import assumptions
+    from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions
 
     semantics = cluster.semantics
     profile = listed(sorted(semantics.scheduler_names))
@@ -584,7 +584,7 @@ def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead
 
 def head_of_findings(cluster: ClusterSnapshot, findings: Iterable[Finding] = ()) -> AnswerHead:
     """Return the head of findings and cascades, which depend on all lists."""
-    from forewarn.policies.kubernetes.scheduling.caveats import assumptions
+    from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions
 
     assumed = (clause for finding in findings for clause in finding.detail.get("assumes", ()))
     return head_of(cluster, (*assumptions(cluster.objects, victims=True, created=True), *assumed))

@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.controllers.view import (
     SetStatus,
 )
 from forewarn.policies.kubernetes.kinds.registry import JOB_TEMPLATE
-from forewarn.policies.kubernetes.objects.cron_schedule import CronSchedule, InvalidSchedule, parse_schedule
+from forewarn.policies.kubernetes.kube_apiserver.validation.batch import CronSchedule, InvalidSchedule, parse_schedule
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
     InvalidObject,

@@ -26,8 +26,15 @@ from forewarn.policies.kubernetes.controllers.view import (
     controller_of,
 )
 from forewarn.policies.kubernetes.objects.fields import NOTHING, REQUIRED, ApiObject, at, items, mapping, sequence, text
-from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Node, tolerations_tolerate_taint, untolerated_taint
-from forewarn.policies.kubernetes.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
+from forewarn.policies.kubernetes.objects.node import (
+    NO_EXECUTE,
+    FieldRequirement,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    tolerations_tolerate_taint,
+    untolerated_taint,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.controllers.view import Key, PodState, View, WorkloadState

@@ -24,8 +24,13 @@ from forewarn.policies.kubernetes.objects.fields import (
     timestamp,
     within,
 )
-from forewarn.policies.kubernetes.objects.node import Taint, Toleration, read_tolerations
-from forewarn.policies.kubernetes.objects.node_selector import NodeSelector, read_node_selector
+from forewarn.policies.kubernetes.objects.node import (
+    NodeSelector,
+    Taint,
+    Toleration,
+    read_node_selector,
+    read_tolerations,
+)
 from forewarn.policies.kubernetes.objects.pod import Owner
 from forewarn.policies.kubernetes.objects.view import CREATED, NAME, Namespaced, View, by
 from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity

@@ -31,8 +31,13 @@ from forewarn.policies.kubernetes.objects.fields import (
     timestamp,
     within,
 )
-from forewarn.policies.kubernetes.objects.node import Node, Toleration, read_tolerations, untolerated_taint
-from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity
+from forewarn.policies.kubernetes.objects.node import (
+    Node,
+    NodeAffinity,
+    Toleration,
+    read_tolerations,
+    untolerated_taint,
+)
 from forewarn.policies.kubernetes.objects.pod_resources import (
     NON_ZERO_DEFAULTS,
     OTHER_COUNTINGS,

@@ -17,7 +17,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
     within,
 )
-from forewarn.policies.kubernetes.objects.node_selector import NodeSelector, read_node_selector
+from forewarn.policies.kubernetes.objects.node import NodeSelector, read_node_selector
 from forewarn.policies.kubernetes.objects.pod import Owner
 from forewarn.policies.kubernetes.objects.resources import read_resource_list
 from forewarn.policies.kubernetes.objects.view import CREATED, NAME, NAMESPACE, View, by

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, boolean, items, strings, text
-from forewarn.policies.kubernetes.objects.node import REGION, ZONE
-from forewarn.policies.kubernetes.objects.node_selector import NodeSelector, NodeSelectorTerm
+from forewarn.policies.kubernetes.objects.node import REGION, ZONE, NodeSelector, NodeSelectorTerm
 from forewarn.policies.kubernetes.selectors import Requirement
 
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"

@@ -11,15 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import grouped
-from forewarn.policies.kubernetes.releases.gates import (
-    MODELLED,
-    NO_EFFECT,
-    NOT_MODELLED,
-    NOT_READ,
-    default,
-    fault,
-    unmet_dependency,
-)
 from forewarn.policies.kubernetes.releases.minors import (
     KNOWN_MINORS,
     NEWEST,
@@ -28,7 +19,16 @@ from forewarn.policies.kubernetes.releases.minors import (
     PREVIEW_MINORS,
     RECORDED_MINOR,
 )
-from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.kubernetes.releases.semantics import (
+    MODELLED,
+    NO_EFFECT,
+    NOT_MODELLED,
+    NOT_READ,
+    Semantics,
+    default,
+    fault,
+    unmet_dependency,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.releases.profiles import SchedulerConfiguration

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.node_selector import NodeSelector, PreferredSchedulingTerm
+    from forewarn.policies.kubernetes.objects.node import NodeSelector, PreferredSchedulingTerm
     from forewarn.policies.kubernetes.objects.pod import TopologySpreadConstraint
 
 LEAST_ALLOCATED: Final = "LeastAllocated"

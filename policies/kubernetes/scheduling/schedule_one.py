@@ -27,16 +27,6 @@ from forewarn.policies.base.documents import Always, Exact, to_dict
 from forewarn.policies.base.findings import described, grouped, listed
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.scheduling import find_nodes, not_predicted
-from forewarn.policies.kubernetes.scheduling.caveats import (
-    AWAITED,
-    GATED,
-    assumptions,
-    named,
-    of_preemption,
-    run_binding_cycle,
-    victims_tie,
-    without_ties,
-)
 from forewarn.policies.kubernetes.scheduling.configuration import configuration_of
 from forewarn.policies.kubernetes.scheduling.framework import (
     FILTERS,
@@ -47,6 +37,16 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     Status,
     foreign_at,
     run_pre_enqueue_plugins,
+)
+from forewarn.policies.kubernetes.scheduling.not_predicted import (
+    AWAITED,
+    GATED,
+    assumptions,
+    named,
+    of_preemption,
+    run_binding_cycle,
+    victims_tie,
+    without_ties,
 )
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import (
     DynamicResources,

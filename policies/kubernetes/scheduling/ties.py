@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.metering import charge
-from forewarn.policies.kubernetes.scheduling.caveats import victims_tie
 from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo, footprint
-from forewarn.policies.kubernetes.scheduling.not_predicted import has_constraints
+from forewarn.policies.kubernetes.scheduling.not_predicted import has_constraints, victims_tie
 from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE
 from forewarn.policies.kubernetes.scheduling.preemption import matching, may_be_preempted, pod_priority, rank_of
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 from forewarn.policies.base.findings import Location, Path, field_path, quote
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
+from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, actions_of
-from forewarn.policies.inputs.manifests.values import first_value
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.inputs.sources.files import File, find_files, readable
 from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from forewarn.policies.base.findings import Action, Finding, Severity, by_order
 from forewarn.policies.base.light import later
-from forewarn.policies.inputs.manifests.values import first_value
+from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at

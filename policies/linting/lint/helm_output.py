@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Finding, Location, by_order, grouped
 from forewarn.policies.inputs.manifests.documents import as_utf8, indent_of
-from forewarn.policies.inputs.manifests.values import first_value
+from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.sources.files import File, find_files, readable
 from forewarn.policies.kubernetes.objects.fields import at
 from forewarn.policies.linting.lint.charts import CHART

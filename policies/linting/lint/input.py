@@ -24,8 +24,8 @@ from forewarn.policies.inputs.manifests.reading import (
     may_be_typed,
     named_kinds,
     read,
+    values,
 )
-from forewarn.policies.inputs.manifests.values import values
 from forewarn.policies.inputs.manifests.yaml.scalars import FIELD_WANTS
 from forewarn.policies.inputs.sources.files import (
     MANIFESTS,

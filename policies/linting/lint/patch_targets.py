@@ -11,7 +11,7 @@ from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
 from forewarn.policies.inputs.manifests.groups import reached
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, RESOURCES, EntrySource, Kustomization
-from forewarn.policies.inputs.manifests.values import first_value
+from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS

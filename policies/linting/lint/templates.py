@@ -17,8 +17,8 @@ from typing import Final
 from forewarn.policies.base.findings import Location, Path, grouped, listed, plural
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
+from forewarn.policies.inputs.manifests.reading import first_value, scalars_in
 from forewarn.policies.inputs.manifests.templates import lines_of
-from forewarn.policies.inputs.manifests.values import first_value, scalars_in
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.kubernetes.kinds.class_paths import ANYWHERE, PRESETS, found_at
 from forewarn.policies.kubernetes.kinds.registry import ONLY_LINTED, POD_TEMPLATE_PATHS

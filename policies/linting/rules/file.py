@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.base.findings import Path, Problem, Severity, cut, field_path, listed, nearest_word, quote
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, VALUES, found_at
-from forewarn.policies.kubernetes.kube_apiserver.validation.strict import (
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
     Unknown,
     fields_of,
     homes,

@@ -474,7 +474,7 @@ def _decided(subject: ReviewedObject, cluster: ClusterSnapshot, phase: Phase) ->
         forecast_jobs,
     )
     from forewarn.policies.prediction.kueue.job import is_managed_by_kueue
-    from forewarn.policies.prediction.kueue.objects import objects_of
+    from forewarn.policies.prediction.kueue.snapshot import objects_of
 
     objects = objects_of(cluster) if is_managed_by_kueue(subject.object) else None
     if objects is None:

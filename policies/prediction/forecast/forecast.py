@@ -27,8 +27,13 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.kubernetes.scheduling.bulk import OnEachNode, capacity_for, on_each_node
-from forewarn.policies.kubernetes.scheduling.caveats import assumptions, lists_storage
-from forewarn.policies.kubernetes.scheduling.not_predicted import is_scheduled_by_group, not_scheduled, unmodelled
+from forewarn.policies.kubernetes.scheduling.not_predicted import (
+    assumptions,
+    is_scheduled_by_group,
+    lists_storage,
+    not_scheduled,
+    unmodelled,
+)
 from forewarn.policies.kubernetes.scheduling.preemption import Decision
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.prediction.forecast.impact import (
@@ -43,7 +48,6 @@ from forewarn.policies.prediction.forecast.impact import (
     Cascade,
     Impact,
 )
-from forewarn.policies.prediction.forecast.other_components import started_elsewhere, unknown_replacement
 from forewarn.policies.prediction.forecast.pending_pods import Waiting, help_pending, pending_in_order, pods_ahead
 from forewarn.policies.prediction.forecast.placement import Applied, ChargedQuotas, Placement, place, place_in_order
 from forewarn.policies.prediction.forecast.pod_groups import (
@@ -58,7 +62,12 @@ from forewarn.policies.prediction.forecast.pod_groups import (
     too_many_pods,
     too_many_preemptions,
 )
-from forewarn.policies.prediction.forecast.replacements import concern, pending_replacements
+from forewarn.policies.prediction.forecast.replacements import (
+    concern,
+    pending_replacements,
+    started_elsewhere,
+    unknown_replacement,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot

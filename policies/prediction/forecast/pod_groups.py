@@ -15,10 +15,10 @@ from forewarn.policies.base.metering import TooLarge, limited
 from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, at
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
-from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated
 from forewarn.policies.kubernetes.scheduling.not_predicted import (
     CLAIMS,
+    assumptions,
     is_scheduled_by_group,
     needs_claims,
     why_group_not_predicted,

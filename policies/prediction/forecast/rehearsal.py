@@ -33,9 +33,9 @@ from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DE
 from forewarn.policies.kubernetes.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, mapping, ref_of
 from forewarn.policies.kubernetes.objects.workload import Workload
-from forewarn.policies.kubernetes.scheduling.caveats import victims_tie
 from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
+from forewarn.policies.kubernetes.scheduling.not_predicted import victims_tie
 from forewarn.policies.kubernetes.scheduling.preemption import Candidate, Decision
 from forewarn.policies.kubernetes.scheduling.recurring_cycle import recurring_cycles_of
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction

@@ -1,5 +1,7 @@
 """The replacements of preempted Pods that have the same outcome in every order of events, so that they need no
-simulation.
+simulation; and why an effect is not predicted: what components decide that forewarn does not simulate.
+
+docs/guides/predict.md has the table of these components; a test compares both.
 """
 
 from __future__ import annotations
@@ -7,27 +9,77 @@ from __future__ import annotations
 from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.base.findings import quote
 from forewarn.policies.base.metering import charge, charging
 from forewarn.policies.kubernetes.cluster.admission import admitted
 from forewarn.policies.kubernetes.controllers.job import JobStatus, stored_status, wanted_pods
 from forewarn.policies.kubernetes.controllers.new_pods import is_rolled_out, replicas_of
 from forewarn.policies.kubernetes.controllers.own_pods import owned_pods_of
 from forewarn.policies.kubernetes.controllers.templates import made_of, template_of
-from forewarn.policies.kubernetes.kinds.registry import DEPLOYMENT, JOB, REPLICA_SET
-from forewarn.policies.kubernetes.objects.fields import at, group_kind
-from forewarn.policies.kubernetes.objects.workload import Workload, backoff_limit
+from forewarn.policies.kubernetes.kinds.registry import (
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    LOCAL_QUEUE,
+    QUEUE_LABEL,
+    REPLICA_SET,
+)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, boolean, group_kind, int32, mapping, text
+from forewarn.policies.kubernetes.objects.workload import Workload, backoff_limit, is_managed_elsewhere
+from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
     from forewarn.policies.prediction.forecast.placement import ChargedQuotas
+
+
+def unknown_replacement(
+    victims: Iterable[Pod], cluster: ClusterSnapshot, *, counts_failures: bool = False
+) -> str | None:
+    """Return why it is not predicted what follows the preemption of these Pods; None if it is. Raises InvalidObject.
+
+    `counts_failures`: the earlier failures of the indexes of Jobs are known.
+    """
+    for victim in victims:
+        if not responsible_for_pod(victim, cluster.semantics.scheduler_names):
+            scheduler = quote(victim.spec.scheduler_name)
+            return f"scheduler {scheduler} may bind the replacement of {victim.key} to its node first, again and again"
+        job = None if victim.owner is None else cluster.workload(victim.owner_kind, victim.namespace, victim.owner.name)
+        if job is not None and victim.owner_kind == JOB and (why := _unknown_job(job.object, counts_failures)):
+            return f"Job {victim.namespace}/{job.ref.name} {why}"
+    return None
+
+
+def _unknown_job(job: ApiObject, counts_failures: bool) -> str | None:
+    if not counts_failures and int32(job, "spec", "backoffLimitPerIndex") is not None:
+        return "has backoffLimitPerIndex: its index may fail"
+    return f"is managed by {text(job, 'spec', 'managedBy')}" if is_managed_elsewhere(job) else None
+
+
+def started_elsewhere(obj: ApiObject, cluster: ClusterSnapshot) -> tuple[int, str] | None:
+    """Return the number of Pods of an object that Kueue starts, and why they are not predicted: a suspended Job, or in
+    a cluster with LocalQueues another kind. None for other objects. Raises InvalidObject.
+    """
+    kind = group_kind(obj)
+    queue = next((name for path in _QUEUE_LABELS if (name := at(obj, *path, QUEUE_LABEL))), None)
+    waits = boolean(obj, "spec", "suspend") if kind == JOB else kind != DAEMON_SET and cluster.kueue.get(LOCAL_QUEUE)
+    if not isinstance(queue, str) or not waits:
+        return None
+    running = {**obj, "spec": {**mapping(obj, "spec"), "suspend": False}}
+    return replicas_of(running), f"Kueue starts the {kind.rpartition('/')[2]} by its queue {quote(queue)}"
+
+
+_QUEUE_LABELS: Final = (("metadata", "labels"), ("spec", "jobTemplate", "metadata", "labels"))
+"""The labels with the queue: those of an object, or of a CronJob's Jobs."""
+
 
 _CREATING: Final = 100
 """Units of work to create a Pod from a template."""

@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.findings import cut, listed, plural
 from forewarn.policies.base.metering import CutShort, charge, check_time
 from forewarn.policies.kubernetes.objects.fields import NOTHING
-from forewarn.policies.kubernetes.objects.node import HOSTNAME, REGION, ZONE, Toleration, untolerated_taint
-from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity
+from forewarn.policies.kubernetes.objects.node import (
+    HOSTNAME,
+    REGION,
+    ZONE,
+    NodeAffinity,
+    Toleration,
+    untolerated_taint,
+)
 from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, merge_namespaces, without_requests
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY

@@ -20,8 +20,13 @@ from forewarn.policies.kubernetes.objects.kueue import (
     amount_as_text,
     sub,
 )
-from forewarn.policies.kubernetes.objects.node import read_tolerations, untolerated_taint
-from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity, NodeSelector, NodeSelectorTerm
+from forewarn.policies.kubernetes.objects.node import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    read_tolerations,
+    untolerated_taint,
+)
 from forewarn.policies.prediction.kueue.workload import Info, LastAssignment, PodSetResources
 
 if TYPE_CHECKING:

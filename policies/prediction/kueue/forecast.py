@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.prediction.kueue.flavor_assigner import WhyNot
-    from forewarn.policies.prediction.kueue.objects import Objects
     from forewarn.policies.prediction.kueue.preemption import Target
+    from forewarn.policies.prediction.kueue.snapshot import Objects
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from forewarn.policies.prediction.kueue.flavor_assigner import Assignment
-    from forewarn.policies.prediction.kueue.objects import Objects
     from forewarn.policies.prediction.kueue.resource_node import CohortSnapshot
+    from forewarn.policies.prediction.kueue.snapshot import Objects
 
 _MIN_CYCLES: Final = 50
 """Cycles after which preemption of few Workloads is said to go round in circles."""

@@ -63,8 +63,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
 from forewarn.policies.kubernetes.kube_apiserver.defaults import missing_tolerations
 from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, text, timestamp
-from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Node
-from forewarn.policies.kubernetes.objects.node_selector import NodeSelector, NodeSelectorTerm
+from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Node, NodeSelector, NodeSelectorTerm
 from forewarn.policies.kubernetes.objects.pod import Owner, Pod
 from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.kubernetes.objects.volumes import driver_of_provisioner

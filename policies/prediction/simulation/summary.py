@@ -15,9 +15,9 @@ from forewarn.policies.kubernetes.controllers.daemon_set import DaemonSetStatus
 from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
 from forewarn.policies.kubernetes.controllers.view import PodState, WorkloadState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import REPLICA_SET
-from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
+from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import cause_of_volumes
 from forewarn.policies.kubernetes.scheduling.reasons import FitError
 from forewarn.policies.prediction.simulation.clock import BY_WORKLOAD, Event, Origin, Timeline

@@ -17,7 +17,7 @@ from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLAS
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, check_numbers
 from forewarn.policies.kubernetes.objects.node import ZONE
 from forewarn.policies.kubernetes.releases.release import BadGates, Release, UnknownRelease, known_minor
-from forewarn.policies.kubernetes.scheduling.caveats import kinds_of
+from forewarn.policies.kubernetes.scheduling.not_predicted import kinds_of
 from forewarn.policies.linting.config.load import load_config
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.config.scheduler import scheduler_source

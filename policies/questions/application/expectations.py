@@ -16,7 +16,7 @@ from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus
 from forewarn.policies.base.findings import brief, cut, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.inputs.manifests.documents import Fault
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import values
 from forewarn.policies.inputs.sources.files import PathLike, SourceError, find_files, fspath, read_file
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.controllers.own_pods import sentence

@@ -11,7 +11,7 @@ from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Coun
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, mapping, ref_of
-from forewarn.policies.prediction.forecast.other_components import started_elsewhere
+from forewarn.policies.prediction.forecast.replacements import started_elsewhere
 from forewarn.policies.prediction.kueue.forecast import QueueForecast, count_pods, forecast_jobs, pods_of
 from forewarn.policies.prediction.kueue.job import (
     is_managed_by_kueue,
@@ -19,7 +19,7 @@ from forewarn.policies.prediction.kueue.job import (
     started_job,
     with_default_local_queue,
 )
-from forewarn.policies.prediction.kueue.objects import Objects, objects_of
+from forewarn.policies.prediction.kueue.snapshot import Objects, objects_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
 
 if TYPE_CHECKING:

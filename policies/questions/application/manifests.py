@@ -16,8 +16,7 @@ from forewarn.policies.kubernetes.controllers.applied import later_quotas, with_
 from forewarn.policies.kubernetes.controllers.new_pods import check_template
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kinds.class_paths import CREATORS
-from forewarn.policies.kubernetes.kube_apiserver.validation.decode import Plain, Struct, decode_fault
-from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknown_fields
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import Plain, Struct, decode_fault, unknown_fields
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,

@@ -34,8 +34,7 @@ from forewarn.policies.kubernetes.objects.pod_loss import Consequences, losses_o
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.quantity import ZERO, in_units
-from forewarn.policies.kubernetes.scheduling.caveats import assumptions
-from forewarn.policies.kubernetes.scheduling.not_predicted import why_group_not_predicted
+from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions, why_group_not_predicted
 from forewarn.policies.kubernetes.scheduling.reasons import in_short, joined
 from forewarn.policies.kubernetes.scheduling.schedule_one import Evicted, Prediction, PredictionDocument
 from forewarn.policies.linting.rules.support.predictions import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.findings import ObjectRef, Path, duration, listed, plural
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
 from forewarn.policies.inputs.manifests.documents import Fault
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import values
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath, read_file
 from forewarn.policies.kubernetes.cluster.admission import with_default_resources
 from forewarn.policies.kubernetes.controllers.applied import applied_views

@@ -20,12 +20,12 @@ from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
 from forewarn.policies.kubernetes.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
-from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
+from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions
 from forewarn.policies.linting.rules.support.names import suggested
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.missing_pods import missing_pods
-from forewarn.policies.prediction.forecast.other_components import unknown_replacement
+from forewarn.policies.prediction.forecast.replacements import unknown_replacement
 from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, World, not_simulated, unknown_owners
 from forewarn.policies.prediction.simulation.summary import Outcome
 from forewarn.policies.questions.application import simulated

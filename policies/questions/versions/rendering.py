@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.base.findings import cut, grouped
 from forewarn.policies.inputs.manifests.groups import Member, reached
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization, read_kustomization
-from forewarn.policies.inputs.manifests.reading import read
-from forewarn.policies.inputs.manifests.values import first_value
+from forewarn.policies.inputs.manifests.reading import first_value, read
 from forewarn.policies.inputs.sources.files import SourceError, find_files, readable
 from forewarn.policies.inputs.sources.git import upwards
 from forewarn.policies.inputs.sources.programs import Trees, find_program, safe_path

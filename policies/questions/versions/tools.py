@@ -27,7 +27,7 @@ from threading import Event
 from typing import IO, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import cut, one_line
-from forewarn.policies.base.process_pool import cores
+from forewarn.policies.base.forks import cores
 from forewarn.policies.inputs.sources.programs import (
     LOCALE,
     REPOSITORY,

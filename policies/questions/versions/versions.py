@@ -20,7 +20,7 @@ from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import kustomized
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS
 from forewarn.policies.inputs.manifests.object_finder import items_of
-from forewarn.policies.inputs.manifests.values import scalars_in, values
+from forewarn.policies.inputs.manifests.reading import scalars_in, values
 from forewarn.policies.inputs.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file
 from forewarn.policies.inputs.sources.git import GITIGNORE, CodeOwners, Ignores
 from forewarn.policies.inputs.sources.revisions import Repository, working_repository

@@ -16,7 +16,7 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from forewarn.policies.base.findings import one_line
-from forewarn.policies.base.process_pool import forked
+from forewarn.policies.base.forks import forked
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import SCAN_INTERVAL

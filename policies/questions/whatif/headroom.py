@@ -29,11 +29,11 @@ from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
-from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import PluginFault
 from forewarn.policies.kubernetes.scheduling.not_predicted import (
     CLAIMS,
+    assumptions,
     is_scheduled_by_group,
     needs_claims,
     not_predicted,

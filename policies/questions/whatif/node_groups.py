@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import cut, quote
-from forewarn.policies.kubernetes.kube_apiserver.validation.strict import fields_of
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import fields_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, json_type, mapping
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, Node
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY

@@ -15,8 +15,8 @@ from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, head_of
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, REPLICA_SET, STATEFUL_SET
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
-from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from forewarn.policies.kubernetes.scheduling.find_nodes import NodeFilters
+from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions
 from forewarn.policies.kubernetes.scheduling.preemption import pod_priority
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.simulation.simulation import Simulation

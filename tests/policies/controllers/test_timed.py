@@ -16,7 +16,7 @@ from forewarn.policies.kubernetes.controllers.replica_set import slow_start_batc
 from forewarn.policies.kubernetes.controllers.taint_eviction import Eviction, evict, tolerated_for
 from forewarn.policies.kubernetes.controllers.view import CreateWorkload, DeleteWorkload, PodState, Report, Requeue
 from forewarn.policies.kubernetes.kube_apiserver.quota import recalculated
-from forewarn.policies.kubernetes.objects.cron_schedule import InvalidSchedule, parse_schedule
+from forewarn.policies.kubernetes.kube_apiserver.validation.batch import InvalidSchedule, parse_schedule
 from forewarn.policies.kubernetes.objects.node import Taint
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota

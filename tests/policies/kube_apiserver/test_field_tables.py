@@ -13,7 +13,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation import fields, table
 
 HERE = Path(validation.__path__[0])
 STRUCTS: dict[str, dict[str, str]] = json.loads((HERE / "fields.json").read_text())
-MODULES = ("fields", "pod_fields", "apps", "batch", "autoscaling", "limit_range", "admissionregistration")
+MODULES = ("fields", "pod_fields", "apps", "batch", "autoscaling", "resources", "admissionregistration")
 
 
 def structs_of(module: str) -> list[tables.Structs]:

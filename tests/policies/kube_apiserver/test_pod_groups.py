@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import fields_of, type_of
 from forewarn.policies.kubernetes.kube_apiserver.validation.pod import group_versions
-from forewarn.policies.kubernetes.kube_apiserver.validation.strict import fields_of, type_of
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.releases.semantics import Semantics

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.kubernetes.kube_apiserver.validation.strict import fields_of, type_of, unknown_fields
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import fields_of, type_of, unknown_fields
 from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH
 from tests.recorded.validation import strict_error, unknown_field_texts
 

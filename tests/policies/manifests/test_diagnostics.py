@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies.inputs.manifests.documents import Fault
-from forewarn.policies.inputs.manifests.reading import read
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import read, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

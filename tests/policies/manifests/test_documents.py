@@ -13,8 +13,7 @@ from forewarn.policies.inputs.manifests import kustomizations
 from forewarn.policies.inputs.manifests.documents import Document, Fault, split
 from forewarn.policies.inputs.manifests.kustomizations import read_kustomization
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, filled_in, intended_type
-from forewarn.policies.inputs.manifests.reading import MAX_FILE, _is_json, read
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import MAX_FILE, _is_json, read, values
 from forewarn.policies.inputs.manifests.yaml.grammar import leniently
 
 WANTED = frozenset(("/Pod", "scheduling.k8s.io/PriorityClass"))
@@ -146,7 +145,7 @@ ALIASED = "kind: List\nitems:\n- &x {a: 1}\n- *x\n"
     ],
 )
 def test_a_long_list_comes_item_by_item(text: str, long: int, found: list[tuple[object, int]]) -> None:
-    with patch("forewarn.policies.inputs.manifests.values._LONG", long):
+    with patch("forewarn.policies.inputs.manifests.reading._LONG", long):
         assert [tuple(value) for value in values(text.encode(), "f.yaml")] == found
 
 

@@ -11,8 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.inputs.manifests.reading import read
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import read, values
 from forewarn.policies.inputs.manifests.yaml import source
 from forewarn.policies.inputs.manifests.yaml.source import entries
 

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.inputs.manifests.documents import Document, Fault
-from forewarn.policies.inputs.manifests.reading import read
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import read, values
 from forewarn.policies.inputs.manifests.yaml.nodes import compose
 from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction, quick_value
 from tests.cases import each

@@ -9,17 +9,6 @@ from pathlib import Path
 import pytest
 
 from forewarn.policies.cli.main import main
-from forewarn.policies.kubernetes.releases.gates import (
-    FEATURE_GATES,
-    MODELLED,
-    NO_EFFECT,
-    NOT_MODELLED,
-    NOT_READ,
-    default,
-    fault,
-    state,
-    unmet_dependency,
-)
 from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH, KNOWN_MINORS, PREDICTED_MINORS, PREVIEW_MINORS
 from forewarn.policies.kubernetes.releases.release import (
     CHANGES,
@@ -33,7 +22,18 @@ from forewarn.policies.kubernetes.releases.release import (
     parse_gates,
     semantics_of,
 )
-from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.kubernetes.releases.semantics import (
+    FEATURE_GATES,
+    MODELLED,
+    NO_EFFECT,
+    NOT_MODELLED,
+    NOT_READ,
+    Semantics,
+    default,
+    fault,
+    state,
+    unmet_dependency,
+)
 from tests.cases import each
 
 

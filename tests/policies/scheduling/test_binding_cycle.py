@@ -8,7 +8,6 @@ import pytest
 
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.releases.semantics import Semantics
-from forewarn.policies.kubernetes.scheduling.caveats import Binding, run_binding_cycle
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import (
     SKIP,
@@ -21,6 +20,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     failed,
     unschedulable,
 )
+from forewarn.policies.kubernetes.scheduling.not_predicted import Binding, run_binding_cycle
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 

@@ -16,6 +16,7 @@ from forewarn.policies.base.findings import Action
 from forewarn.policies.kubernetes.cluster.admission import predict
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import at
+from forewarn.policies.kubernetes.objects.patches import apply_patch
 from forewarn.policies.kubernetes.options import AllowedClasses, LimitedResource, Promise, ScopeSelector
 from forewarn.policies.kubernetes.selectors import PodPattern
 from forewarn.policies.linting.config.model import Config, DiscloseTo
@@ -25,7 +26,6 @@ from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import VISIBLE, Decision, in_full
 from forewarn.webhook.admission.endpoint import WarningLimiter
 from forewarn.webhook.admission.impact_annotation import PATH
-from forewarn.webhook.admission.json_patch import apply_patch
 from forewarn.webhook.admission.prediction_access import ReviewContext, Time
 from forewarn.webhook.admission.review import AdmissionCall, Hook, parse_review
 from tests.cases import cases

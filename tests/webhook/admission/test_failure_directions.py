@@ -955,7 +955,7 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("many-connections", "forewarn.webhook.http.connections.Connections.evict")
+@row("many-connections", "forewarn.webhook.http.wire.Connections.evict")
 def _(_: Running) -> None:
     with ExitStack() as stack:
         served = stack.enter_context(running(limits=replace(QUICK, connections=8, keep_alive=60)))

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.policies.kubernetes.objects.patches import PatchOperation, apply_patch, set_value
 from forewarn.policies.linting.config.load import read_config
 from forewarn.webhook.admission.impact_annotation import ANNOTATION, PATH, ReinvocationCache
-from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, set_value
 from tests.cases import cases
 from tests.webhook.builders import body, cluster, deployment, endpoint, patch_of, pod
 from tests.webhook.running import running

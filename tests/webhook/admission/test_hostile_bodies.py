@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, set_value
+from forewarn.policies.kubernetes.objects.patches import PatchOperation, apply_patch, set_value
 from forewarn.webhook.admission.review import API_VERSION, KIND, AdmissionCall, Hook
 from tests.cases import cases
 from tests.webhook.builders import (

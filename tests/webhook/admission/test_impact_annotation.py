@@ -14,6 +14,7 @@ import pytest
 from forewarn.policies.base.disclosure import Disclose
 from forewarn.policies.base.findings import Action
 from forewarn.policies.kubernetes.objects.fields import at
+from forewarn.policies.kubernetes.objects.patches import PatchOperation, apply_patch
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
@@ -24,7 +25,6 @@ from forewarn.policies.prediction.forecast.impact import Impact
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.impact_annotation import ANNOTATION, PATH, Impacts, ReinvocationCache, text_of
 from forewarn.webhook.admission.impact_annotation import written as written_on
-from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
 from forewarn.webhook.admission.prediction_access import ReviewContext, Time
 from forewarn.webhook.admission.review import AdmissionCall, Hook, parse_review
 from tests.webhook import builders

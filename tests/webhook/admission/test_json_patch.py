@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.objects.fields import at
-from forewarn.policies.kubernetes.objects.patches import PatchError
-from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, drop, pointer, set_value
+from forewarn.policies.kubernetes.objects.patches import (
+    PatchError,
+    PatchOperation,
+    apply_patch,
+    drop,
+    pointer,
+    set_value,
+)
 
 KEYS = st.sampled_from(["a", "b", "c/d", "~e", ""])
 PARTS = st.recursive(st.integers() | st.none(), lambda v: st.dictionaries(KEYS, v, max_size=3), max_leaves=6)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.cluster.admission import predict
 from forewarn.policies.kubernetes.kube_apiserver.priority import admit_pod
+from forewarn.policies.kubernetes.objects.patches import apply_patch
 from forewarn.policies.linting.config.load import read_config
 from forewarn.webhook.admission.decision import Verdict
-from forewarn.webhook.admission.json_patch import apply_patch
 from forewarn.webhook.admission.review import Hook
 from tests.webhook.builders import cluster, decided, deployment, namespace, pod, priority_class, review
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.base.process_pool import limit_memory
+from forewarn.policies.base.forks import limit_memory
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Cost, Lane
 from forewarn.webhook.admission.prediction_access import MORE_MEMORY, PredictionProcess, Predictors, Unanswered, Workers

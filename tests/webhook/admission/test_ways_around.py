@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.kube_apiserver.priority import admit_pod
+from forewarn.policies.kubernetes.objects.patches import PatchOperation, apply_patch
 from forewarn.policies.linting.config.load import read_config
-from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
 from tests.cases import cases
 from tests.webhook.builders import body, cluster, endpoint, namespace, patch_of, pod
 from tests.webhook.running import running

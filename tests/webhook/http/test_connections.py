@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.webhook.admission.review import Callers
-from forewarn.webhook.http.connections import MAX_SPARED, Connection, Connections, Rank, network_of
+from forewarn.webhook.http.wire import MAX_SPARED, Connection, Connections, Rank, network_of
 from tests.hostile.floods import GET, TLS_PORT, Flood
 from tests.webhook.builders import body, deployment, endpoint
 from tests.webhook.running import JSON, QUICK, answer_of, begin, read_answer, running

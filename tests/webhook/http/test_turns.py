@@ -10,8 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from forewarn.webhook.http.asgi import Limits
-from forewarn.webhook.http.connections import Connection, Connections, Rank
-from forewarn.webhook.http.wire import AT_ONCE, BURST, RATE, Turns, Wire, group_of
+from forewarn.webhook.http.wire import AT_ONCE, BURST, RATE, Connection, Connections, Rank, Turns, Wire, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

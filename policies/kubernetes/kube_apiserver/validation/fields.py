@@ -120,7 +120,7 @@ _MODULES: Final = {
     registry.JOB: "batch",
     registry.CRON_JOB: "batch",
     registry.AUTOSCALER: "autoscaling",
-    registry.LIMIT_RANGE: "limit_range",
+    registry.LIMIT_RANGE: "resources",
     registry.REPLICATION_CONTROLLER: "apps",
     registry.REPLICA_SET: "apps",
     **dict.fromkeys(registry.ROLLED_OUT, "apps"),

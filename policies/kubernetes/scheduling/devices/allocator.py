@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.metering import meter
 from forewarn.policies.kubernetes.objects.devices import ALL, AllocatedDevice, Allocation, DeviceId, Readiness
-from forewarn.policies.kubernetes.objects.node_selector import FieldRequirement, NodeSelector, NodeSelectorTerm
+from forewarn.policies.kubernetes.objects.node import FieldRequirement, NodeSelector, NodeSelectorTerm
 from forewarn.policies.kubernetes.scheduling.devices.claims import (
     Counters,
     InUse,

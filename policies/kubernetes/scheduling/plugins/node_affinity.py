@@ -23,8 +23,7 @@ from forewarn.policies.kubernetes.scheduling.reasons import Reason
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix, allowed, matching
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.node import Node
-    from forewarn.policies.kubernetes.objects.node_selector import NodeSelector, PreferredSchedulingTerm
+    from forewarn.policies.kubernetes.objects.node import Node, NodeSelector, PreferredSchedulingTerm
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.arguments import NodeAffinityArgs
     from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows

@@ -28,8 +28,7 @@ from forewarn.policies.kubernetes.selectors import Requirement
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.kubernetes.objects.node import Node
-    from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity, NodeSelector
+    from forewarn.policies.kubernetes.objects.node import Node, NodeAffinity, NodeSelector
     from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
     from forewarn.policies.kubernetes.objects.storage import CSINode
     from forewarn.policies.kubernetes.objects.volumes import Disk

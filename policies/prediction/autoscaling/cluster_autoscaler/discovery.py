@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import brief, cut
 from forewarn.policies.inputs.manifests.documents import Fault
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import values
 from forewarn.policies.kubernetes.cluster.cache import Cache, key_of
 from forewarn.policies.kubernetes.kinds.registry import AUTOSCALER, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from forewarn.policies.base.findings import brief, one_line
 from forewarn.policies.base.metering import charge
 from forewarn.policies.inputs.manifests.documents import Fault
-from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.reading import values
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceList
 from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.kubernetes.scheduling.framework import PluginFault

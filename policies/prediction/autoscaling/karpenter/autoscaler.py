@@ -20,7 +20,7 @@ from forewarn.policies.kubernetes.objects.resources import ResourceList, read_re
 from forewarn.policies.kubernetes.quantity import NANO, Quantity
 from forewarn.policies.prediction.autoscaling import Arrival, NotPredicted
 from forewarn.policies.prediction.autoscaling.karpenter import requirements as label
-from forewarn.policies.prediction.autoscaling.karpenter.node_pools import NODES, NodePool, read_node_pools
+from forewarn.policies.prediction.autoscaling.karpenter.instance_types import NODES, NodePool, read_node_pools
 from forewarn.policies.prediction.autoscaling.karpenter.pods import (
     KarpenterPod,
     exact,

@@ -22,7 +22,7 @@ from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
 )
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.node_selector import NodeSelectorTerm, PreferredSchedulingTerm
+    from forewarn.policies.kubernetes.objects.node import NodeSelectorTerm, PreferredSchedulingTerm
     from forewarn.policies.kubernetes.objects.pod import HostPort, Pod, TopologySpreadConstraint, WeightedAffinityTerm
 
 _TOLERATE_PREFERENCES: Final = Toleration("", "Exists", "", PREFER_NO_SCHEDULE)

@@ -18,14 +18,15 @@ from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource
 from forewarn.policies.prediction.autoscaling.karpenter import requirements as label
 from forewarn.policies.prediction.autoscaling.karpenter.instance_types import (
     LAUNCHED,
+    NODES,
     DaemonGroup,
+    NodePool,
     Offering,
     Reservations,
     filtered,
     min_values_text,
     unsatisfied_min_values,
 )
-from forewarn.policies.prediction.autoscaling.karpenter.node_pools import NODES, NodePool
 from forewarn.policies.prediction.autoscaling.karpenter.pods import (
     KarpenterPod,
     conflicts,

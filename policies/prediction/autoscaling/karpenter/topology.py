@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, TopologySpreadConstraint
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
     from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import ClusterState, StateNode
-    from forewarn.policies.prediction.autoscaling.karpenter.instance_types import InstanceType
-    from forewarn.policies.prediction.autoscaling.karpenter.node_pools import NodePool
+    from forewarn.policies.prediction.autoscaling.karpenter.instance_types import InstanceType, NodePool
 
 
 SPREAD: Final = "topology spread"
