@@ -1,4 +1,4 @@
-"""Patches of kustomizations whose target matches no object, which kustomize ignores, and Components in wrong lists."""
+"""Patches of kustomizations that are for no object, and Components in wrong lists."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Severity, cut
+from forewarn.policies.base.findings import Severity, cut, grouped
 from forewarn.policies.base.light import later
-from forewarn.policies.inputs.manifests.documents import Document, as_utf8
 from forewarn.policies.inputs.manifests.groups import reached
-from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, RESOURCES, EntrySource, Kustomization
-from forewarn.policies.inputs.manifests.reading import first_value
-from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
-from forewarn.policies.inputs.sources.files import File, readable
-from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.kubernetes.objects.fields import list_at, text_at
-from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.inputs.manifests.kustomizations import RESOURCES, EntrySource, Kustomization
+from forewarn.policies.inputs.manifests.reading import BROKEN, first_value
+from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, text_at
+from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
     from forewarn.policies.linting.lint.input import Input
@@ -25,20 +22,23 @@ _KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in POD_TEMPLATE_PATHS
 _NAME: Final = later(r"([a-z0-9-]{0,253})(\.\*)?([a-z0-9-]{0,253})")
 """A name in a target without regular expressions except one `.*`; other targets are not checked."""
 _SHOWN: Final = 40
+_Namespaces = Mapping[str, Mapping[str, Collection[str]]]
+"""The namespaces of objects by their kind and name."""
 
 
 def unmatched(files: Input) -> Iterator[FileDiagnostic]:
-    """Yield the patches without a target, of kustomizations all of whose objects are read."""
+    """Yield the patches without an object, of kustomizations all of whose objects are read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
-    by_path, identities = files.by_path, _identities(files)
-    for directory in [k.directory for k in by_directory.values() if k.content]:
-        used = [by_directory[directory]]
-        used += (by_directory[path] for path in reached(directory, by_directory) if path in by_directory)
+    broken = {files.real_path(fault.location.file) for fault in files.diagnostics if fault.rule in BROKEN}
+    read = files.by_path.keys() - broken
+    subjects = grouped((files.real_path(member.file), member.subject) for member in files.members)
+    for kustomization in [k for k in by_directory.values() if k.has_patches]:
+        bases = (by_directory[path] for path in reached(kustomization.directory, by_directory) if path in by_directory)
+        used = [kustomization, *bases]
         paths = {path for each in used for path in each.resources if path not in by_directory}
-        if paths and paths <= by_path.keys() and not _may_add_or_rename(used):
-            objects = {identity for path in paths for identity in identities.get(path, ())}
-            for path in {os.path.join(directory, name) for name in KUSTOMIZATIONS} & by_path.keys():
-                yield from _unmatched_in(by_path[path], objects, used)
+        objects = [subject for path in paths for subject in subjects.get(path, ())]
+        if objects and paths <= read and not _may_add_or_rename(used):  # a program fills empty resources
+            yield from _unmatched_in(kustomization, _namespaces(objects, used), files, subjects)
 
 
 def misplaced(files: Input) -> Iterator[FileDiagnostic]:
@@ -62,50 +62,73 @@ def _may_add_or_rename(used: Sequence[Kustomization]) -> bool:
     return any(each.remotes or each.is_open for each in used) or sum(any(each.affixes) for each in used) > 1
 
 
-def _identities(files: Input) -> Mapping[str, Collection[tuple[str, str]]]:
-    """Return the kind and the name of the objects of each file by its real path; patches have the name ""."""
-    identities: dict[str, set[tuple[str, str]]] = {}
-    for member in files.members:
-        identity = member.subject.ref.kind, "" if member.subject.is_partial else member.subject.ref.name
-        identities.setdefault(files.real_path(member.file), set()).add(identity)
-    return identities
+def _namespaces(objects: Sequence[ReviewedObject], used: Sequence[Kustomization]) -> _Namespaces:
+    """Return the namespaces of objects by kind and name: those in files, and those that kustomizations give them before
+    the patches of the first one. The name of a template is "".
+    """
+    prefixes, suffixes = ({each.affixes[end] for each in used} | {""} for end in (0, 1))
+    given = {each.namespace for each in used[1:]}
+    namespaces: dict[str, dict[str, set[str]]] = {}
+    for subject in objects:
+        own, name = _namespace_of(subject), "" if subject.is_partial else subject.ref.name
+        for form in {f"{prefix}{name}{suffix}" for prefix in prefixes for suffix in suffixes} if name else ("",):
+            namespaces.setdefault(subject.ref.kind, {}).setdefault(form, {*given}).add(own)
+    return namespaces
+
+
+def _namespace_of(subject: ReviewedObject) -> str:
+    """Return the namespace of an object in its file."""
+    return text_at(subject.object, "metadata", "namespace") or DEFAULT_NAMESPACE
 
 
 def _unmatched_in(
-    file: File, objects: Collection[tuple[str, str]], used: Sequence[Kustomization]
+    kustomization: Kustomization, objects: _Namespaces, files: Input, subjects: Mapping[str, Sequence[ReviewedObject]]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the patches of a file whose target is none of the objects; none if a program fills empty resources."""
-    data = as_utf8(readable(file))
-    content = first_value(data, file.path) if objects and b"target" in data else None
+    """Yield the patches of a kustomization that are for none of the objects. `subjects`: the objects of each file."""
     source = None
-    for number, kind, name in _targets(content) if isinstance(content, dict) else ():
-        if not any(_matches(kind, name, each, used) for each in objects):
-            source = source or YamlSource(Tree(Document(data, file.name)))
-            place = source.locate(("patches", number, "target", "name"))
-            message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the patch"
-            fix = "write the kind and name of an object of this kustomization"
-            yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
-
-
-def _targets(content: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
-    """Yield the number, kind and name of each target of a patch that names a workload."""
-    for number, patch in enumerate(list_at(content, "patches")):
-        target = patch.get("target") if isinstance(patch, dict) else None
-        if isinstance(target, dict) and not target.keys() - {"group", "version", "kind", "name"}:
+    for key in ("patches", "patchesStrategicMerge"):
+        for number, patch in enumerate(list_at(kustomization.content, key)):
+            source = source or EntrySource(kustomization, files.content, (key,)).source()[0]
+            target = at(patch, "target")
+            merges = _merges_in(patch, kustomization, subjects) if target is None else ()
+            for merge in merges:
+                if group_kind(merge.object) in files.wanted and _is_absent(merge, objects):
+                    is_inline = merge.source is NO_SOURCE
+                    place = source.locate((key, number)) if is_inline else merge.locate(("metadata", "name"))
+                    message = f"no {merge.ref.kind} {cut(merge.ref.name, _SHOWN)} to patch: kustomize build fails"
+                    fix = "write the kind, name and namespace of an object of this kustomization"
+                    yield FileDiagnostic("parse-error", message, place, fix)
             kind, name = text_at(target, "kind"), text_at(target, "name")
-            if kind in _KINDS and name and _NAME.fullmatch(name):
-                yield number, kind, name
+            is_plain = isinstance(target, dict) and not target.keys() - {"group", "version", "kind", "name"}
+            if is_plain and kind in _KINDS and not _may_match(name, objects.get(kind, {})):
+                message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the patch"
+                fix = "write the kind and name of an object of this kustomization"
+                place = source.locate((key, number, "target", "name"))
+                yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
 
 
-def _matches(kind: str, name: str, identity: tuple[str, str], used: Sequence[Kustomization]) -> bool:
-    """Report whether a target matches an object by its name, or by the one that prefixes give it."""
-    start, is_open, end = name.partition(".*")
-    if identity[0] != kind:
-        return False
-    prefixes, suffixes = ({each.affixes[end] for each in used} | {""} for end in (0, 1))
-    forms = (f"{prefix}{identity[1]}{suffix}" for prefix in prefixes for suffix in suffixes)
-    if not identity[1]:
+def _merges_in(
+    patch: Any, kustomization: Kustomization, subjects: Mapping[str, Sequence[ReviewedObject]]
+) -> Sequence[ReviewedObject]:
+    """Return the strategic merge patches in the file of an entry, or in its text; the latter have no source."""
+    path = patch if isinstance(patch, str) and "\n" not in patch else text_at(patch, "path")
+    if path:
+        return subjects.get(kustomization.real(path), ())
+    value = first_value((patch if isinstance(patch, str) else text_at(patch, "patch")).encode(), "")
+    return [ReviewedObject(value)] if isinstance(value, dict) else ()
+
+
+def _is_absent(merge: ReviewedObject, objects: _Namespaces) -> bool:
+    """Report whether there is no object with the kind, name and namespace of a strategic merge patch."""
+    named, name = objects.get(merge.ref.kind, {}), merge.ref.name
+    return bool(name) and "" not in named and _namespace_of(merge) not in named.get(name, ())
+
+
+def _may_match(target: str, names: Collection[str]) -> bool:
+    """Report whether the name in a target is that of an object, or may be."""
+    start, is_open, end = target.partition(".*")
+    if "" in names or not target or not _NAME.fullmatch(target):
         return True
     if not is_open:
-        return name in forms
-    return any(len(form) >= len(start + end) and form.startswith(start) and form.endswith(end) for form in forms)
+        return target in names
+    return any(len(name) >= len(start + end) and name.startswith(start) and name.endswith(end) for name in names)

@@ -169,8 +169,9 @@ _WITH_PODS: Final = (Target.PRIORITY_CLASS, *POD_SPECS, Target.UPDATED_POD, Targ
 def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot read a file or an object in it, or `kustomize build` fails.
 
-    Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it. kustomize fails if an
-    operation of JSON Patch has a path that its object lacks, and if `resources` names a Component.
+    Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it. kustomize fails if a
+    strategic merge patch has no object, if an operation of JSON Patch has a path that its object lacks, and if
+    `resources` names a Component.
 
     Details: in Helm charts, the rule reports fields such as `.Release.Name` in a `with` or range, where the dot is
     another value: Helm cannot render such a template.
