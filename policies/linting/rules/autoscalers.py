@@ -44,9 +44,9 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     Why: the kind in `scaleTargetRef` is case-sensitive. If no workload has the kind and the name, nothing is scaled.
     Two HorizontalPodAutoscalers of one workload do not scale it either, and KEDA rejects a second one. A
     HorizontalPodAutoscaler cannot compute the utilization of a resource that a container does not request. If the
-    workload's `replicas` is not within the limits, each apply scales the workload, and the autoscaler scales it back. A
-    VerticalPodAutoscaler that changes requests also changes their utilization, to which a HorizontalPodAutoscaler
-    reacts.
+    workload's `replicas` is not within the limits, or if a kustomization sets it, each apply scales the workload, and
+    the autoscaler scales it back. A VerticalPodAutoscaler that changes requests also changes their utilization, to
+    which a HorizontalPodAutoscaler reacts.
 
     Details: the rule reports a target only if the namespace has a workload whose kind or name is similar. A name is
     similar if a letter or two differ, or if it is the only one that contains the other.
@@ -98,6 +98,11 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     if group_kind(subject.object) == SCALED_OBJECT and least is not None and most is not None and least > most:
         message = f"{scaler.limits[0][-1]} {least} is above {scaler.limits[1][-1]} {most}: KEDA rejects the object"
         yield Problem(message, scaler.limits[0], "make the limits agree")
+    for path, metric in _utilizations(subject):
+        amount = at(metric, "target", "averageValue")
+        if amount is not None and at(metric, "target", "averageUtilization") is None:
+            message = f"type is Utilization, but averageValue {cut(str(amount), _SHOWN)} is an amount, not a percentage"
+            yield Problem(message, (*path, "target", "averageValue"), "write averageUtilization, or type: AverageValue")
     yield from _second(subject, scaler, context)
     yield from _without_target(subject, scaler, context)
 
@@ -111,7 +116,7 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     is_first = bool(scalers) and scalers[0].subject is subject  # many scalers of a large workload would take long
     if len(scaled) == 1 and is_first:  # of several workloads, only one is deployed
         yield from _without_request(subject, scaled[0], context)
-        yield from _beyond_limits(scaled[0], scaler)
+        yield from _replicas_set(scaled[0], scaler)
         yield from _scaled_vertically(subject, scaled[0], context)
     if scaled or is_template_variable(scaler.name, subject, context):
         return
@@ -137,17 +142,27 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
         yield Problem(message, ("spec", "scaleTargetRef", wrong), cut(fix, MAX_CHARACTERS))
 
 
-def _beyond_limits(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
-    """Report a number of replicas that the scaler changes after each apply; of 0 replicas, it scales nothing."""
+def _replicas_set(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
+    """Report a number of replicas that the scaler changes after each apply: one that is not within its limits, or that
+    a kustomization sets above its minimum. Of 0 replicas, it scales nothing.
+    """
     least, most = scaler.minimum, scaler.maximum
     replicas = at(workload.object, "spec", "replicas")
-    if type(replicas) is not int or not replicas or least is None or most is None or least <= replicas <= most:
+    if type(replicas) is not int or not replicas or least is None or most is None:
         return
-    how, limit, path = ("above", most, scaler.limits[1]) if replicas > most else ("below", least, scaler.limits[0])
+    place = workload.locate(("spec", "replicas"))
     who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _SHOWN)}"
-    message = f"replicas {replicas} is {how} {path[-1]} {limit} of {who}: each apply undoes the scaling"
-    fix = f"remove replicas, or change {path[-1]}"
-    yield Problem(message, (), fix, location=workload.locate(("spec", "replicas")), object=workload.ref)
+    message, fix = (
+        f"replicas {replicas} undoes the scaling by {who} at each apply",
+        f"remove it, or patch {scaler.limits[0][-1]}",
+    )
+    if not least <= replicas <= most:
+        how, limit, path = ("above", most, scaler.limits[1]) if replicas > most else ("below", least, scaler.limits[0])
+        message = f"replicas {replicas} is {how} {path[-1]} {limit} of {who}: each apply undoes the scaling"
+        fix = f"remove replicas, or change {path[-1]}"
+    elif replicas == least or place.file == workload.locate(()).file:
+        return
+    yield Problem(message, (), fix, location=place, object=workload.ref)
 
 
 def _scaled_vertically(subject: ReviewedObject, workload: ReviewedObject, context: Context) -> Iterator[Problem]:

@@ -648,8 +648,8 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
     Why: a StatefulSet updates only Pods whose ordinal is `partition` or higher. Argo Rollouts rejects a canary strategy
     with `maxSurge: 0` and `maxUnavailable: 0`. kustomize ignores a patch whose target matches no object.
     namePrefix and nameSuffix rename PriorityClasses and workloads, but not their names in ResourceQuotas, ScaledObjects
-    and other custom resources. Without its PriorityClass, a workload has no Pods: a kustomization may delete the class,
-    or not list its file.
+    and other custom resources. Without its PriorityClass, a workload has no Pods: a kustomization may delete or rename
+    the class, or not list its file. A PodDisruptionBudget or autoscaler that no kustomization lists has no effect.
 
     Details: of a Helm chart, the rule reports values that no template reads while a template reads a similar key, and
     values 0 and false that `default` replaces. It also reports the text "false" in conditions, where it counts as true.
@@ -714,7 +714,8 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
 
     Why: kube-scheduler accepts such constraints. A topology spread constraint counts only Pods that its selector
     matches, so it must match the Pods that it spreads. A term of an affinity without selector matches no Pod. With a
-    required affinity to Pods that do not exist, Pods stay Pending. Karpenter reads the annotation
+    required affinity to Pods that do not exist, Pods stay Pending. So do replicas that exclude each other from the only
+    node that they select. Karpenter reads the annotation
     `karpenter.sh/do-not-evict` only in releases that support no current release of Kubernetes.
 
     Example:
@@ -771,6 +772,7 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
         if at(term, "labelSelector") is None and not list_at(term, "matchLabelKeys"):
             message = f"a term of {path[1]} without labelSelector matches no Pod"
             yield Problem(message, template.at(*path), "set labelSelector.matchLabels")
+    yield from _in_one_place(template, labels, subject)
     yield from _without_pods(template, subject, context)
     for path, expression in _node_expressions(template.spec):
         operator, values = at(expression, "operator"), list_at(expression, "values")
@@ -778,6 +780,19 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
         if operator in ("Gt", "Lt") and wrong is not None and not is_template_variable(str(wrong), subject, context):
             message = f"{operator} {quote(cut(str(wrong), _SHOWN))} matches no node: it compares integers"
             yield Problem(message, template.at(*path), "write an integer in quotes")
+
+
+def _in_one_place(template: PodTemplate, labels: Mapping[str, str], subject: ReviewedObject) -> Iterator[Problem]:
+    """Report replicas that exclude each other from a node or zone that a node selector requires."""
+    replicas, selector = at(subject.object, "spec", "replicas"), mapping_at(template.spec, "nodeSelector")
+    for _, term in found_at(template.spec, ("affinity", "podAntiAffinity", REQUIRED, ITEMS)):
+        key, excluded = text_at(term, "topologyKey"), mapping_at(term, "labelSelector", "matchLabels")
+        is_of_replicas = excluded and excluded.items() <= labels.items()
+        is_simple = term == {"topologyKey": key, "labelSelector": {"matchLabels": excluded}}
+        if key in selector and is_of_replicas and is_simple and isinstance(replicas, int) and replicas > 1:
+            message = f"1 of {replicas} Pods can run: all require one {key}, where they exclude each other"
+            fix = "select a label of several nodes, or prefer the anti-affinity"
+            yield Problem(message, template.at("nodeSelector", key), fix)
 
 
 def _volumes_elsewhere(template: PodTemplate, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
