@@ -96,8 +96,9 @@ def _unmatched_in(
                     is_inline = merge.source is NO_SOURCE
                     place = source.locate((key, number)) if is_inline else merge.locate(("metadata", "name"))
                     message = f"no {merge.ref.kind} {cut(merge.ref.name, _SHOWN)} to patch: kustomize build fails"
-                    fix = "write the kind, name and namespace of an object of this kustomization"
-                    yield FileDiagnostic("parse-error", message, place, fix)
+                    known = sorted(filter(None, objects.get(merge.ref.kind, {}).get(merge.ref.name, ())))
+                    what = f"namespace: {known[0]}" if known else "the kind and name of an object of this kustomization"
+                    yield FileDiagnostic("parse-error", message, place, f"write {what}")
             kind, name = text_at(target, "kind"), text_at(target, "name")
             is_plain = isinstance(target, dict) and not target.keys() - {"group", "version", "kind", "name"}
             if is_plain and kind in _KINDS and not _may_match(name, objects.get(kind, {})):
