@@ -6,13 +6,15 @@ Source: kustomize api/internal/konfig/builtinpluginconsts/namereference.go.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Path, Severity, cut, grouped
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ _SCALED: Final = (registry.DEPLOYMENT, registry.STATEFUL_SET, registry.REPLICA_S
 """The kinds whose names kustomize changes in HorizontalPodAutoscalers."""
 _WITH_CLASSES: Final = (*registry.ROLLED_OUT, registry.JOB, registry.CRON_JOB, registry.POD)
 """The kinds in which kustomize changes names of PriorityClasses."""
+_SCALERS: Final = (registry.AUTOSCALER, registry.SCALED_OBJECT)
+_MAX_BESIDE: Final = 200
+"""Objects of a directory that are compared with an object that no kustomization lists."""
 _RULE: Final = "update-without-effect"
 _SHOWN: Final = 40
 Key = tuple[str, str]
@@ -68,42 +73,107 @@ class _Reference(NamedTuple):
         return FileDiagnostic(_RULE, message, place, fix, subject.ref, Severity.WARNING)
 
 
-def lost_names(built: Sequence[Built], kustomizations: Mapping[str, Kustomization]) -> Iterator[FileDiagnostic]:
-    """Yield the names whose object a build renames, deletes or does not list."""
+def lost_names(
+    built: Sequence[Built], kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]
+) -> Iterator[FileDiagnostic]:
+    """Yield the names whose object a build renames, deletes or does not list, and the autoscalers and
+    PodDisruptionBudgets of objects of a build that does not list them.
+
+    `read`: returns the content of a file by its real path. A file that a comment names is left out on purpose.
+    """
     builds = grouped((each.changing[-1] if each.changing else "", each) for each in built)
-    classes = (each for each in builds.pop("", ()) if each.key[0] == registry.PRIORITY_CLASS)
-    unlisted = {(os.path.dirname(each.file), each.key): each for each in classes}
-    kept = (each for each in built if each.changing and not each.is_deleted)
+    others = builds.pop("", [])
+    builds = {directory: builds[directory] for directory in builds.keys() & kustomizations.keys()}
+    kept = [each for each in built if each.changing and not each.is_deleted]
     files = {key: {*own} for key, own in grouped((each.built_key, each.file) for each in kept).items()}
-    for directory in builds.keys() & kustomizations.keys():
-        yield from _lost_in(builds[directory], kustomizations, files)
-        for name in _open_names(builds[directory]) if unlisted else ():
-            own = unlisted.get((os.path.dirname(name.built.file), name.key))
-            if own is not None and name.key not in files:
-                message = f"{_shown(name.built.key)} names this object, but no kustomization lists the file"
-                fix = f"add {os.path.basename(own.file)} to resources"
-                place = own.subject.locate(("metadata", "name"))
-                yield FileDiagnostic(_RULE, message, place, fix, own.subject.ref, Severity.WARNING)
+    classes = {each.key: each.built_key[1] for each in kept if each.key[0] == registry.PRIORITY_CLASS}
+    known = {*files, *(each.key for each in others)}
+    renamed = {key: name for key, name in classes.items() if key not in known}
+    for objects in builds.values():
+        yield from _lost_in(objects, kustomizations, files, renamed)
+    open_others = [each for each in others if each.key not in files]
+    for own, user in chain(_unlisted_classes(open_others, builds.values()), _unlisted_limits(open_others, kept)):
+        if not _is_commented(own.file, kustomizations, read):
+            message = f"no kustomization lists this file, but {_shown(user.key)} needs it"
+            fix = f"add {os.path.basename(own.file)} to resources"
+            place = own.subject.locate(("metadata", "name"))
+            yield FileDiagnostic(_RULE, message, place, fix, own.subject.ref, Severity.WARNING)
+
+
+def _is_commented(file: str, kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]) -> bool:
+    """Report whether the kustomization of a directory contains the name of a file that it does not list."""
+    directory, name = os.path.split(file)
+    kustomization = kustomizations.get(os.path.realpath(directory))
+    text = read(kustomization.real(os.path.basename(kustomization.file))) if kustomization is not None else None
+    return text is not None and name.encode() in text
+
+
+def _unlisted_classes(others: Sequence[Built], builds: Iterable[Sequence[Built]]) -> Iterator[tuple[Built, Built]]:
+    """Yield the PriorityClasses of no build, each with an object of a build in its directory that names it."""
+    classes = {
+        (os.path.dirname(each.file), each.key): each for each in others if each.key[0] == registry.PRIORITY_CLASS
+    }
+    for name in chain.from_iterable(map(_open_names, builds)) if classes else ():
+        if (own := classes.get((os.path.dirname(name.built.file), name.key))) is not None:
+            yield own, name.built
+
+
+def _unlisted_limits(others: Sequence[Built], kept: Sequence[Built]) -> Iterator[tuple[Built, Built]]:
+    """Yield the PodDisruptionBudgets and autoscalers of no build, each with its workload in one of its directory."""
+    by_directory = grouped((os.path.dirname(each.file), each) for each in kept)
+    covered = {_aim(each) for each in kept}
+    for each in others:
+        beside = by_directory.get(os.path.dirname(each.file), ())[:_MAX_BESIDE] if _aim(each) else ()
+        workload = next(filter(partial(_aims_at, each), beside), None)
+        if workload is not None and _aim(each) not in covered:
+            yield each, workload
+
+
+def _aim(built: Built) -> str:
+    """Return what a PodDisruptionBudget or autoscaler is for, as text; "" for other objects."""
+    is_budget = built.key[0] == registry.DISRUPTION_BUDGET
+    aim = at(built.subject.object, "spec", "selector" if is_budget else "scaleTargetRef")
+    return f"{built.key[0]} {aim}" if aim and (is_budget or built.key[0] in _SCALERS) else ""
+
+
+def _aims_at(built: Built, other: Built) -> bool:
+    """Report whether a PodDisruptionBudget or autoscaler is for a workload."""
+    obj, path = built.subject.object, registry.POD_TEMPLATE_PATHS.get(other.key[0])
+    if built.key[0] in _SCALERS:
+        return any(key == other.key[0] and text_at(obj, *name) == other.key[1] for key, name, _ in _references(obj))
+    labels = mapping_at(obj, "spec", "selector", "matchLabels").items()
+    return (
+        bool(labels)
+        and path is not None
+        and labels <= mapping_at(other.subject.object, *path, "metadata", "labels").items()
+    )
 
 
 def _lost_in(
-    objects: Sequence[Built], kustomizations: Mapping[str, Kustomization], files: Mapping[Key, Set[str]]
+    objects: Sequence[Built],
+    kustomizations: Mapping[str, Kustomization],
+    files: Mapping[Key, Set[str]],
+    elsewhere: Mapping[Key, str],
 ) -> Iterator[FileDiagnostic]:
-    """Yield the names whose object a build renames or deletes. `files`: of the objects of all builds."""
+    """Yield the names whose object a build renames or deletes. `files`: of the objects of all builds. `elsewhere`: the
+    new names of PriorityClasses that no build has under the old one.
+    """
     renamed = {each.key: each.built_key[1] for each in objects if each.key != each.built_key}
     deleted = {each.key: each.file for each in objects if each.is_deleted}
-    for name in _open_names(objects) if renamed or deleted else ():
+    for name in _open_names(objects) if renamed or deleted or elsewhere else ():
         changing = [kustomizations[step] for step in name.built.changing if step in kustomizations]
         if name.key in deleted and files.get(name.key, set()) <= {deleted[name.key]}:
             message = f"the kustomization {changing[-1].overlay} deletes {_shown(name.key)}, which this object names"
             yield name.fault(message, "remove the name in a patch too, or keep the object")
         elif name.key in renamed and not (name.is_renamed or any("configurations" in k.content for k in changing)):
-            yield from _not_renamed(name, renamed[name.key])
+            yield _not_renamed(name, renamed[name.key], "patch the value to {}, or list the field in configurations")
+        elif name.key in elsewhere and name.key not in renamed:
+            yield _not_renamed(name, elsewhere[name.key], "write {}, or keep the name of the PriorityClass")
 
 
-def _not_renamed(name: _Reference, new: str) -> Iterator[FileDiagnostic]:
-    fix = f"patch the value to {cut(new, _SHOWN)}, or list the field in configurations"
-    yield name.fault(f"kustomize renames {_shown(name.key)} to {cut(new, _SHOWN)}, but not in this field", fix)
+def _not_renamed(name: _Reference, new: str, fix: str) -> FileDiagnostic:
+    new = cut(new, _SHOWN)
+    return name.fault(f"kustomize renames {_shown(name.key)} to {new}, but not in this field", fix.format(new))
 
 
 def _shown(key: Key) -> str:
@@ -128,7 +198,7 @@ def _references(obj: ApiObject) -> Iterator[tuple[str, Path, bool]]:
     if kind in registry.POD_TEMPLATE_PATHS:
         spec = (*registry.POD_TEMPLATE_PATHS[kind], "spec")
         yield registry.PRIORITY_CLASS, (*spec, "priorityClassName"), kind in _WITH_CLASSES
-    elif kind in (registry.AUTOSCALER, registry.SCALED_OBJECT):
+    elif kind in _SCALERS:
         target = at(obj, "spec", "scaleTargetRef")
         group = (text_at(target, "apiVersion") or "apps/v1").rpartition("/")[0]
         scaled = f"{group}/{text_at(target, 'kind') or 'Deployment'}"

@@ -428,7 +428,7 @@ def kustomized(
         [*joined.from_iterable(copies), *parts],
         len(overlays.not_applied),
         apart,
-        [*overlays.faults.values(), *lost_names(built, kustomizations)],
+        [*overlays.faults.values(), *lost_names(built, kustomizations, read)],
     )
 
 
