@@ -117,7 +117,7 @@ def test_a_kustomization_bounds_its_resources_and_gives_its_namespace(tmp_path: 
         "over/b/unnamed.yaml": _quota(0),
     }
     done = _lint(tmp_path, files)
-    assert _rules(done) == ["base/web.yaml: error quota-exceeded"]
+    assert _rules(done) == ["base/web.yaml: error quota-exceeded", "over/a/p.yaml: error parse-error"]
     assert "Deployment a/web" in done.stdout
 
 
