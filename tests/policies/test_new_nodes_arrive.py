@@ -532,7 +532,8 @@ def test_pods_that_are_pending_only_for_a_while_get_nodes(tmp_path: Path, capsys
 def test_equal_scale_ups_are_one_row(tmp_path: Path, capsys: Capture) -> None:
     """Another Pod runs on the first new node when the StatefulSet creates its Pod again."""
     template = {"metadata": {"labels": {"app": "db"}}, "spec": make_pod("db").request(cpu="4").obj["spec"]}
-    db = Made("apps/v1", "StatefulSet", "db", "default").spec(replicas=1, template=template)
+    db = Made("apps/v1", "StatefulSet", "db", "default")
+    db.spec(replicas=1, selector={"matchLabels": {"app": "db"}}, template=template)
     scale = {"kind": "StatefulSet", "namespace": "default", "name": "db"}
     events: list[dict[str, Any]] = [
         {"at": 0, "create": db.obj},
