@@ -176,11 +176,14 @@ def _with_claims(objects: ClusterObjects, new: Mapping[Key, Any]) -> tuple[Clust
 
 def is_known(claim: storage.PersistentVolumeClaim, objects: ClusterObjects) -> bool:
     """Report whether the cluster state has the storage objects that decide which volume a new claim gets."""
-    if not lists_storage(objects) or not (objects.storage_classes or objects.volumes):
+    if not lists_storage(objects):
         return False
-    name = claim.storage_class
-    is_defined = not name or ("", name) in objects.storage_classes or bool(claim.volume_name)
-    return is_defined or any(volume.storage_class == name for volume in objects.volumes.values())
+    is_named = bool(objects.volumes) and (not claim.storage_class or bool(claim.volume_name))
+    return (
+        is_named
+        or bool(objects.storage_classes)
+        or any(volume.storage_class == claim.storage_class for volume in objects.volumes.values())
+    )
 
 
 def with_allowed_disruptions(pdb: PodDisruptionBudget, cluster: ClusterSnapshot) -> PodDisruptionBudget:

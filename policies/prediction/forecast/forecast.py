@@ -809,12 +809,17 @@ def place_rollout(
     limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
     forecast = Forecast(cluster, POD_TEMPLATE_PATHS, never, explains=True, is_placeholder=is_placeholder)
     impact = forecast.predict_impact(subject, limits)
-    if not is_rollout and (impact is None or not impact.preempting):
+    if not (is_rollout or _decides(impact, change)):
         return None
     if impact is not None and not (is_rollout or has_retries or impact.is_simulated):
         return replace(place(cluster, obj, replicas), following=impact)
     impact = (impact or _without_impact(cluster, change))._replace(replaces_none=change.replaces_none)
     return _placement_of(subject, impact, rejection)
+
+
+def _decides(impact: Impact | None, change: PodChange) -> bool:
+    """Report whether Pods preempt, or Pods with new claims stay Pending."""
+    return impact is not None and bool(impact.predictions if change.creates_claims else impact.preempting)
 
 
 def _placement_of(subject: ReviewedObject, impact: Impact, rejection: str) -> Placement:

@@ -166,6 +166,13 @@ CASES: dict[str, tuple[Sequence[Made], Sequence[Made], Made, str, str]] = {
         "pending",
         "pending",
     ),
+    "PersistentVolumeClaim without a StorageClass": (
+        [of_class("local")],
+        [claim("fast")],
+        with_claim(),
+        "pending",
+        "pending",
+    ),
     "StorageClass": (
         [claim("fast"), low("n2")],
         [of_class("fast", allowedTopologies=IN_N2)],
@@ -263,6 +270,21 @@ def test_objects_of_one_apply_see_each_other(case: str, command: str, tmp_path: 
     assert asked(tmp_path, stored, [*beside, new], command) == outcome
     assert asked(tmp_path, stored, [new, *beside], command) == outcome, "in the other order"
     assert asked(tmp_path, stored, [new], command) == without
+
+
+@pytest.mark.parametrize("command", ["lint", "predict", "whatif apply"])
+@pytest.mark.parametrize("is_template", [False, True])
+def test_a_missing_storage_class_is_named(command: str, is_template: bool, tmp_path: Path) -> None:
+    new, data = with_claim(), claim("fast")
+    if is_template:
+        new = deployment()
+        new.obj["kind"] = "StatefulSet"
+        new.spec(volumeClaimTemplates=[data.obj])
+    stored = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), of_class("local").obj, *LISTED])
+    applied = write(tmp_path / "new.json", [new.obj, *([] if is_template else [data.obj])])
+    files = [applied] if command == "lint" else ["-f", applied]
+    done = forewarn(*command.split(), *files, "--cluster", stored)
+    assert 'StorageClass "fast" not found; known: local' in done.stdout
 
 
 @pytest.mark.parametrize(("first", "admitted"), [("quota", 1), ("pods", 2)])

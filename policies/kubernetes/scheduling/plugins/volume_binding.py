@@ -31,7 +31,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import broken_linear
 from forewarn.policies.kubernetes.scheduling.plugins.node_volume_limits import not_created_for
 from forewarn.policies.kubernetes.scheduling.plugins.volume_zone import ADD_NODES
-from forewarn.policies.kubernetes.scheduling.reasons import RECREATE_IT, Reason, joined, not_found
+from forewarn.policies.kubernetes.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason, joined, not_found
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import PASSES, NodeFit, Rejections
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import Selectors, reached, selected, storage_of
@@ -356,9 +356,10 @@ VOLUME_NOT_EXIST: Final = Reason(
 IMMEDIATE_VOLUMES: Final = "(Immediate) creates volumes"
 COPIED_VOLUMES: Final = "volumes created from a snapshot or another claim"
 """Ends of the notes about new volumes that simulations do not model."""
+_UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 UNBOUND_IMMEDIATE: Final = unresolvable(
     Reason(
-        "pod has unbound immediate PersistentVolumeClaims",
+        _UNBOUND,
         "its PersistentVolumeClaims are not bound",
         "check why its claims are not bound (kubectl describe pvc)",
         of_volumes=True,
@@ -423,9 +424,18 @@ class VolumeBinding(Plugin, FilterInColumns):
         unbound = [claim for claim in claims if not claim.fully_bound]
         # The scheduler binds claims that wait for their first consumer. Other claims must be bound already.
         if any(claim.volume_name or not self._is_delay_binding(claim) for claim in unbound):
-            return PreFilterResult(status=UNBOUND_IMMEDIATE)
+            return PreFilterResult(status=self._why_unbound(unbound))
         state.data[self.name] = _State(tuple(c for c in claims if c.fully_bound), tuple(unbound))
         return PreFilterResult()
+
+    def _why_unbound(self, claims: Sequence[PersistentVolumeClaim]) -> Status:
+        """Return the rejection for unbound claims. Its `short` names a StorageClass that does not exist."""
+        classes = [name for _, name in sorted(self.snapshot.objects.storage_classes)]
+        name = next((c.storage_class for c in claims if c.storage_class and c.storage_class not in classes), "")
+        if not classes or not name:
+            return UNBOUND_IMMEDIATE
+        missing = f'StorageClass "{name}" not found; known: {listed(classes)}'
+        return unresolvable(Reason(_UNBOUND, missing, CREATE_IT, of_volumes=True))
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Reject a node without the Pod's volumes, or record those to bind. Upstream `Filter`, `FindPodVolumes`."""

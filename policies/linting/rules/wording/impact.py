@@ -339,7 +339,8 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     fix = (CLASS_FOR_DAEMONS if details.needs_class else fix_of(details.reasons)) or _PREDICT
     more = (*_terminated(impact, audience), *gaps)
     if stuck.error or stuck.pre_filter is not None:
-        return Text(f"{start}: {details.reasons[0][0]}", CHECK_PROFILE if stuck.error else fix, more, (start,), gaps)
+        why = details.reasons[0][0].short if audience.sees_all else details.reasons[0][0]
+        return Text(f"{start}: {why}", CHECK_PROFILE if stuck.error else fix, more, (start,), gaps)
     later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
     if details.cause and not details.needs_class:
         problem = f"{start}: {details.cause.short if audience.sees_all else details.cause}"
