@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing, suppress
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from math import comb
+from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import listed, plural
@@ -20,11 +21,11 @@ from forewarn.policies.questions.whatif.comparison import placeholder_workloads
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.node_groups import pool_of
 from forewarn.policies.questions.whatif.questions import KeptNode, Question, Removal, drained
-from forewarn.policies.questions.whatif.repetition import random_runs
+from forewarn.policies.questions.whatif.repetition import random_runs, without_names
 from forewarn.policies.questions.whatif.sweep import Tally, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -41,8 +42,10 @@ _MAX_KEPT: Final = 24
 """Nodes that cannot go after which the greedy search ends."""
 _IN_A_ROW: Final = 6
 """Nodes of a pool that cannot go after which those of other pools are tried first."""
-RUNS: Final = 6
-"""Random runs in which nodes must be able to go, too."""
+_MAX_DRAWN: Final = 2_400
+"""Maximum random sets to find one more node than the greedy search, times the nodes of the cluster."""
+_NEAR: Final = 8
+"""Nodes that these sets may have instead of a chosen one: those that cost least."""
 _COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
 
 
@@ -94,6 +97,7 @@ class _Search:
     def __init__(self, cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], options: Options) -> None:
         """`nodes`: the candidates."""
         self._cluster, self._world, self._options = cluster, world, options
+        self._unnamed = without_names(world)
         self._pods = [pod for pod in cluster.pods.values() if not pod.terminal]
         (self._alone,) = self._costs([()])
         all_nodes = cluster.objects.nodes.values()
@@ -158,19 +162,32 @@ class _Search:
             block = 2 * len(taken) or 1  # of nodes after one that cannot go, larger sets rarely can
         return chosen, kept
 
-    def exhaustive(self, candidates: Sequence[str], sizes: Sequence[int]) -> Sequence[str]:
-        """Return the first set of the first of these sizes that can go, of all sets; empty for none."""
-        for size in sizes:
-            choices = [names for names in combinations(candidates, size) if self._may_fit(names)]
-            with closing(self._costs(choices)) as costs:
-                for names, cost in zip(choices, costs, strict=True):
-                    if cost.is_free(self._alone) and self._by_chance(names) is None:
-                        return names
-        return ()
+    def first_free(self, choices: Iterable[Sequence[str]]) -> list[str]:
+        """Return the first of these sets that can go; empty for none."""
+        choices = [names for names in choices if self._may_fit(names)]
+        with closing(self._costs(choices)) as costs:
+            for names, cost in zip(choices, costs, strict=True):
+                if cost.is_free(self._alone) and self._by_chance(names) is None:
+                    return [*names]
+        return []
+
+    def grown(
+        self, candidates: Sequence[str], wanted: int, chosen: list[str], kept: list[KeptNode]
+    ) -> tuple[list[str], list[KeptNode]]:
+        """Return more nodes that can go, and those that cannot: two other nodes replace one of `chosen`."""
+        random, blocked, more = Random(0), {each.node for each in kept if each.pdbs}, chosen
+        while more and len(chosen) < wanted:
+            others = [name for name in candidates if name not in blocked.union(chosen)][:_NEAR]
+            draws = range(_MAX_DRAWN // len(self._pools) if len(others) > 1 else 0)
+            more = self.first_free([*random.sample(chosen, len(chosen) - 1), *random.sample(others, 2)] for _ in draws)
+            if more:
+                replaced = next(name for name in chosen if name not in more)
+                chosen, kept = more, [*kept, KeptNode(replaced, "two other nodes go in its place", "")]
+        return chosen, kept
 
     def _by_chance(self, names: Sequence[str]) -> _Cost | None:
         """Return what a drain costs in the first random run in which it is not free; None without one."""
-        with closing(random_runs([drained(self._cluster, names)], self._world, self._counting, RUNS)) as costs:
+        with closing(random_runs([drained(self._cluster, names)], self._unnamed, self._counting)) as costs:
             return next((cost for cost in costs if not cost.is_free(self._alone)), None)
 
     def _may_fit(self, names: Sequence[str]) -> bool:
@@ -192,29 +209,27 @@ class _Search:
         return kind not in ("DaemonSet", "Node", "Job") and not is_placeholder(pod, self._options)
 
     def by_cost(self) -> list[str]:
-        """Return the names of the nodes, those first whose drain restarts fewest Pods. Those of Jobs count twice: what
-        they have done is lost.
-        """
-        return self._in_order(
-            lambda name: (len(self._moved[name]) + 2 * self._of_jobs[name].total(), self._share(name))
-        )
+        """Return the names of the nodes, those first whose drain lets replicas be down for the shortest time, and of
+        these those whose drain restarts fewest Pods. Those of Jobs count twice: what they have done is lost.
 
-    def by_size(self) -> list[str]:
-        """Return the names of the nodes, those first whose Pods request the smallest share of all nodes."""
-        return self._in_order(lambda name: (self._share(name), self._of_jobs[name].total()))
-
-    def _in_order(self, rank: Callable[[str], tuple[float, float]]) -> list[str]:
-        """Return the names of the nodes by rank. Last are nodes with more Pods of a Job than may fail after the drain
-        of those before, then those whose drain a PDB blocks, or with Pods that an exceeded quota rejects when they are
-        recreated.
+        Last are nodes with more Pods of a Job than may fail after the drain of those before, then those whose drain a
+        PDB blocks, or with Pods that an exceeded quota rejects when they are recreated.
         """
-        ranks = {name: (obstacles, rank(name), name) for name, obstacles in self._obstacles.items()}
+        ranks = dict[str, tuple[object, ...]]()
+        for name, obstacles in self._obstacles.items():
+            restarted = len(self._moved[name]) + 2 * self._of_jobs[name].total()
+            ranks[name] = obstacles, self._seconds_down(name), restarted, self._share(name), name
         may_fail, fails = self._may_fail.copy(), dict[str, bool]()
         for name in sorted(ranks, key=ranks.__getitem__):
             fails[name] = any(pods > may_fail.get(job, pods) for job, pods in self._of_jobs[name].items())
             if not fails[name]:
                 may_fail.subtract(self._of_jobs[name])
         return sorted(ranks, key=lambda name: (self._obstacles[name], fails[name], ranks[name]))
+
+    def _seconds_down(self, name: str) -> int:
+        """Return how long replicas of StatefulSets are down in all: they are recreated when they have terminated."""
+        owned = (pod for pod in self._moved[name] if pod.owner is not None and pod.owner.kind == "StatefulSet")
+        return sum(pod.spec.termination_grace_period for pod in owned)
 
     def _share(self, name: str) -> float:
         """Return the share of all nodes that the Pods of a node request."""
@@ -255,10 +270,9 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
     sizes = range(wanted, len(chosen), -1)
     is_complete = not sizes or sum(comb(len(candidates), size) for size in sizes) <= MAX_CHOICES
     if sizes and is_complete:
-        chosen = [*(search.exhaustive(candidates, sizes) or chosen)]
+        chosen = search.first_free(chain.from_iterable(combinations(candidates, size) for size in sizes)) or chosen
     elif sizes:
-        candidates = search.by_size()
-        chosen, kept = max(search.greedy(candidates, wanted), (chosen, kept), key=lambda each: len(each[0]))
+        chosen, kept = search.grown(candidates, wanted, chosen, kept)
     kept = [each for each in kept if each.node not in chosen]
     known = {*chosen, *(each.node for each in kept)}
     untried = [name for name in candidates if name not in known] if len(chosen) < wanted else []

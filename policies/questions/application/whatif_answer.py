@@ -939,6 +939,6 @@ def _more(result: Simulated) -> Iterator[str]:
         "--node-templates FILE": reaction.cluster_autoscaler.pending > 0 and not has_groups,
         "--timeline": not pdbs_block,
         "forewarn headroom --survive": reaction.cluster_autoscaler.pending > 0 and _is_loss(answer),
-        "forewarn headroom --survive zone": bool(answer.removal and answer.removal.nodes),
+        "after the removal: forewarn whatif lose --each zone": bool(answer.removal and answer.removal.nodes),
     }
     yield from (option for option, leads_on in options.items() if leads_on)

@@ -6,7 +6,7 @@ import json
 import re
 from itertools import combinations
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +17,8 @@ from forewarn.policies.questions.application.simulated import world_with
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.effects import effects_of
 from forewarn.policies.questions.whatif.questions import drained
-from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
+from forewarn.policies.questions.whatif.repetition import RUNS, without_names
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
 from tests.cases import cases
 from tests.in_process import forewarn as run
 from tests.policies.small_clusters import BATCHES, compared, compared_without_forks, small_cluster
@@ -31,10 +32,12 @@ MOST = 4
 
 
 def _is_free(cluster: forewarn.Cluster, names: tuple[str, ...]) -> bool:
-    """Whether the drain of these nodes costs nothing, by the answers of the first runs."""
+    """Whether the drain of these nodes costs nothing, by the answers of all runs that `whatif` shows."""
     question = drained(cluster.snapshot, names)
     world = world_with(cluster.cache, question.arrivals, 3600.0)
-    runs = (ask(question, world, without=False, random=random_of(0, run)) for run in range(1 + removal.RUNS))
+    unnamed = without_names(world)
+    worlds = [(world, None), *((unnamed, random_of(0, run)) for run in range(1, 1 + RUNS))]
+    runs = (ask(question, each, without=False, random=random) for each, random in worlds)
     return not any(getattr(effects_of(answer), name) for answer in runs for name in COSTS)
 
 
@@ -100,6 +103,9 @@ def test_all_names_of_up_to_20_nodes_are_shown_in_lines_of_110_columns(tmp_path:
 
 def test_all_wanted_nodes_can_go(tmp_path: Path) -> None:
     path = _roomy(tmp_path / "c.json")
+    assert (
+        "after the removal: forewarn whatif lose --each zone" in run("whatif", "remove", "3", "--cluster", path).stdout
+    )
     answer = json.loads(run("whatif", "remove", "3", "--cluster", path, "-o", "json").stdout)
     assert (answer["question"], answer["clause"].partition(",")[0]) == ("removal of 3 of 4 nodes", "all can go")
     assert answer["removal"] == {"wanted": 3, "nodes": ["n0", "n1", "n2"], "kept": []}
@@ -142,10 +148,54 @@ def test_only_nodes_of_a_pool_go(tmp_path: Path) -> None:
     assert answer["removal"]["nodes"] == ["n1", "n3"]
 
 
+def _on(node: str, kind: str = "ReplicaSet", replicas: int = 1, **pod: Any) -> list[Made]:
+    """A workload with all replicas on this node."""
+    name, spec = f"on-{node}", {"containers": [{"name": "c", "image": "i"}], **pod}
+    labels, owner = (
+        {"app": name},
+        {"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": True, "uid": name},
+    )
+    workload = Made("apps/v1", kind, name, "default").metadata(uid=name)
+    workload.spec(
+        replicas=replicas, selector={"matchLabels": labels}, template={"metadata": {"labels": labels}, "spec": spec}
+    )
+    pods = (make_pod(f"{name}-{number}").labels(**labels).spec(**spec).on(node) for number in range(replicas))
+    return [workload, *(each.metadata(ownerReferences=[owner]) for each in pods)]
+
+
+def test_two_nodes_can_go_instead_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Pod of the smallest node takes both ports that are free, which those of two other nodes need."""
+    monkeypatch.setattr(removal, "MAX_CHOICES", 0)
+    made: list[Made] = [make_node(name).has(cpu="4") for name in "abc"]
+    made += [make_node("r").has(cpu="4").label("free", "yes"), *_on("r", nodeSelector={"free": "yes"})]
+    for node, cpu, ports in (("a", "100m", (80, 81)), ("b", "200m", (80,)), ("c", "300m", (81,))):
+        used = [{"containerPort": port, "hostPort": port} for port in ports]
+        container = {"name": "c", "image": "i", "ports": used, "resources": {"requests": {"cpu": cpu}}}
+        made += _on(node, containers=[container], nodeSelector={"free": "yes"})
+    path = tmp_path / "c.json"
+    path.write_text(cluster_text(made))
+    answer = json.loads(run("whatif", "remove", "2", "--cluster", path, "-o", "json").stdout)
+    assert sorted(answer["removal"]["nodes"]) == ["b", "c"]
+    kept = json.loads(run("whatif", "remove", "3", "--cluster", path, "-o", "json").stdout)["removal"]["kept"]
+    assert {"node": "a", "why": "two other nodes go in its place", "cause": ""} in kept
+
+
+def test_nodes_without_replicas_that_would_be_down_go_first(tmp_path: Path) -> None:
+    """The replica of a StatefulSet is recreated when the old one has terminated, those of a ReplicaSet at once."""
+    nodes = [*(make_node(name).has(cpu="4").label("pool", "old") for name in "ab"), make_node("new").has(cpu="4")]
+    made = [*nodes, *_on("a", "StatefulSet", terminationGracePeriodSeconds=600), *_on("b", replicas=3)]
+    path = tmp_path / "c.json"
+    path.write_text(cluster_text(made))
+    answer = json.loads(run("whatif", "remove", "1", "--pool", "pool=old", "--cluster", path, "-o", "json").stdout)
+    assert (answer["removal"]["nodes"], answer["counters"]["down"]) == (["b"], 0)
+
+
 def test_what_happens_anyway_does_not_keep_a_node(tmp_path: Path) -> None:
     """A Pending Pod that preempts without any drain costs no node its removal."""
-    big = make_pod("urgent").of_class("high").priority(1000).request(cpu="4")
-    path = _roomy(tmp_path / "c.json", big, make_priority_class(1000, "high"))
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    urgent = make_pod("urgent").priority(1000).request(cpu="4").spec(nodeSelector={"pool": "x"})
+    only = make_node("x").has(cpu="4").label("pool", "x")
+    path = _roomy(tmp_path / "c.json", urgent, only, *_on("x", containers=[container]))
     answer = json.loads(run("whatif", "remove", "1", "--cluster", path, "-o", "json").stdout)
     assert len(answer["removal"]["nodes"]) == 1
 
