@@ -63,7 +63,7 @@ from forewarn.policies.questions.why.troubles import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents.answer import AnswerDocument, Fix
     from forewarn.policies.kubernetes.objects.pod import Pod
@@ -259,12 +259,15 @@ class ClusterWhy(Result):
 
     `pending`: the Pending Pods by class and cause, the highest priority first. `notCreated`: the Pods that controllers
     cannot create, by workload, most first. `preempted`: in the period (default: 24
-    hours), according to Events, conditions and audit logs. `missing`: what the answer lacks, for example Events.
+    hours), according to Events, conditions and audit logs. Placeholder Pods are only in `preemptedPlaceholders`
+    and, counted, in `pendingPlaceholders`. `missing`: what the answer lacks, for example Events.
     """
 
     pending: Sequence[PendingGroup]
     not_created: Sequence[NotCreated]
     preempted: Sequence[PreemptedPod]
+    pending_placeholders: int
+    preempted_placeholders: Sequence[PreemptedPod]
     missing: Sequence[str]
     period: Hidden[float] = 86_400.0
     """The seconds before now in which Pods were preempted."""
@@ -325,17 +328,14 @@ def explain_all(
     if events.left_out:
         missing.append(f"{plural(events.left_out, 'Event')} about more preempted Pods not shown")
     now = max(events.latest, seconds(cluster.origin.time))
-    victims = [
-        each
-        for each in preempted_since(cluster, events, now - request.since, now, records)
-        if request.includes(each.pod.partition("/")[0])
-    ]
+    found = preempted_since(cluster, events, now - request.since, now, records)
+    victims, placeholders = _listed(found, request, _of_placeholders(cluster, records))
     fixes: Sequence[Fix] = ()
     gone = list[tuple[str, str, str]]()
     if records is not None:
         fixes = [*_preventions(cluster, victims, records)]
         missing += records.notes
-        gone = _gone(cluster, request, records, victims)
+        gone = _gone(cluster, request, records, found)
         if more := sum(not by for _, by, _ in gone):
             pods = plural(more, "Pod no longer exists", "Pods no longer exist")
             missing.append(f"{pods} since {request.before}, and nothing shows why")
@@ -344,14 +344,31 @@ def explain_all(
         oldest = 0.0 if missing else events.earliest
         earlier = f"the oldest Event is of {shown_time(events.earliest)}: earlier preemptions are unknown"
         missing.append(f"{earlier}. Fix: --audit-log FILE")
+    pending, pending_placeholders = _pending_groups(cluster, request)
     return ClusterWhy(
-        *(head_of(cluster), _pending_groups(cluster, request), _all_not_created(cluster, request), victims, missing),
+        *(head_of(cluster), pending, _all_not_created(cluster, request), victims),
+        *(pending_placeholders, placeholders, missing),
         request.since,
         oldest,
         fixes,
         gone,
         request.namespace,
     )
+
+
+def _listed(
+    found: Iterable[PreemptedPod], request: WhyRequest, of_placeholders: Collection[str]
+) -> tuple[Sequence[PreemptedPod], Sequence[PreemptedPod]]:
+    """Return the preempted Pods of a request, and the placeholder Pods among them."""
+    included = (each for each in found if request.includes(each.pod.partition("/")[0]))
+    by_kind = grouped((each.workload in of_placeholders, each) for each in included)
+    return by_kind.get(False, []), by_kind.get(True, [])
+
+
+def _of_placeholders(cluster: ClusterSnapshot, records: PostMortem | None) -> set[str]:
+    """Return the workloads of placeholder Pods, also of those in the earlier snapshot."""
+    pods = [*cluster.pods.values(), *(records.before.pods.values() if records and records.before else ())]
+    return {cluster.top_workload_of(pod) for pod in pods if is_placeholder(pod, Options())}
 
 
 def _gone(
@@ -371,11 +388,16 @@ def _all_not_created(cluster: ClusterSnapshot, request: WhyRequest) -> list[NotC
     return sorted(rows, key=lambda row: -row.pods)
 
 
-def _pending_groups(cluster: ClusterSnapshot, request: WhyRequest) -> list[PendingGroup]:
+def _pending_groups(cluster: ClusterSnapshot, request: WhyRequest) -> tuple[Sequence[PendingGroup], int]:
+    """Return the Pending Pods by class and cause, and the number of placeholder Pods, which are not among them."""
     reasons: dict[tuple[str, str], str] = {}
     pods: dict[tuple[int, str, str], list[str]] = {}
+    placeholders = 0
     for pod, known, prediction in all_pending(cluster):
         if not request.includes(pod.namespace):
+            continue
+        if is_placeholder(pod, Options()):
+            placeholders += 1
             continue
         why = known
         if prediction is not None:
@@ -386,7 +408,7 @@ def _pending_groups(cluster: ClusterSnapshot, request: WhyRequest) -> list[Pendi
     return [
         PendingGroup(name, -negative, len(keys), min(keys), cause)
         for (negative, name, cause), keys in sorted(pods.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
-    ]
+    ], placeholders
 
 
 def preempted_since(
@@ -461,11 +483,9 @@ _MAX_PREVENTED: Final = 2
 
 def _preventions(cluster: ClusterSnapshot, victims: Sequence[PreemptedPod], records: PostMortem) -> Iterator[Fix]:
     """Yield what would have prevented preemptions, by simulation of the earlier snapshot: of the preemptors with most
-    victims, without placeholders.
+    victims.
     """
-    pods = ((each, _pod_of(cluster, records, each.pod)) for each in victims if each.by != UNKNOWN)
-    real = (each for each, pod in pods if pod is None or not is_placeholder(pod, Options()))
-    by_preemptor = grouped((each.by, each.workload) for each in real)
+    by_preemptor = grouped((each.by, each.workload) for each in victims if each.by != UNKNOWN)
     for by, workloads in sorted(by_preemptor.items(), key=lambda each: -len(each[1]))[:_MAX_PREVENTED]:
         preemptor = _pod_of(cluster, records, by)
         if preemptor is not None and records.before is not None:
@@ -565,7 +585,8 @@ def _of_a_preemption(cluster: ClusterSnapshot, evidence: Evidence, name: str) ->
     event, deletion = evidence.events.preempted(name, uid), records.deletion(cluster, evidence.namespace, name)
     by = _named_in(cluster, event) if event is not None else deletion.by if deletion is not None else ""
     victim = _preempted(cluster, records, f"{evidence.namespace}/{name}", by, "", 0)
-    yield from _preventions(cluster, [victim], records)
+    if victim.workload not in _of_placeholders(cluster, records):
+        yield from _preventions(cluster, [victim], records)
 
 
 def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:

@@ -314,7 +314,8 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         "NODE",
         "LAST AT",
     )
-    pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in result.preempted]
+    every = *result.preempted, *result.preempted_placeholders
+    pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in every]
     tables = [
         Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, ["total", "", pods, "", ""]),
         Table(("PODS NOT CREATED OF", "PODS", "OF", "CAUSE"), [_of_not_created(each) for each in result.not_created]),
@@ -322,12 +323,16 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         Table(("PREEMPTED POD", "BY", "NODE", "AT", "SOURCE"), pods_of, detail=1),
         Table(("OTHER POD THAT NO LONGER EXISTS", "DELETED BY", "AT"), result.gone, detail=1),
     ]
-    otherwise = AnswerStatus.WARN if preempted or result.missing else AnswerStatus.OK
+    otherwise = AnswerStatus.WARN if every or result.missing else AnswerStatus.OK
     return AnswerDocument(
         status=AnswerStatus.PENDING if pods or not_created else otherwise,
         question=f"Pods of {f'namespace {result.namespace}' if result.namespace else 'the cluster'}",
         clause=_clause_of_cluster(result, pods, not_created),
-        shown=[Counter("Pending now", pods), Counter("not created", not_created, optional=True), *_in_events(result)],
+        shown=[
+            *(Counter("Pending now", pods), Counter("not created", not_created, optional=True), *_in_events(result)),
+            Counter("placeholders preempted", len(result.preempted_placeholders), optional=True),
+            Counter("placeholders Pending", result.pending_placeholders, optional=True),
+        ],
         warnings=result.missing,
         tables=tables,
         fix=result.fixes,

@@ -348,6 +348,9 @@ def test_no_higher_class_is_suggested_for_a_placeholder_pod(
     _, out, _ = run(capsys, tmp_path, [reserve, *FULL, priority_class("ten", 10)], "default/new")
     assert f". Fix: {help_text}" in out
     assert "class" not in out
+    _, out, _ = run(capsys, tmp_path, [reserve, *FULL, priority_class("ten", 10)])
+    assert "none is Pending" in out.splitlines()[0]
+    assert "Pending now 0 | placeholders Pending 1 " in out
 
 
 def test_pods_before_it_in_the_queue_are_scheduled_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -227,7 +227,10 @@ def test_what_would_have_prevented_it_leaves_out_placeholders_and_names_the_vict
     before.write_text(cluster_text([*_base()[1:], *nodes, pause, etl, *web]))
     events = [_event(name, HIGH, 60) for name in ("pause-1", "etl-1")]
     cluster.write_text(cluster_text([*_base()[1:], *nodes, _preemptor().request(cpu="6").on("n1"), *events]))
-    fixes = _answer("--cluster", cluster, "--before", before)["fix"]
+    answer = _answer("--cluster", cluster, "--before", before)
+    assert answer["counts"] | {"preemptedIn24H": 1, "placeholdersPreempted": 1} == answer["counts"]
+    assert [each["pod"] for each in answer["preemptedPlaceholders"]] == ["shop/pause-1"]
+    fixes = answer["fix"]
     effect = "preempted Pods of shop/etl 1 → 0 in the earlier snapshot; shop/urgent preempts 2 of shop/web (no class)"
     assert fixes[-1] == {"action": "gold for shop/etl", "effect": effect}
     assert _answer("shop/pause-1", "--cluster", cluster, "--before", before).get("fix", []) == []
