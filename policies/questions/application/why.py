@@ -357,10 +357,10 @@ def explain_all(
 
 
 def _listed(
-    found: Iterable[PreemptedPod], request: WhyRequest, of_placeholders: Collection[str]
+    preempted: Iterable[PreemptedPod], request: WhyRequest, of_placeholders: Collection[str]
 ) -> tuple[Sequence[PreemptedPod], Sequence[PreemptedPod]]:
     """Return the preempted Pods of a request, and the placeholder Pods among them."""
-    included = (each for each in found if request.includes(each.pod.partition("/")[0]))
+    included = (each for each in preempted if request.includes(each.pod.partition("/")[0]))
     by_kind = grouped((each.workload in of_placeholders, each) for each in included)
     return by_kind.get(False, []), by_kind.get(True, [])
 
