@@ -35,8 +35,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.node import LABEL_OS, NO_EXECUTE, Node, untolerated_taint
 from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.kubernetes.objects.pod_resources import pod_level, read_pod_resources
-from forewarn.policies.kubernetes.objects.resource_list import in_nano
-from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, in_nano
 from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.kubernetes.scheduling.plugins import node_affinity, node_fields, node_ports
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import (

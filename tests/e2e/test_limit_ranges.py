@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from forewarn.policies.kubernetes.cluster.admission import with_limit_range_defaults
 from forewarn.policies.kubernetes.cluster.cache import Cache
-from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources
 from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject

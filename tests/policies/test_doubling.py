@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.policies.inputs.manifests.documents import Document
 from forewarn.policies.inputs.manifests.reading import read
-from forewarn.policies.inputs.manifests.yaml.grammar import check
+from forewarn.policies.inputs.manifests.yaml.nodes import check
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet
 from forewarn.policies.linting.config.model import Config

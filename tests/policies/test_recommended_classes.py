@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.kube_apiserver.priority import is_recommended
 from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import validate_priority_class
 from forewarn.policies.kubernetes.objects.priority_class import (
     OWN_CLASSES,
@@ -18,7 +19,6 @@ from forewarn.policies.kubernetes.objects.priority_class import (
     PREEMPT_NEVER,
     PriorityClass,
 )
-from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from tests.builders import Made, MadePod, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.fields import ApiObject
-    from forewarn.policies.kubernetes.objects.resources import ResourceList
+    from forewarn.policies.kubernetes.objects.resources import ExactAmounts
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
@@ -113,7 +113,7 @@ class _Scene:
         return orchestrator.decide(equivalence_groups)
 
 
-def node_amounts(capacity: ResourceList) -> dict[str, int]:
+def node_amounts(capacity: ExactAmounts) -> dict[str, int]:
     """Return the cores and bytes that count for limits. Source: `GetNodeCoresAndMemory`."""
     return {name: max(-(-capacity.get(name, 0) // NANO), 0) for name in (CPU, MEMORY)}
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.base.documents import Always, Document, Hidden, in_json
+from forewarn.policies.kubernetes.cluster.admission import with_limit_range_defaults
 from forewarn.policies.kubernetes.kinds import registry as kinds
-from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kubernetes.kube_apiserver.priority import (
     Forbidden,
     Resolved,

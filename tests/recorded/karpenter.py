@@ -18,12 +18,12 @@ from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import (
     usage_by_pool,
 )
 from forewarn.policies.prediction.autoscaling.karpenter.instance_types import read_instance_types, read_node_pools
-from forewarn.policies.prediction.autoscaling.karpenter.pods import texts
 from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
     SIMULATED,
     Requirement,
+    texts,
 )
 from forewarn.policies.prediction.autoscaling.karpenter.scheduler import PLACEHOLDER, Options
 from forewarn.policies.prediction.autoscaling.karpenter.topology import Choices
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.fields import ApiObject
-    from forewarn.policies.kubernetes.objects.resources import ResourceList
+    from forewarn.policies.kubernetes.objects.resources import ExactAmounts
     from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import ClusterState, Decision
     from forewarn.policies.prediction.autoscaling.karpenter.scheduler import NewNodeClaim
 
@@ -122,7 +122,7 @@ def _taken(case: ApiObject, state: ClusterState) -> tuple[list[Pod], dict[str, A
     return taken, {"ignored": sorted(ignored), **({"rejected": rejected} if rejected else {})}
 
 
-def _shown(decision: Decision, usage: Mapping[str, ResourceList]) -> dict[str, Any]:
+def _shown(decision: Decision, usage: Mapping[str, ExactAmounts]) -> dict[str, Any]:
     claims = sorted((_shown_claim(claim, usage) for claim in decision.new), key=lambda claim: claim["pods"])
     errors = sorted(decision.errors.items())
     existing = [(node, sorted(pod.pod.name for pod in pods)) for node, pods in decision.existing]
@@ -133,7 +133,7 @@ def _shown(decision: Decision, usage: Mapping[str, ResourceList]) -> dict[str, A
     }
 
 
-def _shown_claim(claim: NewNodeClaim, usage: Mapping[str, ResourceList]) -> dict[str, Any]:
+def _shown_claim(claim: NewNodeClaim, usage: Mapping[str, ExactAmounts]) -> dict[str, Any]:
     requirements, names = claim.requirements, [t.name for t in claim.instance_types]
     wanted = ((r.min_values, requirements.on(key).min_values) for key, r in claim.pool.template.items())
     is_relaxed = any(least is not None and now is not None and now < least for least, now in wanted)

@@ -34,7 +34,7 @@ from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import (
     RunningNode,
     StateNode,
 )
-from forewarn.policies.prediction.autoscaling.karpenter.pods import untolerated
+from forewarn.policies.prediction.autoscaling.karpenter.requirements import untolerated
 from forewarn.policies.prediction.autoscaling.karpenter.topology import Storage
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from forewarn.policies.kubernetes.kinds.registry import LIMIT_RANGE, NAMESPACE
 from forewarn.policies.kubernetes.objects import kueue
 from forewarn.policies.kubernetes.objects.fields import group_kind, mapping, moment_of, objects_at, string_map, text
 from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
-from forewarn.policies.prediction.kueue.manager import Manager
+from forewarn.policies.prediction.kueue.forecast import Manager
 from forewarn.policies.prediction.kueue.snapshot import TABLES, Objects
 
 if TYPE_CHECKING:

@@ -42,15 +42,15 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import val
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, int32, timestamp
 from forewarn.policies.kubernetes.objects.pod_resources import PodResources, read_pod_resources
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
-from forewarn.policies.kubernetes.objects.resource_list import subtract_to_zero, without_zeros
+from forewarn.policies.kubernetes.objects.resources import subtract_to_zero, without_zeros
 from forewarn.policies.kubernetes.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.base.findings import Path
-    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kubernetes.objects.resources import ResourceList
     from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 
 _CONTAINERS: Final = ("containers", "initContainers")

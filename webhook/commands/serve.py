@@ -205,7 +205,6 @@ USAGE, FAILED = 2, 3
 _SWITCH_SECONDS = 0.001
 """The switch interval for the evaluating thread while the event loop waits; Python's default is 5 ms."""
 _ASKED_FOR_LATE = (
-    "policies.kubernetes.kube_apiserver.defaults",
     "policies.kubernetes.controllers.changes",
     "policies.kubernetes.objects.extent",
     "policies.kubernetes.controllers.new_pods",

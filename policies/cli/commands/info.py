@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.kubernetes.releases.profiles import Extender, Profile, SchedulerConfiguration
+    from forewarn.policies.kubernetes.releases.semantics import Extender, Profile, SchedulerConfiguration
 
 OK, _, USAGE = range(3)
 _PREEMPTION: Final = "DefaultPreemption"

@@ -14,8 +14,7 @@ from forewarn.policies.base.findings import Path, cut, listed
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Comment, Document, Fault, as_utf8, comments_of, split
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, ObjectFinder, filled_in, items_of
-from forewarn.policies.inputs.manifests.yaml.grammar import check, check_as_kubectl, leniently
-from forewarn.policies.inputs.manifests.yaml.nodes import compose
+from forewarn.policies.inputs.manifests.yaml.nodes import check, check_as_kubectl, compose, leniently
 from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction, Tree, YamlSource, quick_value
 from forewarn.policies.kubernetes.kinds.registry import incomplete_list
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source

@@ -24,7 +24,7 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import recalculated
 from forewarn.policies.kubernetes.objects import storage
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
-from forewarn.policies.kubernetes.objects.resource_list import mask
+from forewarn.policies.kubernetes.objects.resources import mask
 from forewarn.policies.kubernetes.scheduling.not_predicted import lists_storage
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""The Priority admission plugin with upstream's messages. Source: plugin/pkg/admission/priority/admission.go."""
+"""The Priority admission plugin with upstream's messages, and PriorityClasses that messages may recommend. All hints
+and fixes that name a class use `is_recommended`.
+
+Source: plugin/pkg/admission/priority/admission.go.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION, Namespace
-from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_LOWER_PRIORITY, PriorityClass
+from forewarn.policies.kubernetes.objects.priority_class import (
+    HIGHEST_USER_DEFINABLE_PRIORITY,
+    OWN_CLASSES,
+    PREEMPT_LOWER_PRIORITY,
+    PREEMPT_NEVER,
+    SYSTEM_PRIORITY_CLASS_PREFIX,
+    PriorityClass,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.objects.fields import ApiObject
+
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 WITHOUT_DEFAULT_CLASS: Final = (SYSTEM_NAMESPACE, "forewarn")
@@ -161,3 +173,18 @@ def check_default(name: str, is_update: bool, classes: Iterable[PriorityClass]) 
     """Return the reason why a class must not become the global default; None if it may (`validatePriorityClass`)."""
     current = default_priority_class(classes)
     return None if current is None or (is_update and current.name == name) else already_default(current.name)
+
+
+def is_recommended(priority_class: PriorityClass, *, to_preempt: bool = False) -> bool:
+    """Report whether a message may recommend this class.
+
+    Excludes system classes, forewarn's own classes, and names that kube-apiserver rejects. `to_preempt`: also excludes
+    classes that never preempt.
+    """
+    if priority_class.name in OWN_CLASSES or priority_class.name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
+        return False
+    if to_preempt and priority_class.preemption_policy == PREEMPT_NEVER:
+        return False
+    from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import dns1123_subdomain
+
+    return priority_class.value <= HIGHEST_USER_DEFINABLE_PRIORITY and not dns1123_subdomain(priority_class.name)

@@ -31,16 +31,17 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
 )
 from forewarn.policies.kubernetes.objects.fields import PREFERRED, REQUIRED, ApiObject, at, text
 from forewarn.policies.kubernetes.objects.pod_resources import OF_QUOTAS, PodResources, read_pod_resources
-from forewarn.policies.kubernetes.objects.resource_list import (
+from forewarn.policies.kubernetes.objects.resources import (
+    HUGE_PAGES,
     ResourceList,
     add,
     exceeded,
+    is_huge_page,
     mask,
     subtract_to_zero,
     without_zeros,
 )
-from forewarn.policies.kubernetes.objects.resource_list import text as amounts_text
-from forewarn.policies.kubernetes.objects.resources import HUGE_PAGES, is_huge_page
+from forewarn.policies.kubernetes.objects.resources import text as amounts_text
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 from forewarn.policies.kubernetes.quantity import ZERO, Quantity, in_units, parse_quantity
 

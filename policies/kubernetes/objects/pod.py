@@ -47,8 +47,7 @@ from forewarn.policies.kubernetes.objects.pod_resources import (
     read_pod_resources,
 )
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.kubernetes.objects.resource_list import in_nano, mask
-from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource, as_resource
+from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource, as_resource, in_nano, mask
 from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, Namespaced, View, by
 from forewarn.policies.kubernetes.objects.volumes import Volume, read_volumes
 from forewarn.policies.kubernetes.selectors import (

@@ -23,8 +23,19 @@ from forewarn.policies.kubernetes.objects.fields import (
     sequence,
     within,
 )
-from forewarn.policies.kubernetes.objects.resource_list import ResourceList, add, add_to, amounts_at, rounded
-from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, is_huge_page, is_pod_level, largest_of, raise_to
+from forewarn.policies.kubernetes.objects.resources import (
+    CPU,
+    MEMORY,
+    ResourceList,
+    add,
+    add_to,
+    amounts_at,
+    is_huge_page,
+    is_pod_level,
+    largest_of,
+    raise_to,
+    rounded,
+)
 from forewarn.policies.kubernetes.quantity import ZERO, Quantity, parse_quantity
 
 if TYPE_CHECKING:

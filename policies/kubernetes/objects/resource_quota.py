@@ -17,7 +17,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
     within,
 )
-from forewarn.policies.kubernetes.objects.resource_list import ResourceList, resource_list
+from forewarn.policies.kubernetes.objects.resources import ResourceList, resource_list
 from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, View, by
 from forewarn.policies.kubernetes.options import ScopeSelector
 

@@ -31,7 +31,7 @@ from forewarn.policies.kubernetes.releases.semantics import (
 )
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.releases.profiles import SchedulerConfiguration
+    from forewarn.policies.kubernetes.releases.semantics import SchedulerConfiguration
 
 _MANY: Final = ("AllAlpha", "AllBeta")
 _VERSION: Final = re.compile(r"v?1\.(\d{1,4})(?:\.\d{1,6})?(?:[-+][-+.\w]{0,100})?")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.base.cow_table import FrozenTable, Table
 from forewarn.policies.base.metering import holding_lock
-from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
 
 if TYPE_CHECKING:

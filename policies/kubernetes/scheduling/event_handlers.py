@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER
-from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.scheduling.configuration import configuration_of
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import NOT_FOUND, Code, CycleState

@@ -24,11 +24,13 @@ from forewarn.policies.kubernetes.scheduling.not_predicted import has_constraint
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.kubernetes.scheduling.plugins.node_ports import NodePorts
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
-from forewarn.policies.kubernetes.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from forewarn.policies.kubernetes.scheduling.plugins.other_points import DefaultPreemption
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import VolumeBinding
-from forewarn.policies.kubernetes.scheduling.plugins.volume_restrictions import VolumeRestrictions
-from forewarn.policies.kubernetes.scheduling.plugins.volume_zone import VolumeZone
+from forewarn.policies.kubernetes.scheduling.plugins.volume_filters import (
+    NodeVolumeLimits,
+    VolumeRestrictions,
+    VolumeZone,
+)
 from forewarn.policies.kubernetes.scheduling.preemption import (
     NO_VICTIMS,
     Candidate,

@@ -15,7 +15,7 @@ from forewarn.policies.base.disclosure import Disclose
 from forewarn.policies.base.findings import Action, Severity, cut, listed, nearest_word
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8, split
 from forewarn.policies.inputs.manifests.yaml import nodes
-from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
+from forewarn.policies.inputs.manifests.yaml.nodes import check_as_kubectl
 from forewarn.policies.inputs.manifests.yaml.source import Construction, is_merge, scalar_value
 from forewarn.policies.inputs.sources.files import unreadable
 from forewarn.policies.kubernetes import options

@@ -19,8 +19,7 @@ from forewarn.policies.linting.config.model import ConfigError
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
-    from forewarn.policies.kubernetes.releases.profiles import SchedulerConfiguration
-    from forewarn.policies.kubernetes.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.releases.semantics import SchedulerConfiguration, Semantics
 
 _SHOWN: Final = 10
 """Maximum number of reported errors."""

@@ -14,9 +14,9 @@ from forewarn.policies.base.findings import Finding, Location, grouped
 from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.inputs.sources.files import readable, write_file
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.kubernetes.kube_apiserver.priority import is_recommended
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES, PriorityClass
-from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.linting.lint.input import Input, wanted_kinds
 from forewarn.policies.linting.rules.support.names import is_misspelt
 

@@ -226,7 +226,7 @@ def _without_request(subject: ReviewedObject, workload: ReviewedObject, context:
     template = context.template(workload)
     if template is None or at(template.spec, "resources") is not None:
         return
-    from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults  # few inputs have any
+    from forewarn.policies.kubernetes.cluster.admission import with_limit_range_defaults  # few inputs have any
 
     ranges = context.limit_ranges_of(workload.effective_namespace)
     pod = with_limit_range_defaults({"spec": template.spec}, ranges, context.semantics)

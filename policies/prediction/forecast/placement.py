@@ -36,7 +36,7 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, Pods, counts
 from forewarn.policies.kubernetes.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, ref_of
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
-from forewarn.policies.kubernetes.objects.resource_list import add, mask
+from forewarn.policies.kubernetes.objects.resources import add, mask
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Nominator, PriorityQueue, le_priority_pre_check
 from forewarn.policies.kubernetes.scheduling.queue.registrations import (

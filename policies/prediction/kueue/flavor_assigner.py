@@ -31,7 +31,7 @@ from forewarn.policies.prediction.kueue.workload import Info, LastAssignment, Po
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.kueue import FlavorFungibility, PodSet, ResourceFlavor, ResourceGroup
-    from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot
+    from forewarn.policies.prediction.kueue.snapshot import ClusterQueueSnapshot
 
 
 class Mode(IntEnum):

@@ -14,8 +14,7 @@ from forewarn.policies.prediction.kueue.flavor_assigner import Assignment, Preem
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, Quantities, Workload
-    from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot, CohortSnapshot
-    from forewarn.policies.prediction.kueue.snapshot import Snapshot
+    from forewarn.policies.prediction.kueue.snapshot import ClusterQueueSnapshot, CohortSnapshot, Snapshot
     from forewarn.policies.prediction.kueue.workload import Info
 
 

@@ -18,7 +18,7 @@ from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.kueue import ANY, NEVER, Configuration, Quantities, add, sub
 from forewarn.policies.prediction.kueue.flavor_assigner import Assignment, FlavorAssigner, Mode
 from forewarn.policies.prediction.kueue.preemption import PreemptionContext, Preemptor, Reason, Target, candidates_in
-from forewarn.policies.prediction.kueue.resource_node import (
+from forewarn.policies.prediction.kueue.snapshot import (
     DRS,
     NEGATIVE_RANK,
     ClusterQueueSnapshot,

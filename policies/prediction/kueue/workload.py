@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kubernetes.kube_apiserver.defaults import limit_range_defaults
+from forewarn.policies.kubernetes.cluster.admission import limit_range_defaults
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, objects_at
 from forewarn.policies.kubernetes.objects.kueue import (
     Amount,
@@ -19,7 +19,7 @@ from forewarn.policies.kubernetes.objects.kueue import (
     scaled_to,
 )
 from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources, requests_in_spec
-from forewarn.policies.kubernetes.objects.resource_list import ResourceList, in_nano
+from forewarn.policies.kubernetes.objects.resources import ResourceList, in_nano
 from forewarn.policies.kubernetes.quantity import NANO, Quantity, parse_quantity
 
 if TYPE_CHECKING:

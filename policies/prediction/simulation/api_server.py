@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.pod_group import PodGroup
-    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kubernetes.objects.resources import ResourceList
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 

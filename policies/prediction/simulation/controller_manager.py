@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import ObjectRef, duration, listed, plural
 from forewarn.policies.base.metering import charge
+from forewarn.policies.kubernetes.cluster.admission import missing_tolerations
 from forewarn.policies.kubernetes.controllers import SYNC_DELAY, reconcile
 from forewarn.policies.kubernetes.controllers.daemon_set import DaemonSetStatus, is_rolled_out, triggers_sync
 from forewarn.policies.kubernetes.controllers.deployment import is_recreate
@@ -60,7 +61,6 @@ from forewarn.policies.kubernetes.kinds.registry import (
     JOB,
     STATEFUL_SET,
 )
-from forewarn.policies.kubernetes.kube_apiserver.defaults import missing_tolerations
 from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, text, timestamp
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Node, NodeSelector, NodeSelectorTerm

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.pod_group import PodGroup
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from forewarn.policies.kubernetes.releases.profiles import Profile
+    from forewarn.policies.kubernetes.releases.semantics import Profile
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
 Key = tuple[str, str]

@@ -18,6 +18,7 @@ from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.view import Key, workload_key
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.priority import is_recommended
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.kubernetes.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
@@ -26,7 +27,6 @@ from forewarn.policies.kubernetes.objects.priority_class import (
     PriorityClass,
 )
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
-from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
 from forewarn.policies.questions.application.overview import MAX_LOST_PODS

@@ -17,8 +17,7 @@ from urllib.parse import parse_qsl
 from forewarn.policies.base.findings import cut
 from forewarn.policies.inputs.manifests.documents import MAX_DEPTH, Document, Fault, as_utf8, split
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, REMOTE
-from forewarn.policies.inputs.manifests.yaml.grammar import leniently
-from forewarn.policies.inputs.manifests.yaml.nodes import Node, Scalar, compose, followed
+from forewarn.policies.inputs.manifests.yaml.nodes import Node, Scalar, compose, followed, leniently
 from forewarn.policies.inputs.sources.files import File, SourceError, read_file
 from forewarn.policies.inputs.sources.programs import Outside, Trees
 from forewarn.policies.questions.versions.tools import refuse_option

@@ -42,7 +42,7 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import
     is_expendable,
     without_expendable,
 )
-from forewarn.policies.prediction.autoscaling.karpenter.pods import is_provisionable
+from forewarn.policies.prediction.autoscaling.karpenter.requirements import is_provisionable
 from forewarn.policies.questions.whatif.daemon_overhead import DaemonOverhead, overhead_of
 
 if TYPE_CHECKING:

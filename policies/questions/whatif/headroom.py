@@ -21,13 +21,13 @@ from forewarn.policies.kubernetes.controllers.new_pods import (
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.templates import made_of
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kube_apiserver.priority import is_recommended
 from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
 from forewarn.policies.kubernetes.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind, ref_of
 from forewarn.policies.kubernetes.objects.node import ZONE
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
-from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import PluginFault

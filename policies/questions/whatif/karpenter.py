@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.prediction.autoscaling import Arrival, NotPredicted
-from forewarn.policies.prediction.autoscaling.karpenter.pods import is_provisionable
+from forewarn.policies.prediction.autoscaling.karpenter.requirements import is_provisionable
 from forewarn.policies.prediction.autoscaling.karpenter.topology import Choices
 from forewarn.policies.prediction.simulation.scenario import read_node
 from forewarn.policies.questions.whatif.autoscalers import LIMIT_REACHED, MAX_NODES, Launches, lacks_claim, launches_of

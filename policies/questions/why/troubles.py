@@ -19,13 +19,13 @@ from forewarn.policies.base.findings import cut, described, grouped, listed, plu
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.taint_eviction import tolerated_for
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.kubernetes.kube_apiserver.priority import is_recommended
 from forewarn.policies.kubernetes.kube_apiserver.quota import matching_resources
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Taint, Toleration
 from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import loss_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
-from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.framework import Code
 from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted

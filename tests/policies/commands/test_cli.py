@@ -24,7 +24,7 @@ HEAVY |= {
     "forewarn.policies.kubernetes.releases.semantics",
 }  # milliseconds of the start-up
 HEAVY |= {"dataclasses", "inspect", "pkgutil"}
-HEAVY |= {"hashlib", "forewarn.policies.kubernetes.controllers", "forewarn.policies.kubernetes.releases.profiles"}
+HEAVY |= {"hashlib", "forewarn.policies.kubernetes.controllers", "forewarn.policies.kubernetes.releases.semantics"}
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: gold}\n"
 JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {backoffLimit: 0, template: {spec: {}}}\n"
 CLASS = (

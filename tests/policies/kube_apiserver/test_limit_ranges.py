@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cli.main import main
-from forewarn.policies.kubernetes.cluster.admission import admitted
+from forewarn.policies.kubernetes.cluster.admission import admitted, with_limit_range_defaults
 from forewarn.policies.kubernetes.cluster.cache import Cache
-from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kubernetes.kube_apiserver.quota import Pods
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_limits
 from forewarn.policies.kubernetes.objects.fields import InvalidObject

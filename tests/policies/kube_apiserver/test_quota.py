@@ -28,8 +28,8 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import (
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import MAX_FAULTS
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
-from forewarn.policies.kubernetes.objects.resource_list import add, exceeded, subtract_to_zero, without_zeros
 from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+from forewarn.policies.kubernetes.objects.resources import add, exceeded, subtract_to_zero, without_zeros
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 from forewarn.policies.kubernetes.quantity import ZERO, Quantity
 from tests.cases import each

@@ -11,7 +11,7 @@ from forewarn.policies.base.documents import json_of
 from forewarn.policies.base.metering import CHECK_INTERVAL, CutShort, metered
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
-from forewarn.policies.prediction.kueue import manager
+from forewarn.policies.prediction.kueue import forecast
 from forewarn.policies.questions.application.predict import PredictResult, predict
 from forewarn.policies.questions.application.why import WhyRequest, WorkloadWhy, explain
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling
@@ -179,8 +179,8 @@ def test_each_of_many_jobs_has_its_cycles() -> None:
 
 
 def test_too_many_cycles_are_not_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manager, "_MIN_CYCLES", 1)
-    monkeypatch.setattr(manager, "_MAX_TRIED", 1)
+    monkeypatch.setattr(forecast, "_MIN_CYCLES", 1)
+    monkeypatch.setattr(forecast, "_MAX_TRIED", 1)
     (queued,) = answer(job("ml", "x", 1, "1")).queued.jobs
     assert queued.outcome == "not-predicted"
     assert "too many Workloads to try" in queued.message

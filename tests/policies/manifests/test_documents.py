@@ -14,7 +14,7 @@ from forewarn.policies.inputs.manifests.documents import Document, Fault, split
 from forewarn.policies.inputs.manifests.kustomizations import read_kustomization
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, filled_in, intended_type
 from forewarn.policies.inputs.manifests.reading import MAX_FILE, _is_json, read, values
-from forewarn.policies.inputs.manifests.yaml.grammar import leniently
+from forewarn.policies.inputs.manifests.yaml.nodes import leniently
 
 WANTED = frozenset(("/Pod", "scheduling.k8s.io/PriorityClass"))
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.reading import read, values
-from forewarn.policies.inputs.manifests.yaml.grammar import _PRIVATE
+from forewarn.policies.inputs.manifests.yaml.nodes import _PRIVATE
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n"
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.inputs.manifests.documents import Document, Fault
-from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
-from forewarn.policies.inputs.manifests.yaml.nodes import compose
+from forewarn.policies.inputs.manifests.yaml.nodes import check_as_kubectl, compose
 from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction, Tree, YamlSource, quick_value
 
 if TYPE_CHECKING:

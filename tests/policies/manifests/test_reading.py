@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from forewarn.policies.inputs.manifests.documents import Document, Fault, split
 from forewarn.policies.inputs.manifests.json_text import JsonReader
 from forewarn.policies.inputs.manifests.reading import Reading, is_untyped, read, type_meta
-from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
-from forewarn.policies.inputs.manifests.yaml.nodes import compose
+from forewarn.policies.inputs.manifests.yaml.nodes import check_as_kubectl, compose
 from forewarn.policies.inputs.manifests.yaml.source import Construction
 
 WANTED = frozenset(("/Pod", "/Namespace", "apps/Deployment", "scheduling.k8s.io/PriorityClass"))

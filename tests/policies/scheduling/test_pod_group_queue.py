@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.pod_group import PodGroup
-from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status, unresolvable
 from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Nominator, PriorityQueue, QueuedPodGroupInfo
 from forewarn.policies.kubernetes.scheduling.queue.registrations import (

@@ -12,8 +12,7 @@ import pytest
 from forewarn import policies
 from forewarn.policies.kubernetes.cluster.admission import admitted
 from forewarn.policies.kubernetes.objects.pod import Pod
-from forewarn.policies.kubernetes.releases.profiles import Profile, SchedulerConfiguration
-from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Profile, SchedulerConfiguration, Semantics
 from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.kubernetes.scheduling.configuration import (
     InvalidConfiguration,

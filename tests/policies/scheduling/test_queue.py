@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.objects.node import Node
 from forewarn.policies.kubernetes.objects.pod import Pod
-from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.scheduling.framework import PreEnqueuePlugin, Status, unresolvable
 from forewarn.policies.kubernetes.scheduling.plugins.other_points import SchedulingGates
 from forewarn.policies.kubernetes.scheduling.queue.priority_queue import (

@@ -33,7 +33,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, string_map
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
+    from forewarn.policies.kubernetes.objects.resources import ResourceList
     from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 _NO_EXECUTE: Final = "NoExecute"

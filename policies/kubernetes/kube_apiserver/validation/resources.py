@@ -40,14 +40,16 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
 )
 from forewarn.policies.kubernetes.objects.pod_resources import Container, PodResources, read_pod_resources
-from forewarn.policies.kubernetes.objects.resource_list import ResourceList, mask, resource_list
 from forewarn.policies.kubernetes.objects.resources import (
     CPU,
     EPHEMERAL_STORAGE,
     HUGE_PAGES,
     MEMORY,
+    ResourceList,
     is_huge_page,
     is_pod_level,
+    mask,
+    resource_list,
 )
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity

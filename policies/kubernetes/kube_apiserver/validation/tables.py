@@ -42,7 +42,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     string_map,
     text,
 )
-from forewarn.policies.kubernetes.objects.resource_list import amounts_at, resource_list
+from forewarn.policies.kubernetes.objects.resources import amounts_at, resource_list
 from forewarn.policies.kubernetes.selectors import parse_label_selector
 
 if TYPE_CHECKING:

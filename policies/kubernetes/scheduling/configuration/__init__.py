@@ -30,7 +30,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_
 from forewarn.policies.kubernetes.objects.fields import PREFERRED, REQUIRED, ApiObject, InvalidObject, json_type
 from forewarn.policies.kubernetes.objects.node import NodeAffinity
 from forewarn.policies.kubernetes.objects.pod import read_topology_spread
-from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
 from forewarn.policies.kubernetes.scheduling.arguments import (
     CPU_AND_MEMORY,
     LEAST_ALLOCATED,

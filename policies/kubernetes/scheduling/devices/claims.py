@@ -19,7 +19,7 @@ from forewarn.policies.kubernetes.objects.devices import (
     Readiness,
     ResourceSlice,
 )
-from forewarn.policies.kubernetes.objects.resource_list import add_to
+from forewarn.policies.kubernetes.objects.resources import add_to
 from forewarn.policies.kubernetes.quantity import NANO, ZERO
 from forewarn.policies.kubernetes.scheduling.devices.selectors import NotModelled, SelectorError, selectors_of
 from forewarn.policies.kubernetes.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason

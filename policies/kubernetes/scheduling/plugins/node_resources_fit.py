@@ -13,8 +13,14 @@ from forewarn.policies.base.metering import FEW, charge
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.kubernetes.objects.devices import DeviceId
 from forewarn.policies.kubernetes.objects.pod_resources import NON_ZERO_DEFAULTS
-from forewarn.policies.kubernetes.objects.resource_list import in_nano
-from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, ResourceList, as_resource
+from forewarn.policies.kubernetes.objects.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    ExactAmounts,
+    as_resource,
+    in_nano,
+)
 from forewarn.policies.kubernetes.scheduling.arguments import (
     CPU_AND_MEMORY,
     LEAST_ALLOCATED,
@@ -69,7 +75,7 @@ class Amount(NamedTuple):
     weight: int
 
 
-def requests_of(amounts: ResourceList, resources: Sequence[ResourceWeight]) -> dict[str, int]:
+def requests_of(amounts: ExactAmounts, resources: Sequence[ResourceWeight]) -> dict[str, int]:
     """Return resource -> requested amount in kube-scheduler's units. Upstream `calculatePodResourceRequestList`."""
     requests = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
     base = {CPU: requests.milli_cpu, MEMORY: requests.memory, EPHEMERAL_STORAGE: requests.ephemeral_storage}

@@ -29,8 +29,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     unresolvable,
 )
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import broken_linear
-from forewarn.policies.kubernetes.scheduling.plugins.node_volume_limits import not_created_for
-from forewarn.policies.kubernetes.scheduling.plugins.volume_zone import ADD_NODES
+from forewarn.policies.kubernetes.scheduling.plugins.volume_filters import ADD_NODES, not_created_for
 from forewarn.policies.kubernetes.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason, joined, not_found
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import PASSES, NodeFit, Rejections

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.base.copies import replace
-from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.scheduling.framework import Code, PreEnqueuePlugin, run_pre_enqueue_plugins
 from forewarn.policies.kubernetes.scheduling.plugins.other_points import queue_order
 from forewarn.policies.kubernetes.scheduling.queue.registrations import (

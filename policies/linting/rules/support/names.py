@@ -23,6 +23,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     RESOURCE_QUOTA,
     WORKLOAD_PRIORITY_CLASS,
 )
+from forewarn.policies.kubernetes.kube_apiserver.priority import is_recommended
 from forewarn.policies.kubernetes.objects.fields import group_kind, text_at
 from forewarn.policies.kubernetes.objects.priority_class import (
     HOSTED_CLASSES,
@@ -30,7 +31,6 @@ from forewarn.policies.kubernetes.objects.priority_class import (
     SYSTEM_CLASSES,
     SYSTEM_PRIORITY_CLASS_PREFIX,
 )
-from forewarn.policies.kubernetes.recommended_classes import is_recommended
 from forewarn.policies.kubernetes.selectors import is_subdomain
 from forewarn.policies.linting.rules.support.allowed_classes import is_allowed
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.metering import CutShort, TooLarge
 from forewarn.policies.inputs.manifests.deploy_order import is_hook
+from forewarn.policies.kubernetes.cluster.admission import with_limit_range_defaults
 from forewarn.policies.kubernetes.controllers.changes import Arrivals, arrivals, present
 from forewarn.policies.kubernetes.controllers.job import is_finished
 from forewarn.policies.kubernetes.controllers.new_pods import creates_pods_later
 from forewarn.policies.kubernetes.kinds.registry import JOB, PRIORITY_CLASS, RESOURCE_QUOTA
-from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
 from forewarn.policies.kubernetes.kube_apiserver.quota import (
     FaultKind,
@@ -55,7 +55,7 @@ from forewarn.policies.linting.rules.support.rule_text import class_to_be
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.kube_apiserver.quota import Fault
-    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
+    from forewarn.policies.kubernetes.objects.resources import ResourceList
     from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 
 

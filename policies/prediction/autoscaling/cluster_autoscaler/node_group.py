@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, boolean, item
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, Node
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.kubernetes.objects.resources import ResourceList, read_resource_list
+from forewarn.policies.kubernetes.objects.resources import ExactAmounts, read_resource_list
 from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ class NodeGroup(NamedTuple):
     size: int
     max_size: int | None
     node: Node
-    capacity: ResourceList
-    allocatable: ResourceList
+    capacity: ExactAmounts
+    allocatable: ExactAmounts
     example: Sequence[Pod] | None = None
     blocked: str | None = None
     zones: tuple[str, ...] = ()

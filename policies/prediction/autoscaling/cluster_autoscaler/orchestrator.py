@@ -17,7 +17,7 @@ from forewarn.policies.base.findings import brief, one_line
 from forewarn.policies.base.metering import charge
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.reading import values
-from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceList
+from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ExactAmounts
 from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.kubernetes.scheduling.framework import PluginFault
 from forewarn.policies.kubernetes.scheduling.not_predicted import is_scheduled_by_group
@@ -301,7 +301,7 @@ class Similarity:
         self, groups: Iterable[NodeGroup], templates: Mapping[str, NodeInfo], ignored_labels: frozenset[str]
     ) -> None:
         ignored = IGNORED_LABELS[""].union(ignored_labels)
-        self._free: dict[str, ResourceList] = {}
+        self._free: dict[str, ExactAmounts] = {}
         self._labels: dict[str, frozenset[tuple[str, str]]] = {}
         self._by_labels: dict[frozenset[tuple[str, str]], list[NodeGroup]] = {}
         for group in groups:
@@ -328,14 +328,14 @@ class Similarity:
         )
 
 
-def _requests(info: NodeInfo) -> ResourceList:
+def _requests(info: NodeInfo) -> ExactAmounts:
     """Return the requests on a template, in billionths."""
     basic = {CPU: info.milli_cpu * NANO // 1000, MEMORY: info.memory * NANO, PODS: 0}
     scalars = {name: amount * NANO for name, amount in info.scalars.items()}
     return {**basic, EPHEMERAL_STORAGE: info.ephemeral_storage * NANO, **scalars}
 
 
-def _all_within(one: ResourceList, other: ResourceList) -> bool:
+def _all_within(one: ExactAmounts, other: ExactAmounts) -> bool:
     return one.keys() == other.keys() and all(_within(one[name], other[name], _RATIO) for name in one)
 
 

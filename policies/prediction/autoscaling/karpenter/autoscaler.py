@@ -16,13 +16,14 @@ from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, mapping, string_map, text
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, read_taints
 from forewarn.policies.kubernetes.objects.pod import HostPort, Pod
-from forewarn.policies.kubernetes.objects.resources import ResourceList, read_resource_list
+from forewarn.policies.kubernetes.objects.resources import ExactAmounts, read_resource_list
 from forewarn.policies.kubernetes.quantity import NANO, Quantity
 from forewarn.policies.prediction.autoscaling import Arrival, NotPredicted
 from forewarn.policies.prediction.autoscaling.karpenter import requirements as label
 from forewarn.policies.prediction.autoscaling.karpenter.instance_types import NODES, NodePool, read_node_pools
-from forewarn.policies.prediction.autoscaling.karpenter.pods import (
+from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
     KarpenterPod,
+    Requirements,
     exact,
     is_provisionable,
     ports_of,
@@ -31,7 +32,6 @@ from forewarn.policies.prediction.autoscaling.karpenter.pods import (
     sum_of,
     texts,
 )
-from forewarn.policies.prediction.autoscaling.karpenter.requirements import Requirements
 from forewarn.policies.prediction.autoscaling.karpenter.scheduler import NewNodeClaim, Options, Scheduler
 from forewarn.policies.prediction.autoscaling.karpenter.topology import Choices, Rejected, Storage
 
@@ -61,8 +61,8 @@ class RunningNode(NamedTuple):
     name: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
-    capacity: ResourceList
-    allocatable: ResourceList
+    capacity: ExactAmounts
+    allocatable: ExactAmounts
     deleting: bool
 
     @classmethod
@@ -140,25 +140,25 @@ class StateNode:
             and not taint.key.startswith("readiness.k8s.io/")
         )
 
-    def _amounts(self, which: str) -> ResourceList:
+    def _amounts(self, which: str) -> ExactAmounts:
         """Return the capacity or allocatable resources; of the NodeClaim where the Node does not report them yet."""
-        own: ResourceList = getattr(self.node, which) if self.node else {}
+        own: ExactAmounts = getattr(self.node, which) if self.node else {}
         if self.claim is None or self.initialized:
             return own
-        claimed: ResourceList = getattr(self.claim, which)
+        claimed: ExactAmounts = getattr(self.claim, which)
         return {**own, **{name: amount for name, amount in claimed.items() if not own.get(name)}}
 
-    def capacity(self) -> ResourceList:
+    def capacity(self) -> ExactAmounts:
         return {**self._amounts("capacity"), NODES: NANO}
 
     @cached_property
-    def available(self) -> ResourceList:
+    def available(self) -> ExactAmounts:
         """What is allocatable and not requested by the node's Pods; callers do not change it."""
         used = sum_of(requests_of(pod) for pod in self.pods)
         return {name: amount - used.get(name, 0) for name, amount in self._amounts("allocatable").items()}
 
     @cached_property
-    def daemon_requests(self) -> ResourceList:
+    def daemon_requests(self) -> ExactAmounts:
         return sum_of(requests_of(pod) for pod in self.pods if pod.owner_kind == "apps/DaemonSet")
 
     def ports(self) -> list[tuple[str, tuple[HostPort, ...]]]:
@@ -197,7 +197,7 @@ class ClusterState:
         ]
 
 
-def usage_by_pool(nodes: Sequence[StateNode]) -> dict[str, ResourceList]:
+def usage_by_pool(nodes: Sequence[StateNode]) -> dict[str, ExactAmounts]:
     """Return NodePool -> the capacity of its nodes that are not being deleted."""
     pools = {node.labels.get(label.NODE_POOL, "") for node in nodes} - {""}
     live = [node for node in nodes if not node.deleting]
@@ -253,7 +253,7 @@ def _problems(key: str, operator: str, values: Sequence[str]) -> Iterator[str]:
         yield f"no valid values found in {listed} for {key}, expected one of: map[{allowed}], got: {listed}"
 
 
-def exceeded_limit(pool: NodePool, usage: Mapping[str, ResourceList]) -> str | None:
+def exceeded_limit(pool: NodePool, usage: Mapping[str, ExactAmounts]) -> str | None:
     """Return why Karpenter creates no NodeClaim: the nodes of the NodePool already exceed its limits; or None.
 
     `usage`: NodePool -> the capacity of its nodes. Source: `ExceededBy`.

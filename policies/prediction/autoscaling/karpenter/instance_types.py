@@ -28,16 +28,18 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
 )
 from forewarn.policies.kubernetes.objects.node import Taint
-from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, ResourceList, read_resource_list
+from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, ExactAmounts, read_resource_list
 from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.prediction.autoscaling import NotPredicted
 from forewarn.policies.prediction.autoscaling.karpenter import requirements as label
-from forewarn.policies.prediction.autoscaling.karpenter.pods import fits, sum_of, texts
 from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
     NODE_POOL,
     SIMULATED,
     Requirement,
     Requirements,
+    fits,
+    sum_of,
+    texts,
 )
 
 if TYPE_CHECKING:
@@ -85,8 +87,8 @@ class InstanceType:
 
     name: str
     requirements: Requirements
-    capacity: ResourceList
-    allocatable: ResourceList
+    capacity: ExactAmounts
+    allocatable: ExactAmounts
     offerings: tuple[Offering, ...]
     reservations: Mapping[str, int] = field(default_factory=dict)
     node_pools: frozenset[str] | None = None
@@ -192,7 +194,7 @@ def _requirements(zone: str, capacity_type: str, reservation: str) -> Requiremen
     return Requirements.of_labels({label.ZONE: zone, label.CAPACITY_TYPE: capacity_type, **reserved})
 
 
-def _allocatable(capacity: ResourceList, overhead: ResourceList) -> ResourceList:
+def _allocatable(capacity: ExactAmounts, overhead: ExactAmounts) -> ExactAmounts:
     """Return capacity minus overhead; huge pages also reduce memory. Source: `computeAllocatable`."""
     allocatable = {name: amount - overhead.get(name, 0) for name, amount in capacity.items()}
     for name, amount in capacity.items():
@@ -209,7 +211,7 @@ class DaemonGroup:
     """
 
     instance_types: list[InstanceType]
-    requests: ResourceList
+    requests: ExactAmounts
     ports: list[tuple[str, tuple[HostPort, ...]]]
 
 
@@ -223,16 +225,16 @@ class Filtered:
     """
 
     requirements: Requirements
-    requests: ResourceList
+    requests: ExactAmounts
     suitable: dict[InstanceType, tuple[bool, bool]]
     remaining: list[InstanceType] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
     missed_alone: set[str] = field(default_factory=set)
-    daemons: list[ResourceList] = field(default_factory=list)
+    daemons: list[ExactAmounts] = field(default_factory=list)
     unsatisfied: dict[str, int] = field(default_factory=dict)
     min_values_problem: str = ""
 
-    def check(self, candidate: InstanceType, requests: ResourceList) -> None:
+    def check(self, candidate: InstanceType, requests: ExactAmounts) -> None:
         """Check one instance type. `requests`: of all Pods on the node."""
         requirements, offering = cached_in(self.suitable, candidate, lambda: candidate.suits(self.requirements))
         resources = offering and fits(requests, candidate.allocatable)
@@ -289,7 +291,7 @@ def filtered(
     eligible: Sequence[InstanceType],
     requirements: Requirements,
     groups: Sequence[DaemonGroup],
-    requests: tuple[ResourceList, ResourceList],
+    requests: tuple[ExactAmounts, ExactAmounts],
     suitable: dict[InstanceType, tuple[bool, bool]],
     *,
     relax_min_values: bool,
@@ -377,7 +379,7 @@ class NodePool:
     requirements: Requirements
     template: Requirements
     taints: tuple[Taint, ...]
-    limits: ResourceList | None
+    limits: ExactAmounts | None
 
 
 def read_node_pools(node_pools: Iterable[ApiObject]) -> list[NodePool]:

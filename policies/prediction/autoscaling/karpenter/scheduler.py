@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.node import PREFER_NO_SCHEDULE
-from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, ResourceList, largest_of
+from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, ExactAmounts, largest_of
 from forewarn.policies.prediction.autoscaling.karpenter import requirements as label
 from forewarn.policies.prediction.autoscaling.karpenter.instance_types import (
     LAUNCHED,
@@ -27,8 +27,11 @@ from forewarn.policies.prediction.autoscaling.karpenter.instance_types import (
     min_values_text,
     unsatisfied_min_values,
 )
-from forewarn.policies.prediction.autoscaling.karpenter.pods import (
+from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
     KarpenterPod,
+    Problem,
+    Requirement,
+    Requirements,
     conflicts,
     fits,
     ports_of,
@@ -36,7 +39,6 @@ from forewarn.policies.prediction.autoscaling.karpenter.pods import (
     sum_of,
     untolerated,
 )
-from forewarn.policies.prediction.autoscaling.karpenter.requirements import Problem, Requirement, Requirements
 from forewarn.policies.prediction.autoscaling.karpenter.topology import Choices, Topology
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ class Asked(NamedTuple):
     """A Pod with what it asks for. `strict`: requirements without preferences. `places`: alternatives of volumes."""
 
     pod: KarpenterPod
-    requests: ResourceList
+    requests: ExactAmounts
     requirements: Requirements
     strict: Requirements
     places: Sequence[Requirements]
@@ -170,12 +172,12 @@ class NewNodeClaim:
         self.requirements = template.pool.template.copy()
         self.requirements.add((Requirement.from_entry(label.HOSTNAME, "In", (self.hostname,)),))
         self.pods: list[KarpenterPod] = []
-        self.requests: ResourceList = {}
+        self.requests: ExactAmounts = {}
         self._groups = [replace(group, ports=[*group.ports]) for group in template.groups]
         self._reserved: list[Offering] = []
-        self._largest: ResourceList | None = None
+        self._largest: ExactAmounts | None = None
 
-    def is_full(self, requests: ResourceList) -> bool:
+    def is_full(self, requests: ExactAmounts) -> bool:
         """Report whether no instance type has enough resources for further requests."""
         if self._largest is None:
             self._largest = largest_of(instance_type.allocatable for instance_type in self.instance_types)
@@ -336,7 +338,7 @@ class Scheduler:
         self, pools: Mapping[NodePool, list[InstanceType]], daemons: list[KarpenterPod]
     ) -> list[Template]:
         """Return the templates of NodePools that have instance types."""
-        relax, nothing = self._options.best_effort, ResourceList()
+        relax, nothing = self._options.best_effort, ExactAmounts()
         templates = []
         for pool, types in pools.items():
             everywhere = [DaemonGroup(types, nothing, [])]
@@ -463,7 +465,7 @@ class Scheduler:
         return left
 
 
-def _order(pod: Pod, requests: ResourceList) -> tuple[int, int, int, str]:
+def _order(pod: Pod, requests: ExactAmounts) -> tuple[int, int, int, str]:
     """Return the sort key of the queue: most cpu, then most memory, then the oldest."""
     return -requests.get(CPU, 0), -requests.get(MEMORY, 0), pod.created or 0, pod.uid
 

@@ -16,8 +16,15 @@ from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.volumes import driver_of_provisioner
 from forewarn.policies.kubernetes.selectors import LabelSelector, with_label_keys
 from forewarn.policies.prediction.autoscaling import NotPredicted
-from forewarn.policies.prediction.autoscaling.karpenter.pods import KarpenterPod, requirements_of, untolerated
-from forewarn.policies.prediction.autoscaling.karpenter.requirements import HOSTNAME, Problem, Requirement, Requirements
+from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
+    HOSTNAME,
+    KarpenterPod,
+    Problem,
+    Requirement,
+    Requirements,
+    requirements_of,
+    untolerated,
+)
 
 if TYPE_CHECKING:
     from random import Random

@@ -1,12 +1,15 @@
-"""NodeVolumeLimits: the number of volumes that a CSI driver can attach. Source: upstream
-`plugins/nodevolumelimits/csi.go`.
+"""Filters by volumes: VolumeRestrictions (disks and claims that Pods cannot share), NodeVolumeLimits (the number of
+volumes that a CSI driver can attach) and VolumeZone (the zones of bound volumes).
+
+Source: upstream `plugins/volumerestrictions`, `plugins/nodevolumelimits/csi.go`, `plugins/volumezone/volume_zone.go`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -26,19 +29,251 @@ from forewarn.policies.kubernetes.scheduling.framework import (
 )
 from forewarn.policies.kubernetes.scheduling.reasons import Reason, not_found
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
-from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import PASSES, Constraint, NodeFit, Present, Rejections
+from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
+    PASSES,
+    Constraint,
+    NodeFit,
+    Present,
+    Rejections,
+    rejected,
+)
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
     MANY,
     NO_LIMIT,
+    NodeTables,
     StorageColumns,
     storage_of,
     volumes_of_kinds,
+    with_label,
 )
+from forewarn.policies.kubernetes.selectors import Requirement
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.storage import PersistentVolume
     from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+
+
+ADD_NODES: Final = "add nodes where its volume is available"
+ZONE_CONFLICT: Final = unresolvable(
+    Reason("node(s) had no available volume zone", "its volume is in another zone", ADD_NODES, of_volumes=True)
+)
+GA_LABELS: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Label for a zone or region -> its current name."""
+
+
+class _Topology(NamedTuple):
+    key: str
+    values: frozenset[str]
+
+
+class VolumeZone(Plugin, FilterInColumns):
+    """Rejects nodes outside the zones and regions in the labels of the Pod's bound volumes."""
+
+    name: ClassVar[str] = "VolumeZone"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
+        """Find the zones and regions of the Pod's volumes. Upstream `PreFilter`."""
+        topologies, problem = self._of_pod(pod)
+        if problem:
+            return PreFilterResult(status=unresolvable(problem))
+        if not topologies:
+            return PreFilterResult(status=SKIP)
+        state.data[self.name] = topologies
+        return PreFilterResult()
+
+    def in_columns(self, problem: NodeFit) -> None:
+        """Add the rejected nodes. Raises NotValid if a claim rejects the Pod before any node is evaluated."""
+        topologies, fault = self._of_pod(problem.pod)
+        if fault:
+            raise NotValid("whose PreFilter rejects the pod")
+        if not topologies:
+            return
+        nodes = problem.matrix.nodes
+        passing = np.ones(len(problem.possible), np.bool_)
+        for key, values in topologies:
+            today = GA_LABELS[key]
+            in_zone = with_label(nodes, Requirement(key, "In", values))
+            if today != key:
+                in_zone |= ~_labelled(nodes, key) & with_label(nodes, Requirement(today, "In", values))
+            passing &= in_zone
+        anywhere = np.logical_or.reduce([_labelled(nodes, key) for key in GA_LABELS])
+        problem.narrow(self.name, rejected(anywhere & ~passing, ZONE_CONFLICT))
+
+    def _of_pod(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
+        """Return (the zones and regions of the volumes, why they are unknown or ""). Source: upstream `getPVbyPod`."""
+        topologies: list[_Topology] = []
+        for volume in pod.spec.volumes:
+            if volume.claim_name is None:
+                continue
+            claim = self.snapshot.objects.claims.get((pod.namespace, volume.claim_name))
+            problem = self._problem(claim, volume.claim_name)
+            if problem:
+                return (), problem
+            bound = self.snapshot.objects.volumes.get(("", claim.volume_name)) if claim else None
+            if bound:
+                topologies += _topologies(bound)
+        return tuple(topologies), ""
+
+    def _problem(self, claim: PersistentVolumeClaim | None, name: str) -> str | None:
+        """Return why the zone of a claim is unknown; None if the zone is known or not needed."""
+        if claim is None:
+            return not_found("persistentvolumeclaim", name) if name else "PersistentVolumeClaim had no name"
+        if claim.volume_name:
+            exists = ("", claim.volume_name) in self.snapshot.objects.volumes
+            return None if exists else not_found("persistentvolume", claim.volume_name)
+        if not claim.storage_class:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
+        if storage_class is None:
+            return not_found("storageclass.storage.k8s.io", claim.storage_class)
+        return None if storage_class.delays_binding else "PersistentVolume had no name"
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
+        """Reject a node in another zone or region; a node without such labels passes. Upstream `Filter`."""
+        if not pod.spec.volumes:
+            return None
+        topologies = state.data.get(self.name)
+        if topologies is None:
+            topologies, problem = self._of_pod(pod)
+            if problem:
+                return unresolvable(problem)
+        labels = node_info.node.labels
+        if not any(label in labels for label in GA_LABELS):
+            return None
+        is_there = all(labels.get(key, labels.get(GA_LABELS[key])) in values for key, values in topologies)
+        return None if is_there else ZONE_CONFLICT
+
+
+def _labelled(nodes: NodeTables, key: str) -> Mask:
+    return with_label(nodes, Requirement(key, "Exists"))
+
+
+def _topologies(volume: PersistentVolume) -> Iterator[_Topology]:
+    """Yield the zones and regions of a volume; skips a label with an empty zone. Source: upstream `getPVTopologies`."""
+    for key in GA_LABELS:
+        if key in volume.labels:
+            zones = [zone.strip() for zone in volume.labels[key].split("__")]
+            if all(zones):
+                yield _Topology(key, frozenset(zones))
+
+
+DISK_CONFLICT: Final = unschedulable(
+    Reason("node(s) had no available disk", "its disk is in use there", of_volumes=True, of_pods=True)
+)
+CLAIM_CONFLICT: Final = unschedulable(
+    Reason(
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
+        "pod",
+        "its ReadWriteOncePod claim is in use",
+        of_volumes=True,
+        of_pods=True,
+    )
+)
+
+
+@dataclass(slots=True)
+class _State:
+    """The names of the Pod's ReadWriteOncePod claims, and the number of their uses by Pods on nodes."""
+
+    claims: frozenset[str]
+    conflicts: int
+
+    def clone(self) -> _State:
+        return _State(self.claims, self.conflicts)
+
+    def update(self, pod: Pod, sign: int) -> None:
+        """Add (`sign` 1) or remove (-1) the uses of a Pod."""
+        self.conflicts += sign * sum(volume.claim_name in self.claims for volume in pod.spec.volumes)
+
+
+class VolumeRestrictions(Plugin, FilterInColumns):
+    """Rejects nodes where another Pod uses a disk of the Pod, and all nodes while a ReadWriteOncePod claim of the
+    Pod is in use.
+    """
+
+    name: ClassVar[str] = "VolumeRestrictions"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
+        """Find the Pod's ReadWriteOncePod claims and their uses. Upstream `PreFilter`."""
+        exclusive, missing = self._exclusive(pod)
+        if missing is not None:
+            return PreFilterResult(status=unresolvable(not_found("persistentvolumeclaim", missing)))
+        conflicts = sum((pod.namespace, name) in self.snapshot.used_claims for name in exclusive)
+        if not conflicts and not any(volume.disk for volume in pod.spec.volumes):
+            return PreFilterResult(status=SKIP)
+        state.data[self.name] = _State(frozenset(exclusive), conflicts)
+        return PreFilterResult()
+
+    def _exclusive(self, pod: Pod) -> tuple[set[str], str | None]:
+        """Return (names of the Pod's ReadWriteOncePod claims, the name of the first missing claim or None)."""
+        exclusive = set()
+        for volume in pod.spec.volumes:
+            if volume.claim_name is None:
+                continue
+            claim = self.snapshot.objects.claims.get((pod.namespace, volume.claim_name))
+            if claim is None:
+                return set(), volume.claim_name
+            if claim.is_exclusive:
+                exclusive.add(claim.name)
+        return exclusive, None
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
+        state.data[self.name].update(added, 1)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
+        state.data[self.name].update(removed, -1)
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
+        """Reject a node with a used disk, or any while a ReadWriteOncePod claim is used. Upstream `Filter`."""
+        disks = [volume.disk for volume in charging(pod.spec.volumes, 0.2) if volume.disk]
+        if disks:
+            for other in node_info.pods:
+                for volume in charging(other.spec.volumes, len(disks)):
+                    if volume.disk and any(disk.conflicts(volume.disk) for disk in disks):
+                        return DISK_CONFLICT
+        state_data: _State | None = state.data.get(self.name)
+        if state_data is None:
+            return failed('cannot read "PreFilterVolumeRestrictions" from cycleState')
+        return CLAIM_CONFLICT if state_data.conflicts > 0 else None
+
+    def in_columns(self, problem: NodeFit) -> None:
+        """Add constraints for disks and ReadWriteOncePod claims to `problem`.
+
+        Raises NotValid if a claim is missing, which rejects the Pod before any node is evaluated.
+        """
+        pod, matrix = problem.pod, problem.matrix
+        exclusive, missing = self._exclusive(pod)
+        if missing is not None:
+            raise NotValid("whose PreFilter rejects the pod")
+        disks = [volume.disk for volume in pod.spec.volumes if volume.disk]
+        if not exclusive and not disks:
+            return
+        users = storage_of(matrix, problem.snapshot).users(matrix)
+        conflicts = users.in_use(matrix, pod.namespace, exclusive)
+        if not conflicts and not disks:
+            return
+        everywhere, none = np.ones(len(problem.possible), np.bool_), np.zeros(len(problem.possible), np.int64)
+        with_disks, with_claims = users.with_disks(matrix, disks), users.of_claims(matrix, exclusive)
+        if not with_disks.any() and not with_claims.any():
+            return
+        present = matrix.present(with_disks)
+        problem.add(Constraint(with_disks, everywhere, np.flatnonzero(present), present, none))
+        # The Pods that use the claims in the cluster, without those on the node.
+        counts = np.flatnonzero(matrix.present(with_claims))
+        problem.add(Constraint(with_claims, everywhere, counts, none + conflicts, none))
+
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
+        """Yield the nodes rejected for disks, then those rejected for claims."""
+        for demand, status in zip(problem.added[self.name], (DISK_CONFLICT, CLAIM_CONFLICT), strict=False):
+            yield rejected(amounts.exceeded(demand), status)
+
 
 REASON: Final = unschedulable(
     Reason("node(s) exceed max volume count", "volume limit reached", of_volumes=True, of_pods=True)
