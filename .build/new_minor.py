@@ -130,7 +130,7 @@ def main(arguments: list[str]) -> int:
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "policies").rglob("*.py")}
     definitions = import_module("field_tables").definitions_of
     sections = {
-        "Feature gates (make feature-gates; policies/kubernetes/releases/semantics.py)": gate_lines(
+        "Feature gates (make feature-gates; policies/kubernetes/releases/predicted_gates.json)": gate_lines(
             *states, read_by(new)
         ),
         "Default plugins, weights and arguments (policies/kubernetes/scheduling/configuration)": plugin_lines(old, new),

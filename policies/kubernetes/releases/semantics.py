@@ -5,7 +5,8 @@ compares versions: code that differs between releases calls a named method. The 
 gives each check with its first minor version.
 
 feature_gates.json has all gates with their defaults, gate_dependencies.json the gates that others require; `make
-feature-gates` writes both. A gate that is neither modelled nor listed here is read by no code that forewarn predicts.
+feature-gates` writes both. predicted_gates.json has those that code reads which forewarn predicts: modelled, not
+modelled in one of their states, or without effect, with the reason.
 
 A kube-scheduler configuration as data: profiles with plugins at extension points, weights and arguments.
 `scheduling.configuration` creates these values. Source: kubernetes `pkg/scheduler/apis/config/types.go`.
@@ -117,115 +118,24 @@ class SchedulerConfiguration(NamedTuple):
         return self.percentage_of_nodes_to_score if own is None else own
 
 
-def _table(name: str) -> dict[str, str]:
+def _table(name: str) -> Any:
     with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
-        table: dict[str, str] = json.load(file)
-    return table
+        return json.load(file)
 
 
-FEATURE_GATES: Final = _table("feature_gates.json")
+FEATURE_GATES: Final[Mapping[str, str]] = _table("feature_gates.json")
 """Gate -> its default in each known minor, then in previews: on or off, `!` if it is locked; `-` without the gate."""
-DEPENDENCIES: Final = _table("gate_dependencies.json")
+DEPENDENCIES: Final[Mapping[str, str]] = _table("gate_dependencies.json")
 """Gate -> in each known minor, the gates that must be on with it, otherwise the components do not start; `-` for none.
 
 Source: pkg/features `defaultKubernetesFeatureGateDependencies`.
 """
-_MODELLED: Final = """
-    DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
-    DRAExtendedResource DRAFractionalCapacityRange DRAPartitionableDevices DRAPrioritizedList
-    DRAResourceClaimDeviceStatus DynamicResourceAllocation GangScheduling GenericWorkload
-    HPAConfigurableTolerance HPAScaleToZero
-    InPlacePodLevelResourcesVerticalScaling MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
-    MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures
-    NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResourcesFixDefaulting
-    PodLevelResourcesFixKubeletQOSClass PodTopologyLabelsAdmission StorageCapacityScoring
-    TaintTolerationComparisonOperators VolumeLimitScaling WorkloadAwarePreemption
-    """
-MODELLED: Final = frozenset(_MODELLED.split())
+_PREDICTED: Final = _table("predicted_gates.json")
+MODELLED: Final = frozenset(_PREDICTED["modelled"])
 """Feature gates that semantics depend on; of those that are also in NOT_MODELLED, one state is predicted."""
-NOT_MODELLED: Final = {
-    "CompositePodGroup": False,
-    "DRAAdminAccess": True,
-    "DRADerivedAttributes": False,
-    "DRADeviceCompatibilityGroups": False,
-    "DRAListTypeAttributes": False,
-    "DRANodeAllocatableResources": False,
-    "DRAOptionalNodeOperations": False,
-    "DRAWorkloadResourceClaims": False,
-    "GangScheduling": False,
-    "InPlacePodVerticalScaling": True,
-    "InPlacePodVerticalScalingInitContainers": True,
-    "InPlacePodVerticalScalingSchedulerPreemption": False,
-    "InterPodAffinityHostnameFastPath": False,
-    "JobManagedBy": True,
-    "KubeletSeparateDiskGC": True,
-    "MatchLabelKeysInPodTopologySpread": True,
-    "PodDeletionCost": True,
-    "PodLevelResources": True,
-    "SchedulerAsyncAPICalls": False,
-    "SchedulerAsyncPreemption": True,
-    "SchedulerPopFromBackoffQ": True,
-    "StatefulSetRecreateStrategy": False,
-    "SupplementalGroupsPolicy": True,
-    "TaintTolerationComparisonOperators": False,
-    "TopologyAwareWorkloadScheduling": False,
-    "VolumeAttributesClass": True,
-    "WorkloadAwarePreemption": False,
-    "WorkloadWithJob": False,
-}
+NOT_MODELLED: Final[Mapping[str, bool]] = _PREDICTED["not modelled"]
 """Feature gates that change predictions -> the only state that is predicted."""
-BY_REASON: Final = {
-    "it affects fields of Pods that predictions do not read, or take as the manifest has them": """
-        AtomicWriteVolumeUserFields CSIVolumeHealth ClusterTrustBundleProjection ContainerRestartRules
-        ContainerStopSignals EmptyDirVolumeMode EnvFiles EvictionRequestAPI GRPCContainerProbeTLS GitRepoVolumeDriver
-        H2CContainerProbe HostnameOverride ImageVolume ImageVolumeWithDigest PodCertificateRequest
-        PodLogsQuerySplitStreams PodObservedGenerationTracking ProcMountType ResourceHealthStatus
-        ResourceHealthStatusMessage RestartAllContainersOnContainerExits SELinuxChangePolicy SELinuxMount
-        UserNamespacesHostNetworkSupport UserNamespacesSupport VolumeBindMountOptions
-        """,
-    "it affects changes that kube-apiserver accepts; predictions take objects as they are": """
-        DRAPartitionableDevicesType DRAResourceClaimGranularStatusAuthorization MutablePVNodeAffinity
-        PreferSameTrafficDistribution RelaxedServiceNameValidation
-        StrictIPCIDRValidation
-        """,
-    "it affects connections to Pods, or kube-apiserver's storage": """
-        AuthorizePodWebsocketUpgradeCreatePermission ExtendWebSocketsToKubelet PortForwardWebsockets
-        StorageNamespaceIndex TranslateStreamCloseWebsocketRequests
-        """,
-    "it affects running containers, not the Pods that the kubelet admits or evicts": """
-        CRIListStreaming ContainerCheckpoint DisableCPUQuotaWithExclusiveCPUs EventedPLEG ImageMaximumGCAge
-        InPlacePodVerticalScalingMemoryBackedVolumes KubeletCrashLoopBackOffMax KubeletInUserNamespace KubeletPSI
-        KubeletPodResourcesGet KubeletServiceAccountTokenForCredentialProviders MemoryQoS NodeLogQuery
-        PodReadyToStartContainersCondition PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay
-        ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RotateKubeletServerCertificate SystemdWatchdog
-        WindowsCPUAndMemoryAffinity
-        """,
-    "the kubelet's CPU, memory and topology managers are not predicted in any state": """
-        CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions InPlacePodVerticalScalingExclusiveCPUs
-        InPlacePodVerticalScalingExclusiveMemory PodLevelResourceManagers TopologyManagerPolicyAlphaOptions
-        TopologyManagerPolicyBetaOptions
-        """,
-    "predictions of evictions take the kubelet's measurements": "HugepageAwareEviction PodAndContainerStatsFromCRI",
-    "it affects grace periods of evictions, not their order": "AllowOverwriteTerminationGracePeriodSeconds",
-    "predictions of a node shutdown are for kubelets with it": """
-        GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority WindowsGracefulNodeShutdown
-        """,
-    "HorizontalPodAutoscalers are not predicted in any state": """
-        HPAGeneration HPAOptimizedSelectorStore StaleControllerConsistencyHPA
-        """,
-    "predictions are for controllers whose caches are up to date": """
-        NodeControllerLeaseCircuitBreaker StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
-        StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
-        """,
-    "it affects a count in the status of workloads": "DeploymentReplicaSetTerminatingReplicas",
-    "revisions differ only after an upgrade of kube-controller-manager": "StatefulSetSemanticRevisionComparison",
-    "kube-scheduler applies matchLabelKeys in both states": "MatchLabelKeysInPodTopologySpreadSelectorMerge",
-    "kube-scheduler ignores nominations of bound Pods": "ClearingNominatedNodeNameAfterBinding",
-    "it selects the Pods for queueing hints, and does not change the hints": "SchedulerPreQueueingHints",
-    "predictions assume that the search for devices of a node takes less than 10 s": "DRASchedulerFilterTimeout",
-    "simulations run a whole cycle for each Pod, also for equal ones": "OpportunisticBatching",
-}
-NO_EFFECT: Final = {name: reason for reason, names in BY_REASON.items() for name in names.split()}
+NO_EFFECT: Final = {name: reason for reason, names in _PREDICTED["no effect"].items() for name in names}
 """Feature gates that code reads which forewarn predicts -> why they have no effect on predictions."""
 NOT_READ: Final = "no code that forewarn predicts reads it"
 
