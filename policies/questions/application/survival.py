@@ -61,6 +61,8 @@ _BLOCK: Final = 40
 """Choices whose simulations share their start."""
 _SETTLE: Final = 120.0
 """Seconds from the addition of nodes to the loss: Pending Pods and DaemonSets get their place first."""
+_MAX_GROWN: Final = 6
+"""Choices that are simulated in random runs, each with more nodes, until one prevents harm in all."""
 _FIRST: Final = 2
 """Losses that are simulated first, those that did harm last; the others only if these do none."""
 
@@ -275,6 +277,8 @@ class _Search:
         self._left: dict[str, Sequence[int]] = {}
         self._by_price, self._known = False, dict[tuple[str, object], _Left]()
         self._alone, self._end = _Harm(0, 0), monotonic() + limit
+        self.held: dict[Sequence[int], tuple[int, int]] = {}
+        """Of choices: the number of random runs of the losses, and of those in which no more nodes are needed."""
 
     def count_alone(self) -> None:
         """Count what happens without a loss; losses do not count it."""
@@ -329,10 +333,30 @@ class _Search:
         """Return the harm that nodes prevent."""
         return {name: harm for name, harm in self.harms_of(choice, names).items() if not harm.is_prevented}
 
-    def in_random_runs(self, choice: Sequence[int], names: Container[str]) -> list[_Harm]:
-        """Return the harm of these losses in turn in random runs, with the nodes of a choice."""
-        runs = random_runs(self.questions(choice, names), self._world, self._counting)
-        return [harm.beyond(self._alone) for harm in runs]
+    def in_random_runs(self, choice: Sequence[int], names: Sequence[str]) -> list[tuple[str, _Harm]]:
+        """Return losses, and their harm in random runs of these losses in turn, with the nodes of a choice."""
+        questions = self.questions(choice, names)
+        runs = random_runs(questions, self._world, self._counting)
+        return [(questions[run % len(questions)].title, harm.beyond(self._alone)) for run, harm in enumerate(runs, 1)]
+
+    def in_all_runs(self, choice: Sequence[int], names: Sequence[str]) -> Sequence[int]:
+        """Return more nodes, with which no random run of these losses does harm that nodes prevent; the same ones if
+        these are not found. Sets `held`.
+        """
+        many = choice
+        while many not in self.held and len(self.held) < _MAX_GROWN:
+            runs = self.in_random_runs(many, names)
+            self.held[many] = len(runs), sum(harm.is_prevented for _, harm in runs)
+            wanted, is_enough = dict[tuple[str, object], int](), True
+            for name, harm in [*self.harms_of(many).items(), *runs]:
+                needed, is_enough = self._needed(many, harm, name) or {}, is_enough and harm.is_prevented
+                for family in map(self._family, range(len(self.kinds))):
+                    enough = self._count(many, name, family) + ceil(needed.get(family, 0))
+                    wanted[name, family] = max(wanted.get((name, family), 0), enough)
+            if is_enough:
+                return many
+            many = self._covering(wanted)
+        return choice
 
     def answer_of(self, choice: Sequence[int], name: str) -> Answer:
         """Return the answer of `whatif` about a loss with the nodes of a choice, with the protected workloads alone."""
@@ -378,9 +402,13 @@ class _Search:
             name, harm = max(self.harms_of(best).items(), key=lambda item: item[1].helped.total())
             pods = plural(harm.helped.total(), "more Pod is", "more Pods are")
             classes = listed([f"{own} {count}" for own, count in harm.helped.most_common()], 3)
+            effect = f"{name} lost: {pods} Pending or preempted ({classes})"
+            if harm.is_prevented and best in self.held:
+                total, held = self.held[best]
+                effect = f"enough in {held} of {total} random runs of the losses"
             cost = f", {self.price(best)} per month" if self.price(best) else ""
             action = f"or {plural(sum(best), 'node')}{cost}: {self._text_of(best)}"
-            yield Fix(action, f"{name} lost: {pods} Pending or preempted ({classes})")
+            yield Fix(action, effect)
 
     def explained(self, choice: Sequence[int], loss: LossHarm) -> tuple[list[Cause], int, list[Fix]]:
         """Return why replicas stay lost with a choice, how many Pods quotas reject, and what raised quotas change."""
@@ -668,6 +696,8 @@ def survive(
             raise nothing_to_lose(request.scope)
         for better in search.choices(before):
             choice, is_least = better
+        if choice is not None and (more := search.in_all_runs(choice, [*before])) != choice:
+            choice, is_least = more, False
     except _TimeIsUp:
         late = [f"the search ended after {duration(limit)}. Fix: pass --like NAME, or use a machine with more CPUs"]
         if choice is None:
@@ -681,13 +711,12 @@ def survive(
         unknown = INCOMPLETE
     losses = [LossHarm(name, *before.get(name, _Harm(0, 0))[:3], *harm[:3]) for name, harm in after.items()]
     worst = sorted(losses, key=lambda loss: (-loss.lost_then, -loss.pending, -loss.preempted, loss.loss))
-    tested = search.in_random_runs(choice, before) if is_found else []
     why, rejected, quotas = search.explained(choice, worst[0]) if worst and worst[0].lost_then else ([], 0, [])
     notes = [*late, *_of_cluster(cluster, kinds, rejected, request.protect)]
     states: dict[str, Any] = {
         "unknown": unknown,
         "is_found": is_found,
-        "runs": (len(tested), sum(harm.is_prevented for harm in tested)),
+        "runs": search.held.get(choice, (0, 0)),
         "why": why,
         "rejected": rejected,
         "quotas": quotas,

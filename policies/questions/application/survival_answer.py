@@ -183,7 +183,7 @@ class Survival(Result):
         total, held = self.runs
         if held < total:
             often = f"in {total - held} of {total} random runs of the losses"
-            yield f"chance decides: {often}, more nodes would help; how many is not searched"
+            yield f"chance decides: {often}, more nodes would help; how many was not found"
 
     def _counters(self) -> Iterator[Counter]:
         for name in _COUNTERS if self.losses else ():

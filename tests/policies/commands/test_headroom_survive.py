@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import combinations_with_replacement
@@ -40,9 +41,9 @@ MOST = 4
 
 
 @pytest.fixture(autouse=True)
-def few_random_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Verify an answer in 4 random runs, not 24: they decide no number of nodes."""
-    monkeypatch.setattr(survival, "random_runs", partial(random_runs, runs=4))
+def no_random_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search without random runs, which may need more nodes than one run."""
+    monkeypatch.setattr(survival, "random_runs", partial(random_runs, runs=0))
 
 
 class _Choices:
@@ -131,12 +132,28 @@ def test_the_nodes_are_tried_in_random_runs(monkeypatch: pytest.MonkeyPatch) -> 
     runs = f"verified in {RUNS} of {RUNS} random runs"
     assert runs in run("headroom", "--survive", "node", "--cluster", CLUSTER).stdout
     bad = survival._Harm(1, 0)
-    monkeypatch.setattr(survival._Search, "in_random_runs", lambda *_: [bad, survival._Harm(0, 0), bad])
+    harms = [("node node-1", harm) for harm in (bad, survival._Harm(0, 0), bad)]
+    monkeypatch.setattr(survival._Search, "in_random_runs", lambda *_: harms)
     one_line = " ".join(run("headroom", "--survive", "node", "--cluster", CLUSTER).stdout.split())
     assert (
-        "chance decides: in 2 of 3 random runs of the losses, more nodes would help; how many is not searched"
-        in one_line
+        "chance decides: in 2 of 3 random runs of the losses, more nodes would help; how many was not found" in one_line
     )
+
+
+def test_the_nodes_that_suffice_in_all_runs_are_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If one node fewer suffices in some runs, it is the cheaper choice."""
+    missing: dict[tuple[int, ...], Any] = {(1,): survival._Missing(1000, 0, Counter(high=1))}
+    harms = survival._Harm(0, 0), survival._Harm(0, 1, 0, missing)
+    monkeypatch.setattr(
+        survival._Search,
+        "in_random_runs",
+        lambda _, choice, names: [(names[0], harms[0]), (names[0], harms[sum(choice) < 5])],
+    )
+    shown = run("headroom", "--survive", "zone", "--cluster", CLUSTER).stdout
+    assert "5 more nodes are enough" in shown
+    assert "verified in 2 of 2 random runs" in shown
+    assert "or 4 nodes: 2 web a, 2 web b" in shown
+    assert "→ enough in 1 of 2 random runs of the losses" in shown
 
 
 def test_replicas_that_no_node_brings_back_are_counted(tmp_path: Path) -> None:
