@@ -574,7 +574,8 @@ class Forecast:
         """Return the impact of a change by simulation; None if the simulation cannot decide it. Raises CutShort and
         InvalidObject.
 
-        In simulations of a DaemonSet, its controller visits nodes in two orders: the result has more victims.
+        In simulations of a DaemonSet, its controller visits nodes in two orders: the result has more victims, and of
+        equally many the fewest preempted replacements.
         """
         from forewarn.policies.prediction.forecast.rehearsal import rehearse
 
@@ -600,7 +601,7 @@ class Forecast:
             with suppress(CutShort):
                 other = simulate(nodes=nodes[::-1])
                 is_by_chance = other.outcome != rehearsal.outcome
-                rehearsal = max(rehearsal, other, key=lambda one: (len(one.victims), len(one.evicted)))
+                rehearsal = max(rehearsal, other, key=lambda one: (len(one.victims), -len(one.evicted)))
         return self._of_rehearsal(rehearsal, change, impact, by_chance=BY_NODES * is_by_chance)
 
     def _of_rehearsal(

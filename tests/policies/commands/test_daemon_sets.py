@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -105,3 +106,23 @@ def test_a_pending_pod_of_a_daemon_set_names_its_only_node(tmp_path: Path) -> No
     (tmp_path / "cluster.json").write_text(cluster_text([*others, make_pod("full").request(cpu="8").on("n1"), pod]))
     text = forewarn("why", "ops/agent-p", "--cluster", tmp_path / "cluster.json").stdout
     assert "fits on no node (n1, its only node: insufficient cpu; no Pod of lower priority)" in " ".join(text.split())
+
+
+def test_preempted_replacements_are_a_number_that_simulations_have(tmp_path: Path) -> None:
+    """On half of the nodes, each Pod of a ReplicaSet is preempted; its replacement runs elsewhere for a moment."""
+    nodes = [f"n{number}" for number in range(10)]
+    pod = make_pod("b").request(cpu="2").obj["spec"]
+    template = {"metadata": {"labels": {"app": "b"}}, "spec": pod}
+    labels = {"matchLabels": {"app": "b"}}
+    old = Made("apps/v1", "ReplicaSet", "b", "default").spec(replicas=5, selector=labels, template=template)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "b", "uid": "uid-b", "controller": True}
+    batch = [make_pod(f"b-{node}").request(cpu="2").labels(app="b").on(node) for node in nodes[:5]]
+    others = [make_pod(f"x-{node}").priority(99).request(cpu="2").on(node) for node in nodes]
+    new = daemon_set("agent", "2")
+    new.obj["spec"]["template"]["spec"] = make_pod("").of_class(50).request(cpu="2").obj["spec"]
+    cluster = [*map(make_node, nodes), old, *(pod.metadata(ownerReferences=[owner]) for pod in batch), *others]
+    cluster.append(make_priority_class(50))
+    predicted = json.loads(asked(tmp_path, cluster, new, "predict", "-o", "json"))["counters"]["preempted"]
+    lines = asked(tmp_path, cluster, new, "whatif", "apply").splitlines()
+    low, high = re.findall(r"preempted [0-9]+ \((\d+) to (\d+)\)", lines[1])[0]
+    assert int(low) <= predicted <= int(high)
