@@ -44,6 +44,7 @@ class Places:
     def __init__(self) -> None:
         self._subjects: dict[_Named, ReviewedObject] = {}
         self._of_creators: list[ObjectRef] = []
+        self._repeated: dict[str, None] = {}
 
     def leave_out(self, subject: ReviewedObject) -> None:
         """Note an object whose controller creates Pods that forewarn does not predict."""
@@ -56,12 +57,16 @@ class Places:
         return [InvalidObject(_WITHOUT_POD, (), ref) for ref in self._of_creators]
 
     def warnings(self) -> Iterator[str]:
-        """Yield which objects are left out."""
+        """Yield which objects are left out, and which are given several times."""
+        if self._repeated:
+            yield f"given several times: {listed([*self._repeated])}; the last one counts, as for kubectl apply"
         if self._of_creators:
             yield f"not predicted: {listed([*map(str, self._of_creators)])} ({_BY_CONTROLLER})"
 
     def add(self, subject: ReviewedObject) -> None:
-        self._subjects.setdefault(_named(subject.ref), subject)
+        known = self._subjects.setdefault(_named(subject.ref), subject)
+        if known is not subject and not subject.ref.name.endswith("*"):
+            self._repeated[str(subject.ref)] = None
 
     @contextmanager
     def locating(self) -> Iterator[None]:

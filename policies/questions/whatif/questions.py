@@ -639,10 +639,10 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
 
 
 def objects_text(arrivals: Sequence[Arrival]) -> str:
-    """Return the objects of arrivals as a phrase: `Deployment shop/web`, `12 objects`."""
-    if len(arrivals) == 1:
-        return str(ref_of(arrivals[0].object, registry.DEFAULT_NAMESPACE))
-    return plural(len(arrivals), "object")
+    """Return the objects of arrivals as a phrase: `Deployment shop/web`, `12 objects`. One given twice counts once."""
+    refs = [ref_of(arrival.object, registry.DEFAULT_NAMESPACE) for arrival in arrivals]
+    names = {id(ref) if ref.name.endswith("*") else ref for ref in refs}  # generated names differ
+    return str(refs[0]) if len(names) == 1 else plural(len(names), "object")
 
 
 def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> bool:

@@ -287,6 +287,15 @@ def test_a_missing_storage_class_is_named(command: str, is_template: bool, tmp_p
     assert 'StorageClass "fast" not found; known: local' in done.stdout
 
 
+@pytest.mark.parametrize(("command", "before"), [("predict", ""), ("whatif apply", " applied")])
+def test_of_an_object_given_twice_the_last_one_counts(command: str, before: str, tmp_path: Path) -> None:
+    cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
+    new = write(tmp_path / "new.json", [deployment(1).obj, deployment(2).obj])
+    lines = forewarn(*command.split(), "-f", new, "--cluster", cluster).stdout.splitlines()
+    assert lines[0] == f"OK  Deployment default/new{before}: 2 of 2 new Pods run"
+    assert "WARN  given several times: Deployment default/new; the last one counts, as for kubectl apply" in lines
+
+
 @pytest.mark.parametrize(("first", "admitted"), [("quota", 1), ("pods", 2)])
 def test_a_quota_that_is_created_later_does_not_reject_a_pod(first: str, admitted: int, tmp_path: Path) -> None:
     """A controller creates its Pods after the apply, so a later quota rejects these."""

@@ -350,7 +350,7 @@ PART = {**deployment("db").obj, "kind": "StatefulSet", "spec": {"replicas": 3}}
         ("diff -v", {}, "REJECTED  StatefulSet default/db changed: 1 object rejected\n"),
         ("lint", {}, "new/db.json:1:461: error: StatefulSet default/db: spec.serviceName: field is immutable"),
         ("predict", FORCED, "NO ANSWER  StatefulSet default/db: a tool deletes and recreates the workload\n"),
-        ("whatif apply", FORCED, "HARM  2 objects applied: 1 workload down"),
+        ("whatif apply", FORCED, "HARM  StatefulSet default/db applied: 1 workload down"),
         ("diff", FORCED, "HARM  StatefulSet default/db changed (Pod template): 1 workload down for up to 30 s\n"),
     ],
 )
@@ -468,7 +468,7 @@ def test_lint_ignores_a_job_that_a_tool_recreates(
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("whatif apply", "OK  2 objects applied: no Pod preempted, newly Pending or lost"),
+        ("whatif apply", "OK  Job reports/nightly applied: no Pod preempted, newly Pending or lost"),
         ("diff", "OK  Job reports/nightly changed (requests): no Pod preempted, newly Pending or lost"),
         ("predict", "NO ANSWER  Job reports/nightly: a tool deletes and recreates the workload"),
         ("headroom", "NO ANSWER  Job reports/nightly: a tool deletes and recreates the workload"),
