@@ -23,7 +23,7 @@ from forewarn.policies.kubernetes.objects.workload import (
     pod_template_of,
 )
 from forewarn.policies.kubernetes.quantity import in_units
-from forewarn.policies.questions.application.changes import LoseNodes, LoseZone
+from forewarn.policies.questions.application.changes import LoseNodes, LoseZone, Upgrade
 from forewarn.policies.questions.application.classes import classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
 from forewarn.policies.questions.application.headroom import full_quotas, quota_uses
@@ -41,6 +41,7 @@ from forewarn.policies.questions.why.evidence import NO_EVENTS, PreemptionEvents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
@@ -142,11 +143,11 @@ def overview(
     explained = explain_all(snapshot, events, cluster.sources)
     lines = [
         *(
-            _loss(cluster, sweep, kind, asked, len(asked) if len(asked) < len(every) else 0, autoscaling)
+            _loss(cluster, sweep, kind, asked, [each.title for each in every if each not in asked], autoscaling)
             for kind, asked, every in losses
             if asked
         ),
-        _upgrade(blockers, len(every_node), snapshot),
+        _upgrade(cluster, blockers, autoscaling),
         _quotas(snapshot),
         _without_class(snapshot),
         _pending(explained),
@@ -167,33 +168,42 @@ def overview(
 
 
 def _loss(
-    cluster: Cluster, sweep: Sweep, kind: str, asked: Sequence[Question], sample: int, autoscaling: Autoscaling
+    cluster: Cluster, sweep: Sweep, kind: str, asked: Sequence[Question], rest: Sequence[str], autoscaling: Autoscaling
 ) -> OverviewLine:
     """The worst loss of a kind; the cases are in the order of badness. If chance decides, the counters are those of the
     most frequent run, as in the answer to `whatif lose`, and the worst of few cases is one in which it does harm.
+    `rest`: the cases without a simulation.
     """
-    cases = {each.title for each in asked}
+    cases, sample = {each.title for each in asked}, len(asked) * bool(rest)
     rows = [row for row in sweep.cases if row.case in cases]
     harmful = [row for row in rows if harms(row, sweep)]
     if not harmful:
         status = AnswerStatus.NO_ANSWER if rows[0].incomplete else AnswerStatus.OK
         return OverviewLine(f"worst {kind}", status, 0, NO_EFFECT, f"whatif lose --each {kind}", sample)
-    worst, status, chance = harmful[0], AnswerStatus.HARM, ""
+    worst, status, chance, about = harmful[0], AnswerStatus.HARM, "", ""
     if is_repeated(cluster.snapshot.pods, cluster.snapshot.objects.nodes):
         changes = (LoseZone(row.name) if kind == "zone" else LoseNodes([row.name]) for row in harmful)
         repeated = (whatif(cluster, change, autoscaling=autoscaling, tries_fixes=False) for change in changes)
         for row, answer in islice(zip(harmful, repeated, strict=True), _REPEATED):
             if answer.counters.harm:
                 worst, status = row._replace(counters=answer.counters), answer.document.status
+                about = "about " if any(counter.range for counter in answer.document.shown) else ""
                 break
         else:
             status, chance = AnswerStatus.WARN, " in some runs"
-    phrases = [*islice(consequences(worst.counters), _PHRASES)]
-    short = phrases if len(joined(phrases)) <= _MAX_FINDING else phrases[:-1]
+    about = f"of all but {listed(rest, 1)}: {about}" if rest and kind == "zone" else about
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending
-    finding = (joined(short) or "no steady state") + chance
+    finding = _in_short(worst.counters, about) + chance
     status = AnswerStatus.NO_ANSWER if worst.incomplete else status
     return OverviewLine(f"worst {kind}", status, number, finding, f"whatif lose {worst.case}", sample)
+
+
+def _in_short(effects: Effects, about: str) -> str:
+    """Return as many consequences as have room."""
+    phrases = [*islice(consequences(effects), _PHRASES)]
+    while phrases[1:] and len(about + joined(phrases)) > _MAX_FINDING:
+        phrases.pop()
+    return about + (joined(phrases) or "no steady state")
 
 
 def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: str, nothing: str) -> OverviewLine:
@@ -201,11 +211,19 @@ def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: 
     return OverviewLine(topic, status if number else AnswerStatus.OK, number, finding if number else nothing, command)
 
 
-def _upgrade(blockers: Sequence[DrainBlocker], nodes: int, cluster: ClusterSnapshot) -> OverviewLine:
+def _upgrade(cluster: Cluster, blockers: Sequence[DrainBlocker], autoscaling: Autoscaling) -> OverviewLine:
+    """What an upgrade does. It is simulated in a small cluster without blocked nodes: then a Job may also fail because
+    its Pods are evicted more than once.
+    """
+    snapshot, nodes = cluster.snapshot, cluster.snapshot.objects.nodes
     blocked = len({node for each in blockers for node in each.nodes})
-    jobs = sum(_fails_by_drains(cluster, each.object) for each in cluster.workloads.values())
-    of_pdbs = f"{plural(len(blockers), 'PDB blocks', 'PDBs block')} drains of {blocked:,} of {plural(nodes, 'node')}"
-    found = (blocked, of_pdbs), (jobs, plural(jobs, "Job fails", "Jobs fail"))
+    if is_simulated := not blocked and is_repeated(snapshot.pods, nodes):
+        jobs = whatif(cluster, Upgrade(), autoscaling=autoscaling, tries_fixes=False).counters.jobs_failed
+    else:
+        jobs = sum(_fails_by_drains(snapshot, each.object) for each in snapshot.workloads.values())
+    of_jobs = f"{'' if is_simulated else 'at least '}{plural(jobs, 'Job fails', 'Jobs fail')}"
+    of_pdbs = f"{plural(len(blockers), 'PDB blocks', 'PDBs block')} {blocked:,} of {plural(len(nodes), 'node')}"
+    found = (blocked, of_pdbs), (jobs, of_jobs)
     finding = "; ".join(text for number, text in found if number)
     status = AnswerStatus.BLOCKED if blocked else AnswerStatus.HARM
     nothing = "no PDB blocks it, no Job has more Pods than backoffLimit"

@@ -105,6 +105,7 @@ def test_the_worst_loss_is_the_most_frequent_of_several_runs() -> None:
     first_run = next(each["counters"] for each in sweep["cases"] if line["command"].endswith(each["case"]))
     numbers = [sum(each[name] for name in ("lost", "preempted", "pending")) for each in (counters, first_run)]
     assert line["number"] == numbers[0] != numbers[1]
+    assert line["finding"].startswith("about ")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_a_loss_without_harm_in_most_runs_is_not_the_worst(
     def most_frequent(_cluster: object, change: object, **_more: object) -> SimpleNamespace:
         repeated.append(change)
         counters = Effects(preempted=int(len(repeated) == harmful))
-        return SimpleNamespace(counters=counters, document=SimpleNamespace(status=AnswerStatus.HARM))
+        return SimpleNamespace(counters=counters, document=SimpleNamespace(status=AnswerStatus.HARM, shown=[]))
 
     monkeypatch.setattr(overview, "whatif", most_frequent)
     line = _lines("--cluster", CLUSTER)["worst zone"]
@@ -141,7 +142,7 @@ def test_each_risk_has_its_line(tmp_path: Path) -> None:
     lines = _lines("--cluster", _risky(tmp_path / "c.json"))
     found = {topic: (each["status"], each["number"], each["finding"], each["command"]) for topic, each in lines.items()}
     assert {topic: found[topic] for topic in ("upgrade", "quotas", "without class", "Pending", "preempted")} == {
-        "upgrade": ("BLOCKED", 1, "1 PDB blocks drains of 1 of 2 nodes", "whatif upgrade"),
+        "upgrade": ("BLOCKED", 1, "1 PDB blocks 1 of 2 nodes", "whatif upgrade"),
         "quotas": ("WARN", 1, "1 above 90 %; shop/team: pods 2 of 2", "headroom"),
         "without class": ("WARN", 2, "2 Pods; may be preempted by gold", "classes suggest"),
         "Pending": ("PENDING", 1, "1: requests 64 cpu, more than any node has (4)", "why shop/big"),
@@ -176,6 +177,19 @@ def test_an_upgrade_that_fails_a_job_is_harm_as_in_whatif(
     assert json.loads(done.stdout)["counters"]["jobsFailed"] == fails
 
 
+def test_jobs_whose_pods_are_evicted_twice_are_those_of_whatif_too(tmp_path: Path) -> None:
+    """Its Pod moves to a node that is upgraded later."""
+    job = Made("batch/v1", "Job", "etl", "shop")
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    job.spec(parallelism=1, completions=1, backoffLimit=1, template=template).status(active=1)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "etl", "controller": True}
+    path = tmp_path / "c.json"
+    nodes = [make_node(name).has(cpu="4") for name in ("n1", "n2")]
+    path.write_text(cluster_text([*nodes, job, make_pod("etl-1", "shop").metadata(ownerReferences=[owner]).on("n1")]))
+    line = _lines("--cluster", path)["upgrade"]
+    assert (line["status"], line["finding"]) == ("HARM", "1 Job fails")
+
+
 def test_every_line_of_the_table_has_a_command_that_runs(tmp_path: Path) -> None:
     path = _risky(tmp_path / "c.json")
     for line in _lines("--cluster", path).values():
@@ -187,6 +201,7 @@ def test_what_is_not_simulated_is_stated(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(overview, "MAX_LOST_PODS", 1)
     done = forewarn("--cluster", CLUSTER, "--most", "1").stdout
     assert "losses simulated: 1 of 2 zones and 1 of 4 nodes, those with most Pods" in done
+    assert "  of all but zone b: " in done
     assert "worst node" not in forewarn("--cluster", CLUSTER, "--most", "0").stdout
 
 
