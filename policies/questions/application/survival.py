@@ -28,7 +28,14 @@ from forewarn.policies.prediction.simulation.summary import Levels, is_incomplet
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
 from forewarn.policies.questions.application.fixes import Edit, of_quotas, with_edits
-from forewarn.policies.questions.application.survival_answer import AddedNodes, LossHarm, Survival, Trial, why_lost
+from forewarn.policies.questions.application.survival_answer import (
+    AddedNodes,
+    LossHarm,
+    Survival,
+    Trial,
+    nodes_text,
+    why_lost,
+)
 from forewarn.policies.questions.whatif import DEFAULT_UNTIL, MAX_ADDED
 from forewarn.policies.questions.whatif.comparison import (
     Losses,
@@ -438,8 +445,9 @@ class _Search:
 
     def _text_of(self, choice: Sequence[int]) -> str:
         """A choice as text, such as `2 general a, 1 general b`."""
-        many = [(kind, count) for kind, count in zip(self.kinds, choice, strict=True) if count]
-        return ", ".join(" ".join(filter(None, (f"{count}", kind.name, kind.zone))) for kind, count in many) or "none"
+        return nodes_text(
+            (kind.name, kind.zone, count) for kind, count in zip(self.kinds, choice, strict=True) if count
+        )
 
     def key(self, choice: Sequence[int]) -> tuple[int, int]:
         """What a better choice has less of: its price, 0 if a kind has none; then its nodes."""
@@ -588,7 +596,7 @@ class _Search:
             yield min(costs, key=lambda number: costs[number], default=None), more
 
     def added(self, choice: Sequence[int], before: Mapping[str, _Harm]) -> list[AddedNodes]:
-        """Return the nodes of a choice, the first of a family with the Pods for which all of the family are added.
+        """Return the nodes of a choice, with the Pods for which all of the family are added.
 
         `before`: the harm without new nodes.
         """
@@ -600,9 +608,7 @@ class _Search:
             for family, many in harmed.items():
                 classes[family] |= many
         return [
-            AddedNodes(
-                kind.name, kind.zone, count, kind.price and kind.price.times(count), classes.pop(kind.family, {})
-            )
+            AddedNodes(kind.name, kind.zone, count, kind.price and kind.price.times(count), {**classes[kind.family]})
             for kind, count in zip(self.kinds, choice, strict=True)
             if count
         ]

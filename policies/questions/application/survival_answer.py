@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from forewarn.policies.base.documents.answer import (
     label,
     why_of,
 )
-from forewarn.policies.base.findings import listed, plural
+from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 from forewarn.policies.questions.application.whatif_answer import cause_of
 from forewarn.policies.questions.whatif.effects import reasons_of_loss
@@ -33,7 +33,7 @@ class AddedNodes(NamedTuple):
     """Nodes to add: like those of a pool or node group, in a zone. `price`: per month; absent without prices.
 
     `classes`: protected Pods that are Pending without such nodes in the worst loss, and preempted ones of workloads
-    without Pending Pods, by PriorityClass; only with the first of the nodes, in any zone, that help these Pods.
+    without Pending Pods, by PriorityClass; the same for such nodes in all zones, which help these Pods together.
     """
 
     like: str
@@ -200,10 +200,12 @@ class Survival(Result):
 
     def _tables(self) -> Iterator[Table]:
         rows: Rows = []
-        for each in self.add:
-            pods = listed([f"{name or NO_CLASS} {count}" for name, count in each.classes.items()], 3)
-            rows.append([each.like, each.zone, each.nodes, str(each.price or ""), pods])
-        yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH", "FOR PROTECTED PODS OF CLASS, ALL ZONES"), rows)
+        for like, own in grouped((each.like, each) for each in self.add).items():
+            zones = ", ".join(f"{each.zone} {each.nodes}" for each in own if each.zone)
+            pods = listed([f"{name or NO_CLASS} {count}" for name, count in own[0].classes.items()], 3)
+            price = own[0].price and own[0].price._replace(cents=sum(each.price.cents for each in own if each.price))
+            rows.append([like, sum(each.nodes for each in own), zones, str(price or ""), pods])
+        yield Table(("ADD NODES LIKE", "NODES", "ZONES", "PER MONTH", "FOR PROTECTED PODS OF CLASS, ALL ZONES"), rows)
         rows = [
             [each.loss, *(f"{now:,} → {then:,}" if now != then else now for _, now, then in each.changes)]
             for each in self.losses
@@ -222,9 +224,13 @@ class Survival(Result):
         yield from self.quotas
         worst = next((each for each in self.losses if each.gain > 0), None)
         if self.add and worst is not None:
-            nodes = listed([f"{each.nodes} like {' '.join(filter(None, each[:2]))}" for each in self.add])
-            yield Fix(f"add these {self.nodes} nodes" if self.add[3:] else f"add {nodes}", worst.effect)
+            yield Fix(f"add {nodes_text(each[:3] for each in self.add)}", worst.effect)
         yield from self.cheaper
+
+
+def nodes_text(nodes: Iterable[tuple[str, str, int]]) -> str:
+    """Return nodes to add as text, such as `2 general a, 1 general b`. `nodes`: like what, in which zone, how many."""
+    return ", ".join(" ".join(filter(None, (f"{count}", like, zone))) for like, zone, count in nodes) or "none"
 
 
 def why_lost(answer: Answer) -> Iterator[Cause]:
