@@ -653,7 +653,8 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     Deployment, the reason is in Events of the ReplicaSet.
 
     Details: the rule also reports requests and limits outside the bounds and ratios of a LimitRange, and other invalid
-    requests and limits of Pods with defaults of LimitRanges.
+    requests and limits of Pods with defaults of LimitRanges. If the order of several LimitRanges decides, which is
+    random, it is a warning.
 
     Cluster:
 
@@ -687,15 +688,28 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     template = context.template(subject) if ranges else None
     if template is None:
         return
+    from forewarn.policies.kubernetes.cluster.admission import with_limit_range_defaults
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
     from forewarn.policies.kubernetes.objects.workload import is_fragment
     from forewarn.policies.linting.rules.support.quota_use import pod_of
 
     pod = None if is_fragment(subject.object, template) else pod_of(subject, template, context)
-    error = fault_of_resources({"spec": template.spec}, pod, ranges) if pod else None
-    if error is not None:
+    own, semantics = {"spec": template.spec}, context.semantics
+    turns = [[*ranges[number:], *ranges[:number]] for number in range(min(len(ranges), _MAX_TURNS))]
+    wholes = [pod, *(with_limit_range_defaults(own, turn, semantics) for turn in turns[1:])] if pod else []
+    errors = [fault_of_resources(own, whole, ranges) for whole in wholes]
+    if error := next(filter(None, errors), None):
         why, _, fix = error.text.partition(". Fix: ")
-        yield Problem(f"kube-apiserver rejects {rule_text.pods_of(template)}: {why}", template.at(*error.path[1:]), fix)
+        rejects, severity = "rejects", None
+        if None in errors:
+            rejects, severity = "may reject", Severity.WARNING
+            fix = f"{fix}, or let one LimitRange set defaults: their order is random"
+        message = f"kube-apiserver {rejects} {rule_text.pods_of(template)}: {why}"
+        yield Problem(message, template.at(*error.path[1:]), fix, severity=severity)
+
+
+_MAX_TURNS: Final = 4
+"""LimitRanges that are tried as the first one, because LimitRanger takes them in random order."""
 
 
 @rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.DENY, depends_on=("quotas", "classes"))

@@ -398,15 +398,19 @@ def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[
         is_own = whole is pod or bool(validate_resources(pod))
         fix = _BY_ITSELF if is_own else f"{_BY_DEFAULT}{_fix_of_defaults(pod, whole, limit_ranges)}"
         return errors[0]._replace(text=f"{errors[0].text}{fix}")
-    error, name = _violation(whole, limit_ranges)
-    return error and error._replace(text=f"{error.text} (LimitRange {name}){_BY_ITSELF}")
+    violations = _violations(whole, limit_ranges)
+    if (error := next(violations, None)) is None:
+        return None
+    others = [f"; {other.text}" for other in islice(violations, MAX_FAULTS) if other.path == error.path]
+    return error._replace(text=f"{error.text}{_BY_ITSELF}{''.join(others)}")
 
 
-def _violation(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> tuple[FieldError | None, str]:
-    """Return the first error of a Pod in a LimitRange, and the name of the LimitRange."""
-    resources = read_pod_resources(whole) if limit_ranges else None
-    errors = ((error, each.name) for each in limit_ranges if resources for error in validate_limits(resources, each))
-    return next(errors, (None, ""))
+def _violations(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> Iterator[FieldError]:
+    """Yield the errors of a Pod in LimitRanges, with their names."""
+    resources = read_pod_resources(whole) if limit_ranges else PodResources()
+    for limit_range in limit_ranges:
+        for error in validate_limits(resources, limit_range):
+            yield error._replace(text=f"{error.text} (LimitRange {limit_range.name})")
 
 
 def _fix_of_defaults(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> str:
@@ -419,8 +423,8 @@ def _fix_of_defaults(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[Li
             limits = {**defaults, **own_requests, **mapping_at(own, "resources", "limits")}
             resources = {**mapping_at(each, "resources"), "limits": limits}
             with_limits[kind].append({**each, "resources": resources})
-    error, name = _violation({**whole, "spec": with_limits}, limit_ranges)
-    return f"lower requests: {error.text} (LimitRange {name})" if error else "set limits in the container"
+    error = next(_violations({**whole, "spec": with_limits}, limit_ranges), None)
+    return f"lower requests: {error.text}" if error else "set limits in the container"
 
 
 def check_resources(obj: ApiObject) -> None:
