@@ -873,7 +873,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
 
     Why: under load, kube-apiserver rejects the Pods that exceed the quota.
 
-    Details: the workload must be in the input. The rule ignores `maxSurge`.
+    Details: the workload must be in the input. The rule ignores `maxSurge`, and Pods of Jobs, which finish.
 
     Example:
 
@@ -918,7 +918,9 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
         use = context.once(QuotaUse).use_by(workload)
         if use is None or (use.first and use.first <= use.arrivals.replicas):
             continue  # quota-exceeded
-        first, check_ = first_rejected(use.pod, use.before, replicas=max(scaler.maximum - use.present, 0))
+        first, check_ = first_rejected(
+            use.pod, use.lasting or use.before, replicas=max(scaler.maximum - use.present, 0)
+        )
         if first and check_.faults and check_.faults[0].resources:
             quota = cut(check_.faults[0].quota, _LONGEST_QUOTA)
             path, admitted = scaler.limits[1], first - 1 + use.present
