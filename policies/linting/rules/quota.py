@@ -568,7 +568,8 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
     if use.stops_after is not None:
         return "raise it, or free a part"
     if use.template.is_template and fitting >= use.arrivals.replicas:
-        return f"set maxSurge ≤ {fitting - use.arrivals.replicas}, or raise the quota"
+        surge = fitting - use.arrivals.replicas
+        return f"set maxSurge {f'≤ {surge}' if surge else '0 and maxUnavailable 1'}, or raise the quota"
     if use.template.is_template and fitting:
         if kind == DAEMON_SET:
             return f"select at most {plural(fitting, 'node')}, or raise the quota"
