@@ -257,6 +257,11 @@ class Finding(NamedTuple):
     def as_shown(self) -> Finding:
         return self._replace(text=self.for_requester) if self.for_requester else self
 
+    @property
+    def as_note(self) -> Finding:
+        """The finding as one that nobody must act on."""
+        return self._replace(severity=Severity.NOTE, action=Action.AUDIT)
+
     def with_texts(self, change: Callable[[Text], Text]) -> Finding:
         """Return the finding with `change` applied to both texts, except to a text that is not shown."""
         shown = self.for_requester

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Final
 
-from forewarn.policies.base.findings import Action, Finding, Severity, by_order
+from forewarn.policies.base.findings import Finding, Severity, by_order
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.sources.files import File, readable
@@ -57,7 +57,7 @@ def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
     is_of_test = (finding.rule in _OF_TESTS or _NAMELESS in finding.message) and _TESTS.search(path)
     is_meant = is_of_test or _MEANT.search(path) or (is_test_file(path) and _EXPECTED.search(finding.object.name))
     if is_meant or _NOT_DEPLOYED.search(path) or any(map(is_of_others, upwards(os.path.dirname(finding.file)))):
-        return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
+        return finding.as_note
     return finding
 
 

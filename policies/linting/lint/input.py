@@ -534,7 +534,7 @@ def _texts_of_kustomize(switches: Sequence[Finding], files: Input) -> set[Locati
 
 
 def _of_kustomize(finding: Finding) -> Finding:
-    return finding._replace(text=finding.text._replace(problem=f"{finding.text.problem}, as kustomize does"))
+    return finding.as_note._replace(text=finding.text._replace(problem=f"{finding.text.problem}, as kustomize does"))
 
 
 _BOOLEAN: Final = " as the boolean "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.findings import Finding, ObjectRef, Text, by_order, described, listed, plural
 from forewarn.policies.base.findings import grouped as by_key
-from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet
@@ -187,7 +187,8 @@ def findings_on(
 
 
 def _with_overlays(findings: Iterable[Finding], every: Sequence[Finding], grouping: Grouping) -> list[Finding]:
-    """Return the findings; those that hold only in some of the overlays of an object name them.
+    """Return the findings; those that hold only in some of the overlays of an object name them. If others allow
+    evictions, they are notes: a small environment has one replica on purpose.
 
     `every`: also those with the same text in other overlays.
     """
@@ -197,10 +198,12 @@ def _with_overlays(findings: Iterable[Finding], every: Sequence[Finding], groupi
     overlays = by_key(((_without_namespace(s.ref), s.source.locate(()).file), s.overlay) for s in subjects)
     result = []
     for finding in findings:
-        own = {*having.get(_place_of(finding), ())} - {""}
-        if own and not own.issuperset(overlays.get((_without_namespace(finding.object), finding.file), ())):
-            only = f"Only in {'overlays' if len(own) > 1 else 'overlay'} {listed(sorted(own), _MAX_OVERLAYS)}"
-            finding = finding.with_texts(partial(Text.with_caveat, caveat=only))
+        own = {*having.get(_place_of(finding), ())}
+        if "" not in own and not own.issuperset(overlays.get((_without_namespace(finding.object), finding.file), ())):
+            where = f"In {'overlays' if len(own) > 1 else 'overlay'} {listed(sorted(own), _MAX_OVERLAYS)}"
+            finding = finding.with_texts(partial(Text.with_caveat, caveat=where))
+            if finding.rule == "evictions-blocked" and not any(map(_PRODUCTION.search, own)):
+                finding = finding.as_note
         result.append(finding)
     return result
 
@@ -215,6 +218,7 @@ def _without_namespace(ref: ObjectRef) -> ObjectRef:
 
 
 _MAX_OVERLAYS: Final = 3
+_PRODUCTION: Final = later(r"prod|prd|live")
 
 
 def _unsuppressed(

@@ -221,10 +221,10 @@ def test_kustomize_reads_the_strings_that_kubectl_reads_as_booleans(tmp_path: Pa
     replicas = _web(1, "other").replace("replicas: 1", "replicas: no")
     files = {"web.yaml": web, "other.yaml": replicas, "app/web.yaml": web, "app/patch.yaml": web}
     kustomization = "resources: [web.yaml, ../other.yaml]\npatches: [{path: patch.yaml}]\n"
-    done = _lint(tmp_path, {**files, "app/kustomization.yaml": kustomization})
+    done = _lint(tmp_path, {**files, "app/kustomization.yaml": kustomization}, "-v")
     errors = ["web.yaml: error value-rejected"] * 2
-    warnings = ["app/patch.yaml: warning ambiguous-value", "app/web.yaml: warning ambiguous-value"]
-    listed = [*warnings, "app/web.yaml: error value-rejected", "other.yaml: error value-rejected"]
+    notes = ["app/patch.yaml: note ambiguous-value", "app/web.yaml: note ambiguous-value"]
+    listed = [*notes, "app/web.yaml: error value-rejected", "other.yaml: error value-rejected"]
     assert sorted(_rules(done)) == sorted([*errors, *listed])
     assert "as the boolean true; YAML 1.2 reads a string, as kustomize does" in done.stdout
 
