@@ -348,13 +348,14 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     Details: the rule compares the DaemonSet with the classes of other kinds of workloads in the input, and of Pods in
     the cluster. It ignores system classes, classes that never preempt, and DaemonSets of negative priority, which only
     reserve capacity. A default class of the Namespace, or a global
-    default above 0, counts as the class of the DaemonSet.
+    default above 0, counts as the class of the DaemonSet. If the input names and defines no class, only CSI drivers,
+    device plugins and CNI plugins get a warning, and other DaemonSets a note.
 
     Example:
 
-        + PriorityClass agents
-        + value: 100000
-        + ---
+          PriorityClass agents
+          value: 100000
+          ---
           DaemonSet logging/logs
           spec:
             selector:
@@ -394,7 +395,12 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
         return
     who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of a higher class"
     text = Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", _DAEMON_SET_FIX)
-    yield Problem(text, template.at(), severity=None if _is_agent(subject, template.spec) else Severity.NOTE)
+    is_warning = _is_agent(subject, template.spec) and (_uses_classes(context) or _registers(template.spec))
+    yield Problem(text, template.at(), severity=None if is_warning else Severity.NOTE)
+
+
+def _uses_classes(context: Context) -> bool:
+    return bool(context.options.class_uses) or any(name not in SYSTEM_NAMES for name in context.classes)
 
 
 _DAEMON_SET_FIX: Final = (
