@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+    from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.whatif.answer import Answer
@@ -300,7 +301,7 @@ def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     for node in present:
         if node.name in simulation.api.nodes and not node.unschedulable:
             models.setdefault((pool_of(node), zone_of(node)), node)
-    groups = [group_like(cluster.snapshot, "node", node.name, ()) for node in models.values()]
+    groups = [_group_like(cluster, simulation, node.name) for node in models.values()]
     pending = PendingPods.from_simulation(simulation, answer.after.summary.names)
     added = autoscalers(pending, Autoscaling(cutoff=_LOWEST, groups=groups)).added
     free = free_names("new", {node.name for node in present})
@@ -309,3 +310,9 @@ def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         many = ((node.name, " ".join(filter(None, key))) for key, node in models.items())
         like = [f"{added[name]} like {kind or name}" for name, kind in many if added[name]]
         yield Edit(f"add nodes: {listed(like, 4)}", (), "pending", nodes=nodes)
+
+
+def _group_like(cluster: Cluster, simulation: Simulation, name: str) -> NodeGroup:
+    """Return a group of nodes like this one, with its Pods at the end, also those of new DaemonSets."""
+    info = simulation.cache.snapshot().get(name)
+    return group_like(cluster.snapshot, "node", name, ())._replace(example=info.pods if info else ())

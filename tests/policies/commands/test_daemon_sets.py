@@ -126,3 +126,5 @@ def test_preempted_replacements_are_a_number_that_simulations_have(tmp_path: Pat
     lines = asked(tmp_path, cluster, new, "whatif", "apply").splitlines()
     low, high = re.findall(r"preempted [0-9]+ \((\d+) to (\d+)\)", lines[1])[0]
     assert int(low) <= predicted <= int(high)
+    (fix,) = [line for line in lines if "add nodes: " in line]
+    assert "Pending 5 → 0" in fix, "a new node also has a Pod of the DaemonSet"
