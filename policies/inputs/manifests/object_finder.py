@@ -297,9 +297,8 @@ class ObjectFinder:
             yield _unknown_kind(value, right, source)
             return
         if (removed := registry.removed_version(api_version, kind)) is not None:
-            message = f"no {kind} in version {quote(str(api_version))}: Kubernetes 1.{removed.minor} removed it"
-            fix, where = f"write apiVersion: {removed.replacement}{removed.also}", source.locate(("apiVersion",))
-            yield FileDiagnostic("removed-api-version", message, where, fix, ref_of(value))
+            message, where = removed.problem(api_version, kind), source.locate(("apiVersion",))
+            yield FileDiagnostic("removed-api-version", message, where, removed.fix, ref_of(value))
             return
         is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
         if is_object and not api_version and isinstance(kind, str) and kind in _OWN_KINDS:

@@ -181,7 +181,7 @@ _ENDS_WITH_ACTION: Final = later(rb"^\{[{%][^\n]*[%}]\}\s*\Z", re.MULTILINE)
 _LONGEST_ACTION: Final = 1_000
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
 """Rules that report an unreadable document."""
-UNUSABLE: Final = BROKEN | {"unknown-kind"}
+UNUSABLE: Final = BROKEN | {"unknown-kind", "removed-api-version"}
 """Rules that report a document without which predictions would be wrong."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from forewarn.policies.base.findings import quote
 from forewarn.policies.base.light import NamedTuple
 
 
@@ -286,6 +287,13 @@ class Removed(NamedTuple):
     replacement: str
     minor: int
     also: str = ""
+
+    def problem(self, api_version: object, kind: object) -> str:
+        return f"no {kind} in version {quote(str(api_version))}: Kubernetes 1.{self.minor} removed it"
+
+    @property
+    def fix(self) -> str:
+        return f"write apiVersion: {self.replacement}{self.also}"
 
 
 _WORKLOADS: Final = ("Deployment", "ReplicaSet", "DaemonSet")

@@ -333,10 +333,8 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
         kind = subject.object.get("kind")
         removed = registry.removed_version(version, kind, context.minor)
         if removed:
-            message = f"no {kind} in version {quote(str(version))}: Kubernetes 1.{removed.minor} removed it"
-            fix = f"write apiVersion: {removed.replacement}{removed.also}"
             also = ", also in the object and its other patches" if subject.is_patch else ""
-            yield Problem(message, ("apiVersion",), fix + also)
+            yield Problem(removed.problem(version, kind), ("apiVersion",), removed.fix + also)
     elif version != SERVED_VERSION:
         shown = quote(cut(str(version), _LONGEST_VERSION))
         message = f"no PriorityClass in version {shown}: Kubernetes 1.22 removed all but v1"

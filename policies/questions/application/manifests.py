@@ -158,6 +158,9 @@ def check_decodes(subject: ReviewedObject, *, strict: bool = True) -> None:
     if fault is not None:
         fix = ". Fix: quote the value" if fault.text.endswith("of type string") else ""
         raise InvalidObject(f"{fault.text}{fix}", fault.path, subject.ref)
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    if strict and (removed := registry.removed_version(version, kind)) is not None:
+        raise InvalidObject(f"{removed.problem(version, kind)}. Fix: {removed.fix}", ("apiVersion",), subject.ref)
     for unknown in unknown_fields(obj) if strict else ():
         _, hint, _ = advice(unknown, obj)
         raise InvalidObject(f"unknown field: kubectl rejects it{hint}", unknown.path, subject.ref)

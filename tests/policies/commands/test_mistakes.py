@@ -21,6 +21,7 @@ POD = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{n
 SCHEDULER = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration"
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 TEMPLATE = "template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: i}]}}"
+DEPLOYMENT = f"kind: Deployment, metadata: {{name: a}}, spec: {{{TEMPLATE}}}}}\n"
 FILES = {
     "backup.json": '{"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "b"}}\n',
     "bad-name": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: Bad_Name, namespace: shop}, spec: {"
@@ -38,12 +39,14 @@ FILES = {
     "misspelt": f"{POD}, priorityClasName: gold}}}}\n",
     "near-class": f"{POD}, priorityClassName: goldd}}}}\n",
     "no-restart-policy": f"{{apiVersion: batch/v1, kind: Job, metadata: {{name: a}}, spec: {{{TEMPLATE}}}}}\n",
-    "no-selector": f"{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: a}}, spec: {{{TEMPLATE}}}}}\n",
+    "no-selector": f"{{apiVersion: apps/v1, {DEPLOYMENT}",
     "notes.d/readme.txt": "hello\n",
     "old.json": '{"apiVersion": "forewarn.dev/v1", "kind": "Version", "serverVersion": {"gitVersion": "v1.33.4"}}\n',
     "over-limit": f"{POD[:-2]}, resources: {{requests: {{cpu: 3}}, limits: {{cpu: 2}}}}}}]}}}}\n",
     "page.html": "<!DOCTYPE html><html><body>404</body></html>\n",
     "pinned": f"{POD}, nodeName: b-1}}}}\n",
+    "removed": f"{{apiVersion: apps/v1beta2, {DEPLOYMENT}",
+    "removed-group": f"{{apiVersion: extensions/v1beta1, {DEPLOYMENT}",
     "service.yaml": "{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {ports: [{port: 80}]}}\n",
     "severity.yaml": "severities: {class-still-in-use: warning}\n",
     "table.txt": "NAME   READY   STATUS\nweb-1  1/1     Running\n",

@@ -381,11 +381,7 @@ class Kind(NamedTuple):
     def validate(self, obj: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
         """Yield the errors of an object with decodable metadata. Raises InvalidObject."""
         obj = self.prepared(obj)
-        of_fields = list(islice(self.validate_fields(obj, semantics), MAX_FAULTS))
+        of_fields = list(islice(validate_struct(self.structs[self.name], obj, (), semantics), MAX_FAULTS))
         if not (of_fields and self.metadata_last):
             yield from validate_object_meta(obj, namespaced=self.namespaced, name_faults=self.name_faults)
         yield from of_fields
-
-    def validate_fields(self, prepared: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
-        """Yield the errors of the fields in the table. Raises InvalidObject."""
-        return validate_struct(self.structs[self.name], prepared, (), semantics)
