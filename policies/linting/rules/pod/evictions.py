@@ -237,8 +237,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     least = at(subject.object, "spec", "minAvailable")
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
-    selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
-    total, names, workload = _selected_workloads(selector, namespace, context)
+    total, names, workload = _selected_workloads(subject, context)
     if 0 < total <= least:
         message = naming(
             f"minAvailable {least} allows no eviction of the {plural(total, 'replica')} of ", names, len(names)
@@ -264,7 +263,7 @@ def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Proble
     is_whole = not subject.is_partial and context.phase is Phase.LINT
     if not is_relative or not is_whole or (field, str(value)) in NO_EVICTION:
         return
-    for workload in _not_controlled(at(spec, "selector"), subject.effective_namespace, context):
+    for workload in _not_controlled(subject, context):
         if group_kind(workload.object) in (registry.JOB, registry.CRON_JOB, registry.DAEMON_SET):
             who = f"{workload.ref.kind} {cut(workload.ref.name, _LONGEST_NAME)}"
             message = f"{field} {value} allows no eviction: {who} has no scale subresource"
@@ -378,10 +377,11 @@ class _Selected(NamedTuple):
     only: ReviewedObject | None
 
 
-def _selected_workloads(selector: Any, namespace: str, context: Context) -> _Selected:
-    known, key = context.once(_known_selections), (namespace, json.dumps(selector, sort_keys=True, default=str))
+def _selected_workloads(subject: ReviewedObject, context: Context) -> _Selected:
+    selector = json.dumps(at(subject.object, "spec", "selector"), sort_keys=True, default=str)
+    known, key = context.once(_known_selections), (subject.effective_namespace, selector, subject.locate(()).file)
     if key not in known:
-        workloads = _not_controlled(selector, namespace, context)
+        workloads = _not_controlled(subject, context)
         replicas = [_replicas(workload, context) for workload in workloads]
         total, is_known = sum(filter(None, replicas)), None not in replicas
         names = [f"{workload.ref.kind} {workload.ref.name}" for workload in workloads]
@@ -401,22 +401,36 @@ def _replicas(workload: ReviewedObject, context: Context) -> int | None:
 
 def _scalers_of(workload: ReviewedObject, context: Context) -> Iterator[Scaler]:
     scalers = context.once(scalers_of_workloads).get((workload.effective_namespace, workload.ref.name), ())
-    return (scaler for scaler in scalers if scaler.scales(workload))
+    own = [scaler for scaler in scalers[:_MAX_NAMESAKES] if _is_beside(scaler.subject, workload)]
+    return (scaler for scaler in own or scalers if scaler.scales(workload))
 
 
-def _known_selections(_: Context) -> dict[tuple[str, str], _Selected]:
-    """What `_selected_workloads` has found, by namespace and selector."""
+def _is_beside(one: ReviewedObject, other: ReviewedObject) -> bool:
+    """Report whether two objects are in one file: they belong together, even if other files have copies."""
+    return one.locate(()).file == other.locate(()).file
+
+
+_MAX_NAMESAKES: Final = 20
+"""Maximum objects among which those of one file are searched."""
+
+
+def _known_selections(_: Context) -> dict[tuple[str, ...], _Selected]:
+    """What `_selected_workloads` has found, by namespace, selector and file."""
     return {}
 
 
-def _not_controlled(selector: Any, namespace: str, context: Context) -> list[ReviewedObject]:
+def _not_controlled(subject: ReviewedObject, context: Context) -> list[ReviewedObject]:
     """The selected objects without a selected controller: `replicas` of a Deployment include its ReplicaSets and Pods.
 
     Empty if workloads of the namespace, which may have more replicas, are beyond the maximum.
     """
+    selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
     if sum(1 for _ in workloads_in([namespace], context)) == MAX_WORKLOADS:
         return []
     subjects = [workload.subject for workload in selected(selector, [namespace], context)]
+    if 1 < len(subjects) <= _MAX_NAMESAKES:
+        own = {each.ref for each in subjects if _is_beside(each, subject)}
+        subjects = [each for each in subjects if each.ref not in own or _is_beside(each, subject)]
     names = {(group_kind(subject.object), subject.ref.name) for subject in subjects}
     return [subject for subject in subjects if _controller(subject.object) not in names]
 
