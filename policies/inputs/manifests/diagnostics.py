@@ -62,10 +62,13 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
     if fault.since is not None:
         since = document.line_of(fault.since)
     message = fault.message if since in (None, line) else f"{fault.message} that begins on line {since}"
-    fix = _FIXES.get(fault.message, "fix the syntax here")
+    split = _SPLIT.match(document.text, fault.start)
+    fix = f"write {{{{ {split[1]} }}}}" if split else _FIXES.get(fault.message, "fix the syntax here")
     return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), fix)
 
 
+_SPLIT: Final = later(r"\{[ ]*([.$][^{}\n]{1,100}?)[ ]*\}[ ]+\}")
+"""The end of `{ { .Values.x } }`, which a formatter makes of braces that it reads as mappings."""
 _GLUED: Final = later(r"[ \t]*([A-Za-z][\w.-]{0,62}):[^\s:/][^\n]*\n", re.MULTILINE)
 
 

@@ -17,7 +17,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
     type_of,
     unknown_fields,
 )
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at
 from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt
@@ -241,9 +241,9 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         path = unknown.path
         detail, hint, fix = advice(unknown, obj) if number < _MOST_ADVISED else ({}, "", "remove it")
         under = str(detail.get("under", "[*]"))
-        there = (*filter(None, under.split(".")), path[-1])
-        if "[*]" not in under and at(obj, *there) is not None:
-            own, other = (subject.source.locate(each, key=True) for each in (path, there))
+        there = (*filter(None, under.split(".")),)
+        if "[*]" not in under and path[-1] in mapping_at(obj, *there):
+            own, other = (subject.source.locate(each, key=True) for each in (path, (*there, path[-1])))
             where = f"line {other.line}" + f" of {other.file}" * (own.file != other.file)
             hint, fix = f"{hint}, which has one", f"remove it, or merge it with {where}"
         is_item = len(path) > 1 and isinstance(path[-2], int)  # an item of another list: one mistake
