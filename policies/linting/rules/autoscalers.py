@@ -44,12 +44,13 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     Why: the kind in `scaleTargetRef` is case-sensitive. If no workload has the kind and the name, nothing is scaled.
     Two HorizontalPodAutoscalers of one workload do not scale it either, and KEDA rejects a second one. A
     HorizontalPodAutoscaler cannot compute the utilization of a resource that a container does not request. If the
-    workload's `replicas` is not within the limits, or if a kustomization sets it, each apply scales the workload, and
-    the autoscaler scales it back. A VerticalPodAutoscaler that changes requests also changes their utilization, to
+    workload's `replicas` is not within the limits, or above the minimum, each apply scales the workload, and the
+    autoscaler scales it back. A VerticalPodAutoscaler that changes requests also changes their utilization, to
     which a HorizontalPodAutoscaler reacts.
 
     Details: the rule reports a target only if the namespace has a workload whose kind or name is similar. A name is
-    similar if a letter or two differ, or if it is the only one that contains the other.
+    similar if a letter or two differ, or if it is the only one that contains the other. `replicas` above the minimum in
+    the manifest of the workload is a note.
 
     Example:
 
@@ -143,14 +144,14 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
 
 
 def _replicas_set(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
-    """Report a number of replicas that the scaler changes after each apply: one that is not within its limits, or that
-    a kustomization sets above its minimum. Of 0 replicas, it scales nothing.
+    """Report a number of replicas that the scaler changes after each apply: one that is not within its limits, or above
+    its minimum, a note if the workload itself sets it. Of 0 replicas, it scales nothing.
     """
     least, most = scaler.minimum, scaler.maximum
     replicas = at(workload.object, "spec", "replicas")
     if type(replicas) is not int or not replicas or least is None or most is None:
         return
-    place = workload.locate(("spec", "replicas"))
+    place, severity = workload.locate(("spec", "replicas")), None
     who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _SHOWN)}"
     message, fix = (
         f"replicas {replicas} undoes the scaling by {who} at each apply",
@@ -160,9 +161,11 @@ def _replicas_set(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]
         how, limit, path = ("above", most, scaler.limits[1]) if replicas > most else ("below", least, scaler.limits[0])
         message = f"replicas {replicas} is {how} {path[-1]} {limit} of {who}: each apply undoes the scaling"
         fix = f"remove replicas, or change {path[-1]}"
-    elif replicas == least or place.file == workload.locate(()).file:
+    elif replicas == least:
         return
-    yield Problem(message, (), fix, location=place, object=workload.ref)
+    elif place.file == workload.locate(()).file:
+        severity, fix = Severity.NOTE, "remove replicas"
+    yield Problem(message, (), fix, location=place, object=workload.ref, severity=severity)
 
 
 def _scaled_vertically(subject: ReviewedObject, workload: ReviewedObject, context: Context) -> Iterator[Problem]:

@@ -548,10 +548,7 @@ def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: 
     if quota is None or not fault.resources:
         return
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
-    from forewarn.policies.kubernetes.quantity import ZERO  # few files have a quota
-
-    earlier = use.earlier(quota.name, name) if context.cluster else ZERO
-    if earlier.nano > 0:
+    if context.cluster and (earlier := use.earlier(quota.name, name)).nano > 0:
         yield f"Earlier objects of the input use {earlier}"
     if _finishes(subject, use):
         yield "The rollout continues with maxUnavailable"
