@@ -49,7 +49,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     POD_GROUP,
     PRIORITY_CLASS,
 )
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, text_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.kubernetes.selectors import one_of
 from forewarn.policies.linting.evaluation.suppressions import Suppression, of_annotations, of_comments
@@ -381,10 +381,9 @@ def _listed_classes(content: bytes, file: File) -> set[str]:
     if b"priorityClasses:" not in content:
         return set()
     try:
-        lists = [at(text.value, "priorityClasses") for text in values(content, file.name)]
+        listed = [item for text in values(content, file.name) for item in list_at(text.value, "priorityClasses")]
     except Fault:
         return set()
-    listed = (item for items in lists if isinstance(items, list) for item in items)
     return {name for item in listed if isinstance(name := at(item, "name"), str) and at(item, "value") is not None}
 
 

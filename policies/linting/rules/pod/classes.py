@@ -21,6 +21,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     group_kind,
     has_controller,
     list_at,
+    mapping_at,
     text_at,
 )
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION
@@ -384,16 +385,16 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     priority = own.priority if own else 0
     if priority < 0:
         return  # placeholder Pods
-    higher = context.once(_highest_of_others)
-    is_lower = higher is not None and higher.priority > priority
+    highest = context.once(_highest_of_others)
+    higher = highest if highest and highest.priority > priority else None
     if name or priority > 0:
-        if is_lower and higher is not None and name not in SYSTEM_NAMES:
+        if higher and name not in SYSTEM_NAMES:
             fix = f"use a class above {higher.priority}, or system-node-critical"
             of = f" of {higher.ref}" if higher.ref else ""
             message = f"priority {priority} is below class {quote(higher.name)} ({higher.priority}){of}"
             yield Problem(Text(message, fix), template.at("priorityClassName"), severity=Severity.NOTE)
         return
-    who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of a higher class"
+    who = f"Pods of class {quote(higher.name)} ({higher.priority})" if higher else "Pods of a higher class"
     text = Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", _DAEMON_SET_FIX)
     is_warning = _is_agent(subject, template.spec) and (_uses_classes(context) or _registers(template.spec))
     yield Problem(text, template.at(), severity=None if is_warning else Severity.NOTE)
@@ -443,12 +444,10 @@ _NO_AGENT: Final = later(
 
 def _is_agent(subject: ReviewedObject, spec: ApiObject) -> bool:
     """Report whether the names of a DaemonSet and its images are those of an agent that the nodes need."""
-    containers = spec.get("containers")
-    images = (str(at(container, "image")) for container in (containers if isinstance(containers, list) else ()))
+    images = (str(at(container, "image")) for container in list_at(spec, "containers"))
     names = (subject.ref.name, *(image.rpartition("/")[2] for image in images))
     is_agent = any(map(_AGENT.search, names)) and not _NO_AGENT.search(subject.ref.name)
-    selector = at(spec, "nodeSelector")
-    is_of_some = any("kubernetes.io/" not in str(key) for key in (selector if isinstance(selector, dict) else ()))
+    is_of_some = any("kubernetes.io/" not in str(key) for key in mapping_at(spec, "nodeSelector"))
     return is_agent and (not is_of_some or _registers(spec)) and not is_test_file(subject.locate(()).file)
 
 
@@ -458,9 +457,7 @@ _REGISTERED: Final = later(r"/var/lib/kubelet/(?:plugins|device-plugins)|/opt/cn
 
 def _registers(spec: ApiObject) -> bool:
     """Report whether Pods mount the directories in which plugins of the node register."""
-    volumes = spec.get("volumes")
-    paths = (at(volume, "hostPath", "path") for volume in (volumes if isinstance(volumes, list) else ()))
-    return any(isinstance(path, str) and _REGISTERED.match(path) for path in paths)
+    return any(_REGISTERED.match(text_at(volume, "hostPath", "path")) for volume in list_at(spec, "volumes"))
 
 
 _LONGEST: Final = 40

@@ -20,6 +20,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     at,
     group_kind,
     int32,
+    list_at,
     namespace_of,
     text,
 )
@@ -95,16 +96,13 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     if subject.is_partial:
         return
     template = context.template(subject)
-    constraints = template.spec.get("topologySpreadConstraints") if template else None
-    if template is None or not isinstance(constraints, list):
-        return
-    fix = _with_labels(template.object)
-    for number, constraint in enumerate(constraints):
+    for number, constraint in enumerate(list_at(template.spec, "topologySpreadConstraints") if template else ()):
         message = _fault_of_constraint(constraint, context) if isinstance(constraint, dict) else None
-        if message:
+        if template and message:
             path = template.at("topologySpreadConstraints", number, *_present(constraint, "labelSelector"))
             counts_all = constraint.get("labelSelector") is not None and not _ignoring(context)
-            yield Problem(message, path, fix, severity=Severity.NOTE if counts_all else None)
+            severity = Severity.NOTE if counts_all else None
+            yield Problem(message, path, _with_labels(template.object), severity=severity)
 
 
 def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:

@@ -408,9 +408,7 @@ def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster
 
 def _scales_down(subject: ReviewedObject) -> bool:
     """Report whether an update only reduces the replicas: its new Pods are then Pods that were missing before."""
-    new, old = at(subject.object, "spec"), at(subject.old or NOTHING, "spec")
-    if not isinstance(new, dict) or not isinstance(old, dict):
-        return False
+    new, old = mapping_at(subject.object, "spec"), mapping_at(subject.old or NOTHING, "spec")
     count, before = new.get("replicas"), old.get("replicas", 1)
     fewer = isinstance(count, int) and isinstance(before, int) and count < before
     return fewer and {**new, "replicas": 0} == {**old, "replicas": 0}
