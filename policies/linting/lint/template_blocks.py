@@ -12,7 +12,7 @@ from forewarn.policies.base.findings import Location, Severity, cut
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.diagnostics import OPENS_SCALAR
 from forewarn.policies.inputs.manifests.documents import indent_of
-from forewarn.policies.inputs.manifests.templates import TemplateBlock, blocks_of
+from forewarn.policies.inputs.manifests.templates import TemplateBlock, actions_of, blocks_of
 from forewarn.policies.kubernetes.kinds.registry import REMOVED
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 
@@ -22,6 +22,11 @@ _NEGATED: Final = later(r"\b(?:not|empty|eq)\b")
 _CHECKED: Final = later(r"riorityClass|kind:[ \t]*(?:PodDisruptionBudget|HorizontalPodAutoscaler|CronJob)")
 _DEFINES: Final = later(r"^kind:[ \t]*PriorityClass\b", re.MULTILINE)
 _TRIMMED: Final = later(r"[ \t]*\{\{-[ \t]*(?:if|with|range|end)\b[^}]*-\}\}[ \t]*")
+_GLUED: Final = later(
+    r"[ ]*(?:- )?[\w./-]+:[ ]+\{\{-[ ]*(?:(?:quote|toJson|toYaml|default [^\s{}]+)[ ]+)?\$?(?:\.\w+)+"
+    r"(?:[ ]*\|[ ]*(?:s?quote|int|toString|toJson|default [^\s{}]+))*[ ]*-?\}\}[ ]*\r?"
+)
+"""A key whose value is one action that begins on no line of its own."""
 _ENTRY: Final = later(r"[ \t]*(?:- )?[\w./\"-]+:(?:[ \t].*)?")
 _SHOWN: Final = 40
 _MINORS: Final = {
@@ -35,6 +40,7 @@ _MINORS: Final = {
 def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     """Yield what blocks of a template drop or break."""
     lines = text.split("\n")
+    yield from _glued_keys(text, lines, file)
     dashes = (number for number in range(1, len(lines) - 1) if "-}}" in lines[number])
     joined = [number for number in dashes if _is_joined(*lines[number - 1 : number + 2])]
     if not joined and not any(word in text for word in _WORDS) and not _LOOP.search(text):
@@ -55,6 +61,19 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
             message = f"the dashes remove both line breaks: YAML is {cut(glued, _SHOWN)}"
             place = Location(file, number + 1, 1, len(line) + 1)
             yield FileDiagnostic("parse-error", message, place, "remove the dash before the closing braces")
+
+
+def _glued_keys(text: str, lines: Sequence[str], file: str) -> Iterator[FileDiagnostic]:
+    """Yield the keys whose value is an action that removes the blank after the colon."""
+    glued = {number for number, line in enumerate(lines) if ": {{-" in line and _GLUED.fullmatch(line)}
+    printing = {action.start for action in actions_of(text) if action.prints} if glued else set[int]()
+    starts = accumulate((len(line) + 1 for line in lines), initial=0)
+    for number, (start, is_in_scalar) in enumerate(zip(starts, _in_scalars(lines), strict=False)) if glued else ():
+        column = lines[number].find("{{")
+        if number in glued and not is_in_scalar and start + column in printing:
+            message = "the dash removes the blank after the colon: the key and its value are one text"
+            place = Location(file, number + 1, column + 1, column + 4)
+            yield FileDiagnostic("parse-error", message, place, "write {{ without the dash")
 
 
 def _fault_of(block: TemplateBlock, text: str, place: Location) -> FileDiagnostic | None:
