@@ -282,6 +282,19 @@ CHARTS = {
         "".join(f'k{number}: "false"\n' for number in range(MANY)),
     ),
     "fields in a dot": ("{{ with .Values.a }}\n" + "x: {{ .Values.b }}\n" * MANY + "{{ end }}\n", "a: 1\n"),
+    "entries of an object": (
+        "---\nkind: Deployment\n"
+        + "  resources:\n  {{ toYaml .Values.a | nindent 2 }}\n  replicas: {{ .Values.k | quote }}\n" * MANY,
+        "a: {b: 1}\nk: 1\n",
+    ),
+    "limits of objects": (
+        "---\nkind: HorizontalPodAutoscaler\n  minReplicas: {{ .Values.a }}\n  maxReplicas: {{ .Values.b }}\n" * MANY,
+        "a: 2\nb: 1\n",
+    ),
+    "keys of an empty mapping": (
+        "".join(f"x: {{{{ .Values.a.b{number}.c }}}}\n" for number in range(MANY)),
+        "a: {}\n",
+    ),
 }
 
 

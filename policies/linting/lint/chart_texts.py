@@ -6,13 +6,13 @@ import os
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, Final
 
-from forewarn.policies.base.findings import Location, Path, field_path, quote
+from forewarn.policies.base.findings import Location, Path, Severity, field_path, grouped, quote
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
 from forewarn.policies.inputs.manifests.reading import first_value
@@ -27,8 +27,8 @@ from forewarn.policies.linting.lint.charts import CHART
 class Scope(NamedTuple):
     """What the actions of a block of a template share: the outermost blocks around it, and the dot.
 
-    `openings`: the first actions of at most two blocks. `dot`: the keys of the dot in the root, or () if the dot may be
-    the root. `shown`: the dot in words.
+    `openings`: the first actions of at most `_MAX_BLOCKS` blocks. `dot`: the keys of the dot in the root, or () if the
+    dot may be the root. `shown`: the dot in words.
     """
 
     openings: tuple[str, ...] = ()
@@ -38,6 +38,7 @@ class Scope(NamedTuple):
 
 _DEEPEST: Final = 50
 """Keys of a dot; a longer one is unknown."""
+_MAX_BLOCKS: Final = 4
 _MAX_READ: Final = 20
 """Keys for which all files of a chart are searched."""
 
@@ -52,6 +53,12 @@ class ChartText:
     def _actions(self) -> Sequence[tuple[int, int, Scope]]:
         """The start, the end and the scope of each action."""
         return list(_scoped(self.text))
+
+    @cached_property
+    def entries(self) -> Sequence[re.Match[str]]:
+        """The keys of objects of known kinds with an action that prints their value."""
+        found = _ENTRY.finditer(self.text) if _KINDS.search(self.text) else ()
+        return [each for each in found if _KINDS.match(self.text, max(self.text.rfind("\nkind:", 0, each.start()), 0))]
 
     @cached_property
     def _lines(self) -> Sequence[int]:
@@ -109,7 +116,7 @@ def _scoped(text: str) -> Iterator[tuple[int, int, Scope]]:
         if action.word in OPENS | ELSE:
             outer.append(scope)
             opening = text[action.start : action.end]
-            scope = Scope((*scope.openings, opening)[:2], *_dot_in(opening, action.word, scope))
+            scope = Scope((*scope.openings, opening)[:_MAX_BLOCKS], *_dot_in(opening, action.word, scope))
 
 
 def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], str]:
@@ -131,15 +138,40 @@ def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], st
 
 
 class ChartValues:
-    """The file with the defaults of a chart's values."""
+    """The file with the defaults of a chart's values, or with other values over these defaults, the `base`."""
 
-    def __init__(self, file: File) -> None:
-        self.file, self.data = file, as_utf8(readable(file))
+    def __init__(self, file: File, base: ChartValues | None = None) -> None:
+        self.file, self.data, self._base = file, as_utf8(readable(file)), base
 
     @cached_property
     def value(self) -> Any:
         """The values; None if they are invalid."""
         return first_value(self.data, self.file.name)
+
+    def setting(self, path: Path) -> ChartValues:
+        """The file that sets a value: this one, or the base."""
+        holder = at(self.value, *path[:-1])
+        return self if self._base is None or (isinstance(holder, dict) and path[-1] in holder) else self._base
+
+    def get(self, path: Path) -> Any:
+        """Return a value of this file or of the base; None if there is none."""
+        return at(self.setting(path).value, *path)
+
+    @cached_property
+    def keys(self) -> set[str]:
+        """What may be the keys, without parsing."""
+        return {key.decode() for key in _KEY.findall(b"\n" + self.data)}
+
+    @cached_property
+    def leaves(self) -> set[str]:
+        """What may be the keys of scalars and empty mappings, without parsing."""
+        return {key.decode() for key in _LEAF.findall(b"\n" + self.data)}
+
+    @cached_property
+    def collections(self) -> set[tuple[str, bool]]:
+        """What may be the keys of collections with items, and whether these are lists, without parsing."""
+        found = _COLLECTION.findall(b"\n" + self.data)
+        return {(key.decode(), (block or flow) in b"-[") for key, block, flow in found}
 
     @cached_property
     def source(self) -> YamlSource:
@@ -156,10 +188,13 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
     for file in files:
         if os.path.basename(file.name) in _OF_VALUES:
             values = ChartValues(file)
+            paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
             yield from _replaced_values(templates, values)
             yield from _texts_as_conditions(templates, values)
-            yield from _unread_values(templates, values, files)
-            yield from _quoted_numbers(templates, values)
+            yield from _unread_values(templates, values, files, paths)
+            yield from _wrong_entries(templates, values)
+            yield from _nil_pointers(templates, values, files, paths)
+            yield from _contradicting_limits(templates, values, files)
             yield from _values_under_names(templates, values)
 
 
@@ -258,13 +293,13 @@ def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) ->
     keys = {key.decode() for key in _FALSE_TEXT.findall(values.data)} if _FALSE.search(values.data) else ()
     read, tested = Counter[Path](), Counter[Path]()
     for template in templates if keys else ():
-        read.update(template.path_at(match.start(), match[0]) for match in _REFERENCE.finditer(template.text))
-        conditions = (
-            (match.start(), name) for match in _CONDITION.finditer(template.text) for name in match[1].split()
-        )
-        tested.update(template.path_at(position, name) for position, name in conditions)
+        references = (match for match in _REFERENCE.finditer(template.text) if match[0].rpartition(".")[2] in keys)
+        read.update(template.path_at(match.start(), match[0]) for match in references)
+        conditions = ((match.start(), match[1].split()) for match in _CONDITION.finditer(template.text))
+        names = ((position, name) for position, each in conditions for name in each if name.rpartition(".")[2] in keys)
+        tested.update(template.path_at(position, name) for position, name in names)
     for path, count in tested.items():
-        value = at(values.value, *path) if path and path[-1] in keys and count == read[path] else None
+        value = at(values.value, *path) if path and count == read[path] else None
         if isinstance(value, str) and value in ("false", "no", "off"):
             message = f"the text {quote(value)} counts as true: templates read {field_path(path)} only as a condition"
             yield FileDiagnostic(
@@ -274,19 +309,21 @@ def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) ->
 
 _ABSOLUTE: Final = later(r"\.Values\.(\w+(?:\.\w+)*)")
 _KEY: Final = later(rb"\n[ ]*([\w-]+):")
+_LEAF: Final = later(rb"\n[ ]*([\w-]+):[ ]+(?:\{\}|[^\s#{\[&*!|>])")
+_COLLECTION: Final = later(rb"\n[ ]*([\w-]+):(?=(?:[ ]*(?:#.*)?\r?\n)+[ ]*([-\w\"'])|[ ]+([\[{])[ ]*[^\s\]}])")
 _WHOLE: Final = later(r"\.Values(?![\w.])|\.Files\b|\b(?:include|template)\s+[^\s\"]")
 """What may read any value."""
 _CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
 
 
 def _unread_values(
-    templates: Sequence[ChartText], values: ChartValues, files: Sequence[File]
+    templates: Sequence[ChartText], values: ChartValues, files: Sequence[File], paths: set[str]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the values that nothing reads, if a template reads a similar key, which no file has."""
-    known = {key.decode() for key in _KEY.findall(b"\n" + values.data)}
-    paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
-    missing = {path for path in paths if path.rpartition(".")[2] not in known}
-    similar = {_normal(key): key for key in known} if missing else {}
+    """Yield the values that nothing reads, if a template reads a similar key, which no file has. `paths`: those that
+    templates read.
+    """
+    missing = {path for path in paths if path.rpartition(".")[2] not in values.keys}
+    similar = {_normal(key): key for key in values.keys} if missing else {}
     suspects = sorted(path for path in missing if _normal(path.rpartition(".")[2]) in similar)
     for wanted in suspects[:_MAX_READ]:
         holder, _, key = wanted.rpartition(".")
@@ -332,26 +369,144 @@ def _normal(key: str) -> str:
     return key.replace("-", "").replace("_", "").lower().removesuffix("name").removesuffix("s")
 
 
-_QUOTED: Final = later(
-    r"\n[ -]*(minAvailable|maxUnavailable|replicas|(?:container|host|node)Port|backoffLimit|parallelism|completions"
-    r"|m(?:in|ax)Replicas|\w+Seconds|revisionHistoryLimit):[ ]+\{\{-?[ ]*(\$?(?:\.\w+)+|\.)[ ]*\|[ ]*quote[ ]*-?\}\}"
+_NUMBERS: Final = (
+    r"(?:min|max)Replicas|minAvailable|maxUnavailable|replicas|(?:container|host|node)Port|backoffLimit|parallelism"
+    r"|completions|\w+Seconds|revisionHistoryLimit|runAs(?:User|Group)|fsGroup|hostNetwork|suspend|value"
 )
-_WITH_NUMBERS: Final = later(
-    r"\nkind:[ ]+(?:Deployment|StatefulSet|DaemonSet|Job|CronJob|Service|PodDisruptionBudget|HorizontalPodAutoscaler)\b"
+"""Fields of numbers and booleans; `value` is that of a PriorityClass."""
+_OF_LISTS: Final = frozenset(
+    ("tolerations", "topologySpreadConstraints", "imagePullSecrets", "env", "envFrom", "volumes", "volumeMounts")
+)
+_SHAPES: Final = _OF_LISTS | {
+    *("nodeSelector", "affinity", "resources", "securityContext", "strategy", "labels", "annotations", "matchLabels")
+}
+"""Fields of lists and mappings."""
+_ENTRY: Final = later(
+    rf"\n(?P<indent>[ ]*(?:- )?)(?=\w+:\s*\"?\{{\{{)(?P<key>{_NUMBERS}|{'|'.join(sorted(_SHAPES))}):[ ]*\n?[ ]*"
+    r"(?P<open>\"?)\{\{-?[ ]*(?P<call>toYaml[ ]|include \"[^\"\n]+\"[ ])?[ ]*(?P<value>\$?(?:\.\w+)+|[.$])[ ]*"
+    r"(?:\|[ ]*(?P<pipe>\w+)[ ]*(?P<number>\d{0,3})[ ]*)?-?\}\}(?P<close>\"?)"
+)
+"""A key, and an action that prints its value, with one call or pipe at most."""
+_KINDS: Final = later(
+    r"\nkind:[ ]+(?:Deployment|StatefulSet|DaemonSet|Job|CronJob|Service|PodDisruptionBudget|HorizontalPodAutoscaler"
+    r"|PriorityClass)\b"
 )
 
 
-def _quoted_numbers(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
-    """Yield the templates that print a number as a text, which kube-apiserver rejects."""
+def _wrong_entries(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
+    """Yield the keys whose printed value has another type than Kubernetes wants, or is not below its key."""
     for template in templates:
-        for match in _QUOTED.finditer(template.text) if "quote" in template.text else ():
-            kind = template.text.rfind("\nkind:", 0, match.start())
-            path = template.path_at(match.start(2), match[2])
-            value = at(values.value, *path) if path and _WITH_NUMBERS.match(template.text, max(kind, 0)) else None
-            if isinstance(value, int) and not isinstance(value, bool):
-                message = f'{match[1]} is the text "{value}", because of quote: kube-apiserver rejects it'
-                place = template.place(match.start(2), match.end() - 2)
-                yield FileDiagnostic("value-rejected", message, place, "remove quote")
+        for entry in template.entries:
+            key = entry["key"]
+            is_quoted = entry["pipe"] == "quote" or entry["open"] == '"' == entry["close"]
+            if key not in _SHAPES and is_quoted and (key != "value" or not entry["indent"]):
+                path = template.path_at(entry.start("value"), entry["value"])
+                value = values.get(path) if path else None
+                if isinstance(value, int):
+                    message = f'{key} is the text "{str(value).lower()}", because of quote: kube-apiserver rejects it'
+                    fix = "remove the quotes" if entry["open"] else "remove quote"
+                    yield FileDiagnostic("value-rejected", message, template.place(*entry.span("value")), fix)
+            elif key in _SHAPES and entry["pipe"] == "nindent":
+                yield from _wrong_value(template, entry, values)
+
+
+def _wrong_value(template: ChartText, entry: re.Match[str], values: ChartValues) -> Iterator[FileDiagnostic]:
+    """Yield a list where Kubernetes wants a mapping, or the reverse, and a value that is not below its key."""
+    key, column, indent = entry["key"], len(entry["indent"]), int(entry["number"] or 0)
+    is_list = key in _OF_LISTS
+    wanted, other = ("list", "mapping") if is_list else ("mapping", "list")
+    above = template.text.rfind("\n", 0, entry.start()) + 1
+    block = _WITH.fullmatch(template.text, above, entry.start()) if entry["value"] == "." else None
+    reference = block[1] if block else entry["value"]
+    path = tuple(reference.lstrip("$").split(".")[2:]) if ".Values." in reference and entry["call"] == "toYaml " else ()
+    may_differ = path and (path[-1], not is_list) in values.collections
+    if may_differ and isinstance(values.get(path), dict if is_list else list):
+        message = f"{field_path(path)} is a {other}, but {key} of Kubernetes is a {wanted}: kube-apiserver rejects it"
+        place = values.source.locate(path, key=True)
+        yield FileDiagnostic("value-rejected", message, place, f"write a {wanted}")
+    elif indent < column + (not is_list):
+        message = f"nindent {indent} puts the fields beside {key}, not below it"
+        place = template.place(*entry.span("number"))
+        yield FileDiagnostic("value-rejected", message, place, f"write nindent {column + 2}")
+
+
+_WITH: Final = later(r"[ ]*\{\{-?[ ]*with[ ]+(\$?\.Values(?:\.\w+)+)[ ]*-?\}\}[ ]*")
+_LAZY: Final = later(r"\b(?:and|or)\b")
+
+
+def _nil_pointers(
+    templates: Sequence[ChartText], values: ChartValues, files: Sequence[File], paths: Iterable[str]
+) -> Iterator[FileDiagnostic]:
+    """Yield the values that templates always read in an empty mapping, a text or a number: Helm fails."""
+    pairs = ((name, each) for name in paths for each in pairwise(name.split(".")))
+    suspects = sorted({name for name, (key, inner) in pairs if key in values.leaves and inner not in values.keys})
+    ends = {name: _end_of_mappings(name.split("."), values.value) for name in suspects}
+    for name in [name for name, end in ends.items() if end and not name.startswith("global.")][:_MAX_READ]:
+        end, value = ends[name], values.get(ends[name])
+        key = name.split(".")[len(end) - (value is None)]
+        for template in templates if not _may_be_set(key, files) else ():
+            match = re.search(rf"(?<![\w)\]])\.Values\.{re.escape(name)}\b", template.text)
+            line = template.text.rfind("\n", 0, match.start()) + 1 if match else 0
+            is_always = (
+                match
+                and template.scope_at(match.start()) == Scope()
+                and not os.path.basename(template.file).startswith("_")
+            )
+            if match and is_always and not _LAZY.search(template.text, line, match.start()):
+                what = "has no value" if value is None else "is no mapping"
+                message = f"{field_path(end)} {what}: Helm cannot read {match[0]}"
+                fix = f"set {name} in the values, or test {field_path(end)} before"
+                place = template.place(*match.span())
+                yield FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING)
+                break
+
+
+def _end_of_mappings(keys: Sequence[str], value: Any) -> Path:
+    """Return the keys up to a scalar, or to a key that an empty mapping lacks, if further keys follow; else ()."""
+    for end, key in enumerate(keys[:-1], 1):
+        holder, value = value, at(value, key)
+        if not isinstance(value, dict):
+            return tuple(keys[:end]) if value is not None or (holder == {} and end > 1) else ()
+    return ()
+
+
+_IF_TRUE: Final = later(r"\{\{-?\s*(?:if|with)\s+\$?\.Values\.([\w.]+)\s*-?\}\}")
+_LIMITS: Final = ("minAvailable", "maxUnavailable", "minReplicas", "maxReplicas")
+
+
+def _contradicting_limits(
+    templates: Sequence[ChartText], values: ChartValues, files: Sequence[File]
+) -> Iterator[FileDiagnostic]:
+    """Yield the values that make a PodDisruptionBudget or HorizontalPodAutoscaler that kube-apiserver rejects."""
+    settings = [values]
+    for template in templates:
+        limits = [entry for entry in template.entries if entry["key"] in _LIMITS]
+        objects = grouped((template.text.rfind("\nkind:", 0, entry.start()), entry) for entry in limits)
+        for own in [each for each in objects.values() if len(each) > 1]:
+            if len(settings) == 1:
+                settings += (ChartValues(file, values) for file in files[:_MAX_READ] if file is not values.file)
+            paths = {entry["key"]: template.path_at(entry.start("value"), entry["value"]) for entry in own}
+            scopes = [template.scope_at(entry.start("value")) or Scope() for entry in own]
+            tested = [_IF_TRUE.fullmatch(opening) for scope in scopes for opening in scope.openings]
+            required = [tuple(condition[1].split(".")) for condition in tested if condition is not None]
+            is_known = len(required) == len(tested) and all(len(scope.openings) < _MAX_BLOCKS for scope in scopes)
+            for each in settings if is_known and len(own) == len(paths) and all(paths.values()) else ():
+                if all(map(each.get, required)) and any(each.setting(path) is each for path in paths.values()):
+                    yield from _contradiction(paths, each)
+
+
+def _contradiction(paths: Mapping[str, Path], values: ChartValues) -> Iterator[FileDiagnostic]:
+    """Yield the contradiction of the limits with these paths."""
+    given = {key: values.get(path) for key, path in paths.items()}
+    least, most = given.get("minReplicas"), given.get("maxReplicas")
+    message = ""
+    if given.keys() == {"minAvailable", "maxUnavailable"} and not {None, ""}.intersection(given.values()):
+        message = "minAvailable and maxUnavailable are both set: kube-apiserver rejects the PodDisruptionBudget"
+    elif isinstance(least, int) and isinstance(most, int) and least > most:
+        message = f"minReplicas {least} is above maxReplicas {most}: kube-apiserver rejects the HorizontalPodAutoscaler"
+    for path in [path for path in paths.values() if message and values.setting(path) is values][:1]:
+        fix = "make the limits agree" if least else "empty one of them"
+        yield FileDiagnostic("value-rejected", message, values.source.locate(path), fix)
 
 
 def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:

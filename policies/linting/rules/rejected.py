@@ -64,7 +64,8 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     the image. It does not check volumes, resource claims, security contexts, DNS and host settings,
     volumeClaimTemplates, CEL expressions and CA bundles. Other rules are about PriorityClasses and ResourceQuotas.
     Without a known release, the rule reports what all supported releases reject. It also reports many values that
-    kube-apiserver cannot decode, such as the quantity `128mi`.
+    kube-apiserver cannot decode, such as the quantity `128mi`. In Helm charts, it checks types of some values and their
+    indentation, and limits of PodDisruptionBudgets and HorizontalPodAutoscalers, in each values file.
 
     Example:
 
