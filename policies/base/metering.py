@@ -52,11 +52,6 @@ class TooLarge(CutShort):
         self.excess, self.detail = Excess(problem, fix), detail or {}
 
 
-def excess_of(why: CutShort) -> Excess | None:
-    """Return the bound that stopped an evaluation; None if time was up."""
-    return why.excess if isinstance(why, TooLarge) else None
-
-
 class Meter:
     """Counts the work on one question. For use by one thread."""
 

@@ -11,7 +11,7 @@ from forewarn.policies.base.disclosure import OPEN, Audience, count_range, shown
 from forewarn.policies.base.documents import Always, Sparse, to_dict
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.light import NamedTuple
-from forewarn.policies.base.metering import CutShort, Excess, TooLarge, excess_of
+from forewarn.policies.base.metering import CutShort, Excess, TooLarge
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
@@ -377,7 +377,7 @@ class Impact(NamedTuple):
 
     def stopped(self, why: CutShort) -> Impact:
         """Return the impact with an unknown outcome for the remaining Pods, and the exceeded limit of `why`."""
-        return self._replace(rest="unknown", excess=excess_of(why))
+        return self._replace(rest="unknown", excess=why.excess if isinstance(why, TooLarge) else None)
 
     def check_bounds(self) -> None:
         """Raise TooLarge if the prediction stopped at a limit, and not because time was used up."""

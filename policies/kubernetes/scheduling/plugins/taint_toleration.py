@@ -75,13 +75,8 @@ class TaintToleration(ScorePluginInColumns, StaticFilterPlugin):
         spec, nodes = pod.spec, matrix.nodes
         if not nodes.anywhere(Node.has_prefer_no_schedule) or not nodes.where(Node.has_prefer_no_schedule)[rows].any():
             return MAX_NODE_SCORE
-        count = partial(untolerated_preferences, of_preferences(spec.tolerations))
+        count = partial(untolerated_preferences, spec.tolerations)
         return default_normalized(nodes.values("avoided", spec, count, int)[rows], reverse=True)
-
-
-def of_preferences(tolerations: Sequence[Toleration]) -> tuple[Toleration, ...]:
-    """Return the tolerations that apply to PreferNoSchedule. Source: upstream `getAllTolerationPreferNoSchedule`."""
-    return tuple(t for t in tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
 
 
 def untolerated_preferences(tolerations: Sequence[Toleration], node: Node) -> int:

@@ -89,11 +89,6 @@ def with_all_placed(
     return packing.after(), packing.last
 
 
-def depends_on_other_nodes(pod: Pod, snapshot: Snapshot) -> bool:
-    """Report whether other nodes and their Pods decide if the Pod fits on a node."""
-    return not Prepared(snapshot, pod).holds
-
-
 def _equal(pods: Sequence[Pod]) -> dict[int, int]:
     """Return a number for each Pod (by its id) that is the same for equal Pods."""
     groups = group_by_scheduling_properties(pods)

@@ -20,9 +20,10 @@ from forewarn.policies.kubernetes.objects.node import NO_SCHEDULE, Taint
 from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo, footprint
 from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted
 from forewarn.policies.kubernetes.scheduling.snapshot import Columns, Snapshot
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import Prepared
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.flags import Number, Seconds, Share, Switch, flags_of
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import is_daemon_pod, is_mirror_pod
-from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import depends_on_other_nodes, with_all_placed
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import with_all_placed
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
@@ -434,7 +435,7 @@ class _Removal:
         unbound = [replace(pod, node_name="") for pod in pods]
         if why := next(filter(None, (not_predicted(pod, self._snapshot) for pod in unbound)), ""):
             return f"not predicted: {why}"
-        if self._removed and any(depends_on_other_nodes(pod, self._snapshot) for pod in unbound):
+        if self._removed and not all(Prepared(self._snapshot, pod).holds for pod in unbound):
             self._snapshot, self._removed = _without_nodes(self._snapshot, self._removed), set()
         ghost, rows = _with_ghost(self._snapshot, name), sorted(self._snapshot.rows[each] for each in self._removed)
         after, self.last = with_all_placed(ghost, unbound, self._destinations, rows, self._hints, self.last)
