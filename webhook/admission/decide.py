@@ -12,12 +12,7 @@ from forewarn.policies.base.disclosure import Audience
 from forewarn.policies.base.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, quote
 from forewarn.policies.base.metering import TooLarge
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION, NAMESPACE, POD, plurals
-from forewarn.policies.kubernetes.kube_apiserver.priority import (
-    Forbidden,
-    class_by_namespace,
-    establish_priority,
-    resolved_spec,
-)
+from forewarn.policies.kubernetes.kube_apiserver import priority
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     InvalidObject,
@@ -320,7 +315,7 @@ def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign
     wanted = ""
     if assign and not _is_mirror(request):  # the default of the namespace, without a class or with the global default
         namespace, classes = cluster.namespace(request.namespace), cluster.priority_classes
-        wanted = class_by_namespace(text(request.object, *CLASS), namespace, classes)
+        wanted = priority.class_by_namespace(text(request.object, *CLASS), namespace, classes)
     if not wanted or wanted not in cluster.priority_classes:
         return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster), missing=wanted)
     if at(request.object, *PRIORITY) is None:
@@ -342,8 +337,8 @@ def _is_mirror(request: AdmissionRequest) -> bool:
 def with_class(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> ApiObject:
     """Return the Pod as stored with this class and its priority. Raises Forbidden for an unknown class."""
     spec = pod.get("spec")
-    resolved = establish_priority(class_name, cluster.priority_classes)
-    return {**pod, "spec": resolved_spec(spec if isinstance(spec, dict) else {}, resolved)}
+    resolved = priority.establish_priority(class_name, cluster.priority_classes)
+    return {**pod, "spec": priority.resolved_spec(spec if isinstance(spec, dict) else {}, resolved)}
 
 
 def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
@@ -351,8 +346,8 @@ def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple
     if at(pod, *PRIORITY) is not None:
         return ()
     try:
-        resolved = establish_priority(class_name, cluster.priority_classes)
-    except Forbidden:
+        resolved = priority.establish_priority(class_name, cluster.priority_classes)
+    except priority.Forbidden:
         return ()
     values = {CLASS: resolved.priority_class_name, PRIORITY: resolved.priority, POLICY: resolved.preemption_policy}
     if not isinstance(pod.get("spec"), dict):

@@ -22,16 +22,7 @@ import uvicorn
 
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND
 from forewarn.webhook.admission.review import Gate, Reply, rejection
-from forewarn.webhook.http.asgi import (
-    DEFAULT_LIMITS,
-    MAX_CONNECTIONS,
-    Application,
-    Limits,
-    Message,
-    Receive,
-    Send,
-    send_reply,
-)
+from forewarn.webhook.http import asgi
 from forewarn.webhook.http.protocol import Protocol
 from forewarn.webhook.http.wire import Connection, Connections, Turns, Wire
 
@@ -72,8 +63,8 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        app: Application,
-        limits: Limits = DEFAULT_LIMITS,
+        app: asgi.Application,
+        limits: asgi.Limits = asgi.DEFAULT_LIMITS,
         context: SSLContext | None = None,
         client_names: frozenset[str] = frozenset(),
         rejected: Callable[[int], None] = report_nothing,
@@ -172,11 +163,11 @@ class TlsServer(Server):
 
     def __init__(
         self,
-        app: Application,
+        app: asgi.Application,
         context: SSLContext,
         gate: Gate,
         health: Health,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: asgi.Limits = asgi.DEFAULT_LIMITS,
         client_names: frozenset[str] = frozenset(),
         rejected: Callable[[int], None] = report_nothing,
     ) -> None:
@@ -220,7 +211,7 @@ class TlsServer(Server):
             self.should_exit = self.force_exit = True
 
 
-def _config(app: Application, limits: Limits) -> uvicorn.Config:
+def _config(app: asgi.Application, limits: asgi.Limits) -> uvicorn.Config:
     return uvicorn.Config(
         cast("Any", app),
         http=Protocol,
@@ -256,7 +247,7 @@ class HealthPaths:
         self._metrics, self._scrape = metrics, asyncio.Lock()
         metrics.ready.set_function(lambda: not health.ready())
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Message, receive: asgi.Receive, send: asgi.Send) -> None:
         """Answer a request."""
         check = self._checks.get(scope["path"])
         if scope["method"] not in ("GET", "HEAD"):
@@ -273,7 +264,7 @@ class HealthPaths:
             reply = Reply(200, body, (("content-type", content_type),))
         else:
             reply = _NOT_FOUND
-        await send_reply(reply, send)
+        await asgi.send_reply(reply, send)
 
 
 def serve_health(
@@ -281,7 +272,7 @@ def serve_health(
 ) -> Callable[[], None]:
     """Serve the port; return what stops it."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-    server = Server(HealthPaths(health, metrics), Limits(connections=connections), has_bodies=False)
+    server = Server(HealthPaths(health, metrics), asgi.Limits(connections=connections), has_bodies=False)
     thread = Thread(target=server.run, args=([sock],), name="health", daemon=True)
     thread.start()
 
@@ -342,7 +333,7 @@ class Shares(NamedTuple):
     @property
     def is_low(self) -> bool:
         """True if the limit on open files is the reason for fewer connections."""
-        return self.tls < MAX_CONNECTIONS or self.health < MAX_HEALTH_CONNECTIONS
+        return self.tls < asgi.MAX_CONNECTIONS or self.health < MAX_HEALTH_CONNECTIONS
 
 
 def reserve(settings: Settings, kinds: Collection[str]) -> int:
@@ -371,14 +362,14 @@ def divide(limit: int, used: int) -> Shares:
     least_tls, least_health = _LEAST
     left = limit - used
     if limit == resource.RLIM_INFINITY:
-        left = MAX_CONNECTIONS + MAX_HEALTH_CONNECTIONS
+        left = asgi.MAX_CONNECTIONS + MAX_HEALTH_CONNECTIONS
     health = min(max(left // _HEALTH_PART, least_health), MAX_HEALTH_CONNECTIONS)
     if left < least_tls + least_health:
         raise TooFewDescriptors(
             f"the limit on open files is {limit}, and forewarn needs {used + least_tls + least_health}. "
             f"Fix: raise the hard limit (ulimit -Hn)"
         )
-    return Shares(limit, min(left - health, MAX_CONNECTIONS), health)
+    return Shares(limit, min(left - health, asgi.MAX_CONNECTIONS), health)
 
 
 def open_files() -> int:

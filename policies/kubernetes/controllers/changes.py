@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.copies import replace
-from forewarn.policies.kubernetes.controllers import CONTROLLERS
+from forewarn.policies.kubernetes.controllers import CONTROLLERS, stateful_set
 from forewarn.policies.kubernetes.controllers.daemon_set import surge_and_unavailable
 from forewarn.policies.kubernetes.controllers.deployment import is_paused, is_rolling, max_surge, max_unavailable
 from forewarn.policies.kubernetes.controllers.job import is_finished
@@ -27,14 +27,6 @@ from forewarn.policies.kubernetes.controllers.new_pods import (
 )
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.replica_set import spec_replicas
-from forewarn.policies.kubernetes.controllers.stateful_set import (
-    allows_burst,
-    blocking_ordinal,
-    max_unavailable_of_set,
-    ordinal_of,
-    requested_ordinals,
-    start_ordinal,
-)
 from forewarn.policies.kubernetes.controllers.templates import made_of
 from forewarn.policies.kubernetes.kinds.registry import JOB_TEMPLATE, ROLLED_OUT
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, int32, mapping, ref_of, text
@@ -277,18 +269,20 @@ def _is_over(old: ApiObject) -> bool:
 
 def is_ordered(obj: ApiObject) -> bool:
     """Report whether each Pod is created after the Pod before it runs."""
-    return group_kind(obj) == "apps/StatefulSet" and not allows_burst(obj)
+    return group_kind(obj) == "apps/StatefulSet" and not stateful_set.allows_burst(obj)
 
 
 def _first_pending(obj: ApiObject, own: Sequence[Pod]) -> int | None:
     """Return the ordinal of the Pending Pod for which a StatefulSet waits; None if there is no such Pod."""
-    return blocking_ordinal(obj, (ordinal_of(pod.name, ref_of(obj).name) for pod in own if not _has_a_place(pod)))
+    return stateful_set.blocking_ordinal(
+        obj, (stateful_set.ordinal_of(pod.name, ref_of(obj).name) for pod in own if not _has_a_place(pod))
+    )
 
 
 def _before(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal: int) -> Sequence[Pod]:
     """Return those of the missing Pods whose ordinals are lower than `ordinal`."""
-    name, start = ref_of(obj).name, start_ordinal(obj)
-    present = sum(start <= ordinal_of(pod.name, name) < ordinal for pod in own)
+    name, start = ref_of(obj).name, stateful_set.start_ordinal(obj)
+    present = sum(start <= stateful_set.ordinal_of(pod.name, name) < ordinal for pod in own)
     return missing[: ordinal - start - present]
 
 
@@ -391,13 +385,13 @@ def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObje
         return PodChange(_before(obj, own, missing, waits), own, one_by_one=True)
     if replaces_no_pods(obj):
         return PodChange(missing, own, one_by_one=is_ordered(obj), replaces_none=True)
-    name, requested = ref_of(obj).name, requested_ordinals(obj)
+    name, requested = ref_of(obj).name, stateful_set.requested_ordinals(obj)
     least = requested.start + (int32(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
-    ordinals = {ordinal_of(pod.name, name): pod for pod in own}
+    ordinals = {stateful_set.ordinal_of(pod.name, name): pod for pod in own}
     due = sorted((n for n in ordinals if n >= least and n in requested), reverse=True)[:_MAX_STEPS]
     if not due:
         return PodChange(missing, own, replaces_none=True)
-    limit = max_unavailable_of_set(obj, cluster.semantics)
+    limit = stateful_set.max_unavailable_of_set(obj, cluster.semantics)
     ended: dict[int, Sequence[Pod]] = {}
     successors: list[Pod] = []
     for first in range(0, len(due), limit):

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.metering import charging
+from forewarn.policies.kubernetes.controllers import templates
 from forewarn.policies.kubernetes.controllers.replica_set import min_ready_seconds
-from forewarn.policies.kubernetes.controllers.templates import (
-    CONTROLLER_REVISION,
-    labelled,
-    made_of,
-    scaled,
-    template_hash,
-    template_of,
-)
 from forewarn.policies.kubernetes.controllers.view import (
     Action,
     CreatePod,
@@ -94,7 +87,7 @@ class _Daemons(NamedTuple):
 
 def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return the writes of one sync of a DaemonSet. Upstream `syncDaemonSet`. Raises InvalidObject."""
-    template = template_of(state.object)
+    template = templates.template_of(state.object)
     pods = view.pods_of(state.key)
     revision = _revision(state, template, pods)
     anywhere = _anywhere_of(view, state, template)
@@ -125,7 +118,7 @@ def is_rolled_out(view: View, key: Key) -> bool:
 
 
 def _revision_of(pod: PodState, status: DaemonSetStatus) -> str:
-    return pod.pod.labels.get(CONTROLLER_REVISION, status.first)
+    return pod.pod.labels.get(templates.CONTROLLER_REVISION, status.first)
 
 
 def triggers_sync(view: View, key: Key, old: Node | None, new: Node) -> bool:
@@ -137,7 +130,7 @@ def triggers_sync(view: View, key: Key, old: Node | None, new: Node) -> bool:
     state = view.workload(key)
     if state is None or (old is not None and (old.labels, old.taints) == (new.labels, new.taints)):
         return False
-    template = template_of(state.object)
+    template = templates.template_of(state.object)
     anywhere = _anywhere_of(view, state, template)
     is_there = any(controller_of(pod.pod) == key for pod in view.pods_on(new.name))
     if nodes_that_should_run(template, anywhere, {new.name: new}):
@@ -147,7 +140,7 @@ def triggers_sync(view: View, key: Key, old: Node | None, new: Node) -> bool:
 
 def _anywhere_of(view: View, state: WorkloadState, template: ApiObject) -> Pod:
     """Return the DaemonSet's Pod after admission, without a target node."""
-    return view.admit(template, lambda: made_of(state.key[1], state.object, with_daemon_fields(template)))
+    return view.admit(template, lambda: templates.made_of(state.key[1], state.object, with_daemon_fields(template)))
 
 
 def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState]) -> str:
@@ -155,9 +148,11 @@ def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState
     status = state.status
     if isinstance(status, DaemonSetStatus):
         same = status.template is template or status.template == template
-        return status.revision if same else template_hash(template)
-    carried = [pod.pod.labels[CONTROLLER_REVISION] for pod in pods if CONTROLLER_REVISION in pod.pod.labels]
-    return max(carried, key=carried.count, default="") or template_hash(template)
+        return status.revision if same else templates.template_hash(template)
+    carried = [
+        pod.pod.labels[templates.CONTROLLER_REVISION] for pod in pods if templates.CONTROLLER_REVISION in pod.pod.labels
+    ]
+    return max(carried, key=carried.count, default="") or templates.template_hash(template)
 
 
 def node_of(pod: Pod) -> str:
@@ -227,7 +222,7 @@ def should_continue_running(template: ApiObject, anywhere: Pod, node: Node) -> b
 
 
 def _new_pod(ds: _Daemons, node: str) -> CreatePod:
-    pod = labelled(on_node(ds.anywhere, node), {CONTROLLER_REVISION: ds.status.revision})
+    pod = templates.labelled(on_node(ds.anywhere, node), {templates.CONTROLLER_REVISION: ds.status.revision})
     return CreatePod(ds.state.key, pod, ds.status.template, f"{ds.state.key[2]}-")
 
 
@@ -254,7 +249,7 @@ def _on_one_node(ds: _Daemons, name: str, pods: list[PodState]) -> tuple[list[st
     staying = [pod for pod in pods if not pod.terminating]
     delete = [pod for pod in staying if pod.pod.terminal]
     running = sorted((pod for pod in staying if not pod.pod.terminal), key=_oldest_first)
-    if not (_rolls(ds.state.object) and scaled(ds.state.object, _SURGE, 100, up=True) > 0):
+    if not (_rolls(ds.state.object) and templates.scaled(ds.state.object, _SURGE, 100, up=True) > 0):
         return [], delete + running[1:]
     if not running:
         return ([name] if name in ds.should_run else []), delete
@@ -295,8 +290,8 @@ def surge_and_unavailable(obj: ApiObject, desired: int) -> tuple[int, int]:
     """
     if not _rolls(obj):
         return 0, 0
-    surge = scaled(obj, _SURGE, desired, up=True)
-    unavailable = scaled(obj, _UNAVAILABLE, desired, up=True, default=1)
+    surge = templates.scaled(obj, _SURGE, desired, up=True)
+    unavailable = templates.scaled(obj, _UNAVAILABLE, desired, up=True, default=1)
     return (surge, unavailable) if surge or unavailable or not desired else (0, 1)
 
 

@@ -7,19 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from forewarn.policies.kubernetes.controllers import templates
 from forewarn.policies.kubernetes.controllers.replica_set import (
     ReplicaSetStatus,
     calculate_status,
     min_ready_seconds,
     spec_replicas,
-)
-from forewarn.policies.kubernetes.controllers.templates import (
-    TEMPLATE_HASH,
-    metadata_below,
-    scaled,
-    template_hash,
-    template_of,
-    without_hash,
 )
 from forewarn.policies.kubernetes.controllers.view import (
     Action,
@@ -116,14 +109,14 @@ def is_recreate(obj: ApiObject) -> bool:
 
 def max_surge(obj: ApiObject, replicas: int) -> int:
     """Return the maximum number of Pods beyond `replicas`. Source: deployment util `MaxSurge`. Raises InvalidObject."""
-    return scaled(obj, _SURGE, replicas, up=True, default=_DEFAULT_SHARE) if is_rolling(obj) else 0
+    return templates.scaled(obj, _SURGE, replicas, up=True, default=_DEFAULT_SHARE) if is_rolling(obj) else 0
 
 
 def max_unavailable(obj: ApiObject, replicas: int) -> int:
     """Return the maximum of unavailable Pods. Raises InvalidObject. Source: `MaxUnavailable`, `ResolveFenceposts`."""
     if not is_rolling(obj) or not replicas:
         return 0
-    missing = scaled(obj, _UNAVAILABLE, replicas, up=False, default=_DEFAULT_SHARE)
+    missing = templates.scaled(obj, _UNAVAILABLE, replicas, up=False, default=_DEFAULT_SHARE)
     return min(missing if missing or max_surge(obj, replicas) else 1, replicas)
 
 
@@ -305,7 +298,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return the writes of one sync of a Deployment. Upstream `syncDeployment`. Raises InvalidObject."""
     state, actions = _pause_condition(state, now)
     sizes = sorted((_size(view, owned, now) for owned in view.owned(state.key)), key=lambda size: size.age)
-    current = find_new_replica_set(template_of(state.object), [size.state.object for size in sizes])
+    current = find_new_replica_set(templates.template_of(state.object), [size.state.object for size in sizes])
     new = next((size for size in sizes if size.state.object is current), None)
     rollout = Rollout(view, state, new, [size for size in sizes if size is not new], now)
     rollout, updates = _annotated_new(rollout)
@@ -369,19 +362,19 @@ def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiO
     """Return the ReplicaSet with a Deployment's template, or None if the controller must create it. `sets`: oldest
     first. Source: deployment util `FindNewReplicaSet`.
     """
-    bare = without_hash(template)
+    bare = templates.without_hash(template)
     for replica_set in sets:
-        if without_hash(template_of(replica_set)) == bare:
+        if templates.without_hash(templates.template_of(replica_set)) == bare:
             return replica_set
     newest = max(sets, key=revision_of, default=None)
-    if newest is None or not contains(template_of(newest), bare):
+    if newest is None or not contains(templates.template_of(newest), bare):
         return None
     from forewarn.policies.kubernetes.kube_apiserver.validation.workload import (
         is_same_template,  # imported only if needed
     )
 
     with suppress(InvalidObject):  # an unreadable template counts as different
-        if is_same_template(without_hash(template_of(newest)), bare):
+        if is_same_template(templates.without_hash(templates.template_of(newest)), bare):
             return newest
     return None
 
@@ -435,18 +428,18 @@ def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     Source: `getNewReplicaSet`.
     """
     obj, key = rollout.object, rollout.state.key
-    template = template_of(obj)
-    name_hash = template_hash(template)
-    labels = {**string_map(template, "metadata", "labels"), TEMPLATE_HASH: name_hash}
+    template = templates.template_of(obj)
+    name_hash = templates.template_hash(template)
+    labels = {**string_map(template, "metadata", "labels"), templates.TEMPLATE_HASH: name_hash}
     selector = mapping(obj, "spec", "selector")
-    match = {**string_map(selector, "matchLabels"), TEMPLATE_HASH: name_hash}
+    match = {**string_map(selector, "matchLabels"), templates.TEMPLATE_HASH: name_hash}
     replicas = new_rs_new_replicas(obj, rollout.replicas, sum(size.replicas for size in rollout.old), 0)
     most, name = rollout.replicas + max_surge(obj, rollout.replicas), f"{key[2]}-{name_hash}"
     annotations = {REVISION: str(_next_revision(rollout)), DESIRED: str(rollout.replicas), MAX: str(most)}
     replica_set = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
-        "metadata": metadata_below(obj, key[1], name, labels, annotations),
+        "metadata": templates.metadata_below(obj, key[1], name, labels, annotations),
         "spec": {
             "replicas": replicas,
             "minReadySeconds": min_ready_seconds(rollout.state),

@@ -20,13 +20,8 @@ from forewarn.policies.kubernetes.controllers.view import (
     Requeue,
     SetStatus,
 )
+from forewarn.policies.kubernetes.objects import workload
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, boolean, int32, items, period, text, timestamp
-from forewarn.policies.kubernetes.objects.workload import (
-    backoff_limit,
-    is_managed_elsewhere,
-    matches_disruption,
-    wanted_active,
-)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.controllers.view import PodState, View, WorkloadState
@@ -108,7 +103,7 @@ class _Job(NamedTuple):
 
 def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return the writes of one sync of a Job. Upstream `syncJob`. Raises InvalidObject."""
-    if is_managed_elsewhere(state.object):
+    if workload.is_managed_elsewhere(state.object):
         return []
     old_status = state.status if isinstance(state.status, JobStatus) else JobStatus()
     if old_status.finished:
@@ -248,7 +243,7 @@ def _policy_action(pod: PodState, job: ApiObject) -> str | None:
     if not (pod.pod.preempted or pod.disrupted):
         return None
     rules = items(job, "spec", "podFailurePolicy", "rules")
-    return next((text(rule, "action") for rule in rules if matches_disruption(rule)), None)
+    return next((text(rule, "action") for rule in rules if workload.matches_disruption(rule)), None)
 
 
 def _is_suspended(job: ApiObject) -> bool:
@@ -287,7 +282,7 @@ def _failure(sync: _Job) -> str | None:
     deadline = period(sync.object, "spec", "activeDeadlineSeconds")
     if any(_is_failed(pod, sync.object) and _policy_action(pod, sync.object) == "FailJob" for pod in sync.pods):
         return "PodFailurePolicy"
-    if status.failed > backoff_limit(sync.object):
+    if status.failed > workload.backoff_limit(sync.object):
         return "BackoffLimitExceeded"
     if deadline is not None and status.started is not None and sync.now - status.started >= deadline:
         return "DeadlineExceeded"
@@ -318,9 +313,9 @@ def wanted_pods(job: ApiObject, status: JobStatus) -> int:
     """Return the number of Pods that a Job wants, or wanted until it failed: 0 for a complete or suspended Job, and for
     a Job of another controller. Raises InvalidObject.
     """
-    if status.finished == "Complete" or _is_suspended(job) or is_managed_elsewhere(job):
+    if status.finished == "Complete" or _is_suspended(job) or workload.is_managed_elsewhere(job):
         return 0
-    return wanted_active(job, status.succeeded, status.active)
+    return workload.wanted_active(job, status.succeeded, status.active)
 
 
 def _manage_pods(sync: _Job) -> tuple[list[Action], int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from forewarn.policies.kubernetes.objects import node
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
     at,
@@ -23,13 +24,6 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
     timestamp,
     within,
-)
-from forewarn.policies.kubernetes.objects.node import (
-    NodeSelector,
-    Taint,
-    Toleration,
-    read_node_selector,
-    read_tolerations,
 )
 from forewarn.policies.kubernetes.objects.pod import Owner
 from forewarn.policies.kubernetes.objects.view import CREATED, NAME, Namespaced, View, by
@@ -62,7 +56,7 @@ class DeviceTaintRule(NamedTuple):
     `selects`: whether the rule has a selector; without one, it matches no device.
     """
 
-    taint: Taint
+    taint: node.Taint
     selects: bool
     driver: str | None = None
     pool: str | None = None
@@ -99,7 +93,7 @@ class NodePlace(NamedTuple):
 
     node_name: str = ""
     all_nodes: bool = False
-    selector: NodeSelector | None = None
+    selector: node.NodeSelector | None = None
 
     def reaches(self, labels: Mapping[str, str], name: str) -> bool:
         """Report whether the node can access the devices. Source: upstream `NodeMatches`."""
@@ -122,7 +116,7 @@ class Device:
     name: str
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[node.Taint, ...] = ()
     place: NodePlace = NOWHERE
     binding_conditions: bool = False
     unmodelled: str = ""
@@ -234,8 +228,8 @@ def _policies(device: ApiObject) -> Iterator[tuple[str, RequestPolicy]]:
             )
 
 
-def _taint(taint: ApiObject) -> Taint:
-    return Taint(text(taint, "key"), text(taint, "value"), text(taint, "effect"), timestamp(taint, "timeAdded"))
+def _taint(taint: ApiObject) -> node.Taint:
+    return node.Taint(text(taint, "key"), text(taint, "value"), text(taint, "effect"), timestamp(taint, "timeAdded"))
 
 
 def _attributes(device: ApiObject) -> Iterator[tuple[str, Attribute]]:
@@ -269,7 +263,7 @@ def selectors(holder: ApiObject) -> tuple[str, ...]:
 
 def _place(holder: ApiObject) -> NodePlace:
     selects = holder.get("nodeSelector") is not None
-    selector = read_node_selector(holder, "nodeSelector") if selects else None
+    selector = node.read_node_selector(holder, "nodeSelector") if selects else None
     return NodePlace(text(holder, "nodeName"), boolean(holder, "allNodes"), selector)
 
 
@@ -291,7 +285,7 @@ class DeviceRequest:
     mode: str = "ExactCount"
     count: int = 1
     admin_access: bool = False
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[node.Toleration, ...] = ()
     alternatives: tuple[DeviceRequest, ...] = ()
     unmodelled: str = ""
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -327,7 +321,7 @@ class AllocatedDevice(NamedTuple):
     admin_access: bool = False
     share: Mapping[str, int] | None = None
     readiness: Readiness = Readiness.READY
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[node.Toleration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +333,7 @@ class Allocation:
     """
 
     devices: tuple[AllocatedDevice, ...] = ()
-    nodes: NodeSelector | None = None
+    nodes: node.NodeSelector | None = None
     timed: bool = False
     unmodelled: str = ""
 
@@ -432,7 +426,7 @@ def _allocation(obj: ApiObject) -> Allocation | None:
             boolean(result, "adminAccess"),
             None if at(result, "shareID") is None else amounts(mapping(result, "consumedCapacity")),
             _readiness(result, conditions.get(_device_id(result))),
-            read_tolerations(result, "tolerations"),
+            node.read_tolerations(result, "tolerations"),
         )
         for result in results
     )
@@ -440,7 +434,7 @@ def _allocation(obj: ApiObject) -> Allocation | None:
     skips = any(result.get("skipNodeOperations") for result in results)
     return Allocation(
         devices,
-        read_node_selector(obj, "status", "allocation", "nodeSelector") if selects else None,
+        node.read_node_selector(obj, "status", "allocation", "nodeSelector") if selects else None,
         timed=at(obj, "status", "allocation", "allocationTimestamp") is not None,
         unmodelled="skipNodeOperations (DRAOptionalNodeOperations)" if skips else "",
     )
@@ -487,7 +481,7 @@ def _exact(name: str, request: ApiObject) -> DeviceRequest:
         mode=mode,
         count=count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 1,
         admin_access=boolean(request, "adminAccess"),
-        tolerations=read_tolerations(request, "tolerations"),
+        tolerations=node.read_tolerations(request, "tolerations"),
         unmodelled="derived attributes (DRADerivedAttributes)" if request.get("derivedAttributes") else "",
         capacity=amounts(mapping(request, "capacity", "requests")),
     )

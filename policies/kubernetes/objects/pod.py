@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.base.copies import Shared, replace, shared_labels
 from forewarn.policies.base.metering import TooLarge, charge, limited
+from forewarn.policies.kubernetes import selectors
+from forewarn.policies.kubernetes.objects import pod_resources
 from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain, is_omitted
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
@@ -38,25 +40,10 @@ from forewarn.policies.kubernetes.objects.node import (
     read_tolerations,
     untolerated_taint,
 )
-from forewarn.policies.kubernetes.objects.pod_resources import (
-    NON_ZERO_DEFAULTS,
-    OTHER_COUNTINGS,
-    USUAL,
-    Counting,
-    PodResources,
-    read_pod_resources,
-)
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource, as_resource, in_nano, mask
 from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, Namespaced, View, by
 from forewarn.policies.kubernetes.objects.volumes import Volume, read_volumes
-from forewarn.policies.kubernetes.selectors import (
-    InvalidSelector,
-    LabelSelector,
-    parse_label_selector,
-    selector_or_error,
-    with_label_keys,
-)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.namespace import Namespace
@@ -73,7 +60,7 @@ class TopologySpreadConstraint:
     max_skew: int
     topology_key: str
     when_unsatisfiable: str
-    selector: LabelSelector | None = None
+    selector: selectors.LabelSelector | None = None
     min_domains: int = 1
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
@@ -104,7 +91,7 @@ def read_topology_spread(pod: ApiObject) -> tuple[TopologySpreadConstraint, ...]
 
 
 def _constraint(constraint: ApiObject) -> TopologySpreadConstraint:
-    selector, error = selector_or_error(constraint.get("labelSelector"))
+    selector, error = selectors.selector_or_error(constraint.get("labelSelector"))
     min_domains = int32(constraint, "minDomains")
     return TopologySpreadConstraint(
         max_skew=int32(constraint, "maxSkew") or 0,
@@ -143,9 +130,9 @@ class AffinityTerm:
     """
 
     topology_key: str
-    selector: LabelSelector | None
+    selector: selectors.LabelSelector | None
     namespaces: frozenset[str] | None
-    namespace_selector: LabelSelector | None
+    namespace_selector: selectors.LabelSelector | None
 
     def matches(
         self, owner_namespace: str, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
@@ -282,7 +269,7 @@ def _valid(terms: Iterable[_Term], what: str, errors: list[str]) -> tuple[_Term,
     """Return the terms; if one is invalid, none, and add why to `errors`."""
     try:
         return tuple(terms)
-    except InvalidSelector as error:
+    except selectors.InvalidSelector as error:
         errors.append(f"{what}: {error}")
         return ()
 
@@ -293,15 +280,15 @@ def _weighted(entry: ApiObject, labels: Mapping[str, str]) -> WeightedAffinityTe
 
 def _term(term: ApiObject, labels: Mapping[str, str]) -> AffinityTerm:
     namespaces = strings(term, "namespaces")
-    selector = parse_label_selector(term.get("labelSelector"))
+    selector = selectors.parse_label_selector(term.get("labelSelector"))
     for key, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-        selector = with_label_keys(selector, operator, strings(term, key), labels)
+        selector = selectors.with_label_keys(selector, operator, strings(term, key), labels)
     namespace_selector = term.get("namespaceSelector")
     return AffinityTerm(
         topology_key=text(term, "topologyKey"),
         selector=selector,
         namespaces=None if not namespaces and namespace_selector is None else frozenset(namespaces),
-        namespace_selector=parse_label_selector(namespace_selector),
+        namespace_selector=selectors.parse_label_selector(namespace_selector),
     )
 
 
@@ -347,7 +334,7 @@ class PodSpec:
     scheduling gates.
     """
 
-    resources: PodResources = field(default_factory=PodResources)
+    resources: pod_resources.PodResources = field(default_factory=pod_resources.PodResources)
     request: Resource = field(default_factory=Resource)
     occupies: PodResource = NOTHING_OCCUPIED
     host_ports: tuple[HostPort, ...] = ()
@@ -391,18 +378,20 @@ _SPECS: Final[Shared[str, PodSpec]] = Shared()
 _RESOURCES: Final[Shared[str, PodResource]] = Shared()
 
 
-def as_pod_resource(pod: PodResources) -> PodResource:
+def as_pod_resource(pod: pod_resources.PodResources) -> PodResource:
     """Return the resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
-    usual = _counted(pod, USUAL)
+    usual = _counted(pod, pod_resources.USUAL)
     if not pod.resizing:
         return usual
-    others = ((way, _counted(pod, way)) for way in OTHER_COUNTINGS)
+    others = ((way, _counted(pod, way)) for way in pod_resources.OTHER_COUNTINGS)
     return replace(usual, elsewhere=tuple((way, amounts) for way, amounts in others if amounts != usual))
 
 
-def _counted(pod: PodResources, counting: Counting) -> PodResource:
+def _counted(pod: pod_resources.PodResources, counting: pod_resources.Counting) -> PodResource:
     amounts = pod.total_requests(use_status=True, counting=counting)
-    missing = {name: q for name, q in NON_ZERO_DEFAULTS.items() if not pod.sets_pod_level or name not in amounts}
+    missing = {
+        name: q for name, q in pod_resources.NON_ZERO_DEFAULTS.items() if not pod.sets_pod_level or name not in amounts
+    }
     non_zero = amounts
     if missing:
         non_zero = pod.total_requests(use_status=True, counting=counting, non_missing=missing)
@@ -432,7 +421,7 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, Ap
     statuses = [_resources_of(sequence(pod, "status", key)) for key in ("containerStatuses", "initContainerStatuses")]
     cache_key = repr((_spec_text(pod), statuses, status.get("resources"), status.get("allocatedResources"), infeasible))
     return _RESOURCES.get(
-        cache_key, lambda: as_pod_resource(read_pod_resources(pod, accept_negative=False)), len(cache_key)
+        cache_key, lambda: as_pod_resource(pod_resources.read_pod_resources(pod, accept_negative=False)), len(cache_key)
     )
 
 
@@ -490,7 +479,7 @@ def _read_spec(pod: ApiObject, size: int) -> PodSpec:
         rest = read_pod_spec({**pod, "spec": {**mapping(pod, "spec"), "affinity": affinity}})
         with within(pod, "spec", "affinity"):
             return replace(rest, node_affinity=NodeAffinity.from_api(pod), size=size)
-    resources = read_pod_resources(pod, use_status=False, accept_negative=False)
+    resources = pod_resources.read_pod_resources(pod, use_status=False, accept_negative=False)
     containers = list(items(pod, "spec", "containers"))
     inits = list(items(pod, "spec", "initContainers"))
     labels = merged_labels(pod)

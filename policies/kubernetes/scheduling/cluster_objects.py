@@ -10,27 +10,12 @@ from forewarn.policies.base.cow_table import FrozenTable
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.devices import (
-        DeviceClass,
-        DeviceTaintRule,
-        ResourceClaim,
-        ResourceClaimTemplate,
-        ResourceSlice,
-    )
+    from forewarn.policies.kubernetes.objects import devices, storage
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.objects.namespace import Namespace
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod, Service
     from forewarn.policies.kubernetes.objects.pod_group import GroupTemplates, PodGroup
-    from forewarn.policies.kubernetes.objects.storage import (
-        CSIDriver,
-        CSINode,
-        CSIStorageCapacity,
-        PersistentVolume,
-        PersistentVolumeClaim,
-        StorageClass,
-        VolumeAttachment,
-    )
     from forewarn.policies.kubernetes.objects.workload import Workload
 
 Key = tuple[str, str]
@@ -54,20 +39,20 @@ class ClusterObjects:
     nominated: Mapping[str, tuple[Pod, ...]] = field(default_factory=FrozenTable)
     namespaces: Mapping[Key, Namespace] = field(default_factory=FrozenTable)
     pdbs: Mapping[Key, PodDisruptionBudget] = field(default_factory=FrozenTable)
-    claims: Mapping[Key, PersistentVolumeClaim] = field(default_factory=FrozenTable)
-    volumes: Mapping[Key, PersistentVolume] = field(default_factory=FrozenTable)
-    storage_classes: Mapping[Key, StorageClass] = field(default_factory=FrozenTable)
-    csi_nodes: Mapping[Key, CSINode] = field(default_factory=FrozenTable)
-    csi_drivers: Mapping[Key, CSIDriver] = field(default_factory=FrozenTable)
-    storage_capacities: Mapping[Key, CSIStorageCapacity] = field(default_factory=FrozenTable)
-    attachments: Mapping[Key, VolumeAttachment] = field(default_factory=FrozenTable)
+    claims: Mapping[Key, storage.PersistentVolumeClaim] = field(default_factory=FrozenTable)
+    volumes: Mapping[Key, storage.PersistentVolume] = field(default_factory=FrozenTable)
+    storage_classes: Mapping[Key, storage.StorageClass] = field(default_factory=FrozenTable)
+    csi_nodes: Mapping[Key, storage.CSINode] = field(default_factory=FrozenTable)
+    csi_drivers: Mapping[Key, storage.CSIDriver] = field(default_factory=FrozenTable)
+    storage_capacities: Mapping[Key, storage.CSIStorageCapacity] = field(default_factory=FrozenTable)
+    attachments: Mapping[Key, storage.VolumeAttachment] = field(default_factory=FrozenTable)
     services: Mapping[Key, Service] = field(default_factory=FrozenTable)
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
-    resource_claims: Mapping[Key, ResourceClaim] = field(default_factory=FrozenTable)
-    claim_templates: Mapping[Key, ResourceClaimTemplate] = field(default_factory=FrozenTable)
-    device_classes: Mapping[Key, DeviceClass] = field(default_factory=FrozenTable)
-    resource_slices: Mapping[Key, ResourceSlice] = field(default_factory=FrozenTable)
-    device_taint_rules: Mapping[Key, DeviceTaintRule] = field(default_factory=FrozenTable)
+    resource_claims: Mapping[Key, devices.ResourceClaim] = field(default_factory=FrozenTable)
+    claim_templates: Mapping[Key, devices.ResourceClaimTemplate] = field(default_factory=FrozenTable)
+    device_classes: Mapping[Key, devices.DeviceClass] = field(default_factory=FrozenTable)
+    resource_slices: Mapping[Key, devices.ResourceSlice] = field(default_factory=FrozenTable)
+    device_taint_rules: Mapping[Key, devices.DeviceTaintRule] = field(default_factory=FrozenTable)
     pod_groups: Mapping[Key, PodGroup] = field(default_factory=FrozenTable)
     group_templates: Mapping[Key, GroupTemplates] = field(default_factory=FrozenTable)
     grouped_pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)

@@ -25,6 +25,7 @@ from forewarn.policies.kubernetes.objects.node import (
 from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, merge_namespaces, without_requests
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from forewarn.policies.kubernetes.scheduling import preemption
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status
 from forewarn.policies.kubernetes.scheduling.plugins import inter_pod_affinity, node_affinity, pod_topology_spread
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import InterPodAffinity
@@ -32,15 +33,6 @@ from forewarn.policies.kubernetes.scheduling.plugins.node_affinity import REASON
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import InsufficientResource, NodeResourcesFit
 from forewarn.policies.kubernetes.scheduling.plugins.taint_toleration import ADD_TOLERATION, TaintToleration
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import cause_of_volumes
-from forewarn.policies.kubernetes.scheduling.preemption import (
-    NO_VICTIMS,
-    filter_victims_with_pdb_violation,
-    may_be_preempted,
-    pod_priority,
-    terminating_victims,
-    victims_below,
-    victims_by_importance,
-)
 from forewarn.policies.kubernetes.scheduling.reasons import (
     LOWER_REQUESTS,
     TOO_SMALL,
@@ -165,7 +157,7 @@ def ending_on_nominated_node(prediction: Prediction) -> list[Pod]:
     """
     snapshot, pod = prediction.snapshot, prediction.pod
     info = snapshot.get(pod.nominated_node_name)
-    ending = terminating_victims(pod.effective_priority, info, snapshot) if info else []
+    ending = preemption.terminating_victims(pod.effective_priority, info, snapshot) if info else []
     if ending or prediction.node != pod.nominated_node_name or not all(v.terminating for v in prediction.victims):
         return ending
     return [*prediction.victims]
@@ -303,11 +295,11 @@ def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
     for name, status in prediction.statuses.items():
         if name not in candidates and only in ("", name):
             dropped = prediction.preemption.statuses.get(name)
-            has_no_victims = dropped is NO_VICTIMS  # the first rejection is more helpful
+            has_no_victims = dropped is preemption.NO_VICTIMS  # the first rejection is more helpful
             dropped = None if has_no_victims else dropped
             why, example = _why(prediction, name, dropped or status, blocking, emptied=dropped is not None)
             if has_no_victims and not _is_of_anti_affinity(status):
-                why += f"; {joined(NO_VICTIMS.reasons).short}"
+                why += f"; {joined(preemption.NO_VICTIMS.reasons).short}"
             is_large = status.code is Code.UNSCHEDULABLE
             counts[Reason(why, of_pods=is_large and joined(status.reasons).of_pods)] += 1
             examples.setdefault(why, example)
@@ -370,7 +362,7 @@ class BlockingPods:
         pods = self._by_topology()
         near = [(key, on, pod) for key, value in labels.items() for on, pod in pods.get((key, value), ())]
         for key, on, pod in near:
-            if on == node_name and not may_be_preempted(pod, self._pod.effective_priority, self._snapshot):
+            if on == node_name and not preemption.may_be_preempted(pod, self._pod.effective_priority, self._snapshot):
                 return "anti-affinity with a Pod there of equal or higher priority", f"{pod.key}"
             if on != node_name:
                 place = f"another node of the {TOPOLOGY.get(key, key)}"
@@ -424,10 +416,10 @@ def _priority_for_pdb(prediction: Prediction) -> int | None:
     ):
         return highest
     snapshot, priority = prediction.snapshot, prediction.pod.effective_priority
-    highest = pod_priority(chosen.victims[0], snapshot)
-    lower = victims_below(priority, (snapshot.node_infos[snapshot.rows[chosen.node_name]],), snapshot)
-    protected, _ = filter_victims_with_pdb_violation(
-        victims_by_importance(lower, snapshot.semantics),
+    highest = preemption.pod_priority(chosen.victims[0], snapshot)
+    lower = preemption.victims_below(priority, (snapshot.node_infos[snapshot.rows[chosen.node_name]],), snapshot)
+    protected, _ = preemption.filter_victims_with_pdb_violation(
+        preemption.victims_by_importance(lower, snapshot.semantics),
         snapshot.pdbs,
         first_ends_the_count=snapshot.semantics.pdb_count_ends_at_first_violation,
     )

@@ -8,16 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.cluster.admission import limit_range_defaults
+from forewarn.policies.kubernetes.objects import kueue
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, objects_at
-from forewarn.policies.kubernetes.objects.kueue import (
-    Amount,
-    FlavorResource,
-    Quantities,
-    add,
-    amount_from_quantity,
-    saturated,
-    scaled_to,
-)
 from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources, requests_in_spec
 from forewarn.policies.kubernetes.objects.resources import ResourceList, in_nano
 from forewarn.policies.kubernetes.quantity import NANO, Quantity, parse_quantity
@@ -34,14 +26,14 @@ class PodSetResources:
     """The requests of all `count` Pods of a PodSet. `flavors`: empty without quota."""
 
     name: str
-    requests: dict[str, Amount]
+    requests: dict[str, kueue.Amount]
     count: int
     flavors: Mapping[str, str] = field(default_factory=dict)
 
     def scaled_to(self, count: int) -> PodSetResources:
         if self.count in (0, count):
             return self
-        return PodSetResources(self.name, scaled_to(self.requests, self.count, count), count, self.flavors)
+        return PodSetResources(self.name, kueue.scaled_to(self.requests, self.count, count), count, self.flavors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +83,20 @@ class Info:
         return -self.obj.priority, self.obj.queued_since, self.obj.uid, self.key
 
     @cached_property
-    def usage(self) -> Quantities:
+    def usage(self) -> kueue.Quantities:
         """The usage by flavor and resource. Source: `FlavorResourceUsage`."""
-        total: Quantities = {}
+        total: kueue.Quantities = {}
         for pod_set in self.total_requests:
             for resource, amount in pod_set.requests.items():
-                fr = FlavorResource(pod_set.flavors.get(resource, ""), resource)
-                total[fr] = add(total.get(fr, 0), amount)
+                fr = kueue.FlavorResource(pod_set.flavors.get(resource, ""), resource)
+                total[fr] = kueue.add(total.get(fr, 0), amount)
         return total
 
     @cached_property
-    def assigned(self) -> frozenset[FlavorResource]:
+    def assigned(self) -> frozenset[kueue.FlavorResource]:
         """The resources with an assigned flavor, for `WorkloadUsesResources`."""
         return frozenset(
-            FlavorResource(flavor, resource)
+            kueue.FlavorResource(flavor, resource)
             for pod_set in self.total_requests
             for resource, flavor in pod_set.flavors.items()
         )
@@ -126,7 +118,7 @@ def _count_after_reclaim(workload: Workload, name: str, count: int) -> int:
 
 def _from_pod_set(workload: Workload, pod_set: PodSet) -> PodSetResources:
     count = _count_after_reclaim(workload, pod_set.name, pod_set.count)
-    requests = {name: saturated(amount * count) for name, amount in pod_set.requests.items()}
+    requests = {name: kueue.saturated(amount * count) for name, amount in pod_set.requests.items()}
     return PodSetResources(pod_set.name, requests, count)
 
 
@@ -161,7 +153,7 @@ def with_adjusted_resources(
                 for each in objects_at(spec, kind)
             ]
         requests = _transformed(in_nano(requests_in_spec({"kind": "Pod", "spec": spec})), configuration)
-        amounts = {name: amount_from_quantity(name, Quantity(nano)) for name, nano in requests.items()}
+        amounts = {name: kueue.amount_from_quantity(name, Quantity(nano)) for name, nano in requests.items()}
         pod_sets.append(replace(pod_set, spec=spec, requests=amounts))
     return replace(workload, pod_sets=tuple(pod_sets))
 

@@ -19,22 +19,13 @@ from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import ObjectRef, duration, listed, plural
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.cluster.admission import missing_tolerations
-from forewarn.policies.kubernetes.controllers import SYNC_DELAY, reconcile
+from forewarn.policies.kubernetes.controllers import SYNC_DELAY, reconcile, taint_eviction
 from forewarn.policies.kubernetes.controllers.daemon_set import DaemonSetStatus, is_rolled_out, triggers_sync
 from forewarn.policies.kubernetes.controllers.deployment import is_recreate
 from forewarn.policies.kubernetes.controllers.own_pods import Recreator, again, has_lost_owner
 from forewarn.policies.kubernetes.controllers.persistent_volume import missing_claims, sync_unbound_claim
 from forewarn.policies.kubernetes.controllers.replica_set import slow_start_batches
 from forewarn.policies.kubernetes.controllers.stateful_set import StatefulSetStatus
-from forewarn.policies.kubernetes.controllers.taint_eviction import (
-    CHECK_PERIOD,
-    Eviction,
-    collect,
-    evict,
-    evict_scheduled,
-    eviction_time,
-    taints_of_devices,
-)
 from forewarn.policies.kubernetes.controllers.templates import pod_of_template, template_of
 from forewarn.policies.kubernetes.controllers.view import (
     CreateClaim,
@@ -293,9 +284,9 @@ class PodGarbageCollector:
 
     def _arrange(self) -> None:
         clock, first = self._manager.clock, FIRST_COLLECTION + self._collected_for
-        rounds = max(-(-(clock.now - first) // CHECK_PERIOD), 0)
-        time = first + CHECK_PERIOD * rounds
-        clock.at(time if time > clock.now else time + CHECK_PERIOD, self._run)
+        rounds = max(-(-(clock.now - first) // taint_eviction.CHECK_PERIOD), 0)
+        time = first + taint_eviction.CHECK_PERIOD * rounds
+        clock.at(time if time > clock.now else time + taint_eviction.CHECK_PERIOD, self._run)
 
     def _run(self) -> None:
         self._manager.clock.spawn(self.collect())
@@ -304,7 +295,7 @@ class PodGarbageCollector:
         """Run one round of garbage collection, and schedule the next round if needed."""
         manager, begun = self._manager, self._manager.clock.now
         api, pods = manager.api, manager.api.strays()
-        deletes, self._quarantine = collect(pods, api.nodes, self._quarantine, api.seconds)
+        deletes, self._quarantine = taint_eviction.collect(pods, api.nodes, self._quarantine, api.seconds)
         for action in sorted(deletes, key=lambda action: manager.view.lot(action.name)):
             # its phase comes first. Source: `markFailedAndDeletePod`
             yield manager.latencies.write("patch", f"{action.namespace}/{action.name}")
@@ -1199,7 +1190,7 @@ class TaintEvictions:
 
     def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
         self._clock, self._api, self._latencies = clock, api, latencies
-        self._scheduled: dict[str, Mapping[str, Eviction]] = {}
+        self._scheduled: dict[str, Mapping[str, taint_eviction.Eviction]] = {}
         self._evicted: set[str] = set()
         """uids of the Pods whose eviction has started."""
 
@@ -1226,9 +1217,9 @@ class TaintEvictions:
         now, here = self._api.seconds, self._api.by_node.get(name, {}).values()
         pods = [state for state in here if state.pod.uid not in self._evicted]
         deletes, left = (
-            evict(taints, [*map(_with_default_tolerations, pods)], scheduled, now)
+            taint_eviction.evict(taints, [*map(_with_default_tolerations, pods)], scheduled, now)
             if taints
-            else evict_scheduled(pods, scheduled, now)
+            else taint_eviction.evict_scheduled(pods, scheduled, now)
         )
         for action in deletes:
             key = action.namespace, action.name
@@ -1257,10 +1248,10 @@ class DeviceTaintEvictions:
         if not base.semantics.enabled("DRADeviceTaints"):
             return
         having = [state.pod for state in self._api.pods.values() if state.pod.node_name and state.pod.device_claims]
-        taints = taints_of_devices(base.resource_slices.values()) if having else {}
+        taints = taint_eviction.taints_of_devices(base.resource_slices.values()) if having else {}
         rules = base.device_taint_rules.values() if base.semantics.device_taint_rules_apply else ()
         for pod in having:
-            due = eviction_time(pod, base.resource_claims, taints, rules)
+            due = taint_eviction.eviction_time(pod, base.resource_claims, taints, rules)
             if due is not None:
                 when = max(due, self._api.seconds) - self._api.epoch
                 self._clock.at(when, partial(self._evict, (pod.namespace, pod.name), pod.uid))

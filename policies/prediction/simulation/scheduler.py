@@ -32,17 +32,7 @@ from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import Dy
 from forewarn.policies.kubernetes.scheduling.plugins.other_points import GangScheduling, SchedulingGates
 from forewarn.policies.kubernetes.scheduling.pod_group_cycle import GroupPreemption, PodGroupResult, schedule_pod_group
 from forewarn.policies.kubernetes.scheduling.preemption import Candidate, matching
-from forewarn.policies.kubernetes.scheduling.queue import registrations
-from forewarn.policies.kubernetes.scheduling.queue.priority_queue import (
-    FLUSH_PERIOD,
-    MAX_IN_UNSCHEDULABLE_PODS,
-    Entity,
-    Nominator,
-    PriorityQueue,
-    QueuedPodGroupInfo,
-    QueuedPodInfo,
-    le_priority_pre_check,
-)
+from forewarn.policies.kubernetes.scheduling.queue import priority_queue, registrations
 from forewarn.policies.kubernetes.scheduling.snapshot import Columns, Snapshot, loses_nomination, victims_to_evict
 from forewarn.policies.prediction.simulation.api_server import ApiServer, Change, Condition, PodKey, name_of_group
 from forewarn.policies.prediction.simulation.scheduler_cache import (
@@ -227,7 +217,7 @@ class Scheduler:
         self._binder = VolumeBinder(clock, api, cache, latencies, semantics)
         self.clock, self.api, self.cache, self.latencies = clock, api, cache, latencies
         self.algorithm = SchedulingAlgorithm(cache.node_tree, choose, tie)
-        self.nominator = Nominator(api.pod, cache.nominate)
+        self.nominator = priority_queue.Nominator(api.pod, cache.nominate)
         executor = PreemptionExecutor(
             clock, api, latencies, self._nominated, cache.group_of if has_pod_groups else lambda _: None
         )
@@ -243,7 +233,7 @@ class Scheduler:
         }
         waits = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
         hints = registrations.QueueingHints.of_profiles(semantics)
-        self.queue = PriorityQueue(
+        self.queue = priority_queue.PriorityQueue(
             lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups
         )
         self.violated_pdbs = ViolatedPdbs()
@@ -252,7 +242,7 @@ class Scheduler:
         self.late = 0
         """How many times a Pod fits or preempts only after MAX_IN_UNSCHEDULABLE_PODS: races decide whether it waits."""
         self._flush_due = self._backoff_due = float("inf")
-        self._attempting: Entity | None = None
+        self._attempting: priority_queue.Entity | None = None
         """The entity with which the loop continues, popped before the last write was reported."""
         api.watchers.append(self.handle)
         self._loop = clock.spawn(self._run())
@@ -281,18 +271,18 @@ class Scheduler:
                 yield None
                 continue
             self.algorithm.note_order(info, self.queue.active.peek())
-            if isinstance(info, QueuedPodGroupInfo):
+            if isinstance(info, priority_queue.QueuedPodGroupInfo):
                 yield from self._groups.schedule_one(info)
             elif self.cache.is_assumed(info.pod):
                 self.queue.done(info.pod)
             else:
                 yield from self._schedule_one(info)
 
-    def _schedule_one(self, info: QueuedPodInfo) -> Steps:
+    def _schedule_one(self, info: priority_queue.QueuedPodInfo) -> Steps:
         yield self.latencies.cycle(info.pod.key)
         snapshot = self.cache.snapshot()
         result = self.algorithm.schedule_pod(snapshot, info.pod)
-        is_late = self.clock.now - info.timestamp > MAX_IN_UNSCHEDULABLE_PODS
+        is_late = self.clock.now - info.timestamp > priority_queue.MAX_IN_UNSCHEDULABLE_PODS
         self.late += is_late and (not isinstance(result, Rejected) or result.candidate is not None)
         if isinstance(result, Rejected):
             if result.candidate is not None:
@@ -319,7 +309,7 @@ class Scheduler:
 
     # For cycles of PodGroups
 
-    def assume(self, info: QueuedPodInfo, node: str) -> None:
+    def assume(self, info: priority_queue.QueuedPodInfo, node: str) -> None:
         """Treat a Pod as bound to this node from now on."""
         self.cache.assume(info.pod, node)
         self.nominator.delete(info.pod)
@@ -336,7 +326,7 @@ class Scheduler:
 
     def bind(
         self,
-        info: QueuedPodInfo,
+        info: priority_queue.QueuedPodInfo,
         node: str,
         volumes: PodVolumes | None = None,
         reserved: Sequence[ClaimUpdate] = (),
@@ -372,7 +362,7 @@ class Scheduler:
             yield self.latencies.write("patch", pod.key)
             patch()
 
-    def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
+    def fail(self, info: priority_queue.QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
         """Requeue a rejected Pod. Returns a function that stores the Pod's new status; None if the status does not
         change.
 
@@ -480,7 +470,7 @@ class Scheduler:
             return
         self.cache.group_states.remove(pod)
         if pod.nominated_node_name:
-            self._move(registrations.ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
+            self._move(registrations.ASSIGNED_POD_DELETE, pod, None, priority_queue.le_priority_pre_check(pod))
 
     def _release_devices(self, pod: Pod) -> Steps:
         yield self.latencies.write("update", pod.key)
@@ -497,7 +487,7 @@ class Scheduler:
             return
         self.queue.update(old, new)
         if old.nominated_node_name and old.nominated_node_name != new.nominated_node_name:
-            self._move(registrations.ASSIGNED_POD_DELETE, old, None, le_priority_pre_check(old))
+            self._move(registrations.ASSIGNED_POD_DELETE, old, None, priority_queue.le_priority_pre_check(old))
 
     def _handle_node(self, old: Node | None, new: Node | None) -> None:
         if new is None:
@@ -539,10 +529,13 @@ class Scheduler:
             self._backoff_due = max(due, floor(now) + 1.0)
             self.clock.at(self._backoff_due, self._flush_backoff)
         if self._flush_is_to_arrange():
-            rounds = floor((now - QUEUE_STARTS) / FLUSH_PERIOD) + 1
-            oldest = min(info.timestamp for info in self.queue.unschedulable.values()) + MAX_IN_UNSCHEDULABLE_PODS
-            rounds = max(rounds, ceil((oldest - QUEUE_STARTS) / FLUSH_PERIOD))
-            self._flush_due = QUEUE_STARTS + FLUSH_PERIOD * rounds
+            rounds = floor((now - QUEUE_STARTS) / priority_queue.FLUSH_PERIOD) + 1
+            oldest = (
+                min(info.timestamp for info in self.queue.unschedulable.values())
+                + priority_queue.MAX_IN_UNSCHEDULABLE_PODS
+            )
+            rounds = max(rounds, ceil((oldest - QUEUE_STARTS) / priority_queue.FLUSH_PERIOD))
+            self._flush_due = QUEUE_STARTS + priority_queue.FLUSH_PERIOD * rounds
             self.clock.at(self._flush_due, self._flush_unschedulable)
 
     def _backoff_to_arrange(self) -> float | None:
@@ -736,7 +729,7 @@ class PodGroupScheduling:
             return unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
         return None
 
-    def schedule_one(self, info: QueuedPodGroupInfo) -> Steps:
+    def schedule_one(self, info: priority_queue.QueuedPodGroupInfo) -> Steps:
         """Run the cycle of a PodGroup. Source: upstream `scheduleOnePodGroup`."""
         of = self._of
         yield of.latencies.cycle(info.group.key)
@@ -782,7 +775,7 @@ class PodGroupScheduling:
             queue.groups.update_group(new)
             queue.move_all_to_active_or_backoff_queue(registrations.POD_GROUP_UPDATE, old, new)
 
-    def _submit(self, info: QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult) -> Steps:
+    def _submit(self, info: priority_queue.QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult) -> Steps:
         """Bind the Pods of a PodGroup after its cycle, or write their conditions, one after the other.
 
         The loop waits for each write, and continues before the informers report the write. Source: upstream
@@ -813,11 +806,11 @@ class PodGroupScheduling:
             of.take_next()
             store()
 
-    def _over(self, info: QueuedPodGroupInfo, code: Code | None) -> None:
+    def _over(self, info: priority_queue.QueuedPodGroupInfo, code: Code | None) -> None:
         assert self._of.queue.groups is not None
         self._of.queue.groups.add_attempted(info, code)
 
-    def _assume(self, member: QueuedPodInfo, node: str, group: PodGroup) -> None:
+    def _assume(self, member: priority_queue.QueuedPodInfo, node: str, group: PodGroup) -> None:
         """Assume a Pod on its node. The Pod waits at Permit until minCount Pods of its PodGroup are scheduled.
 
         Source: upstream `prepareForBindingCycle`, GangScheduling `Permit`.

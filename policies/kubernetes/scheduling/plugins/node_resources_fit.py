@@ -21,17 +21,7 @@ from forewarn.policies.kubernetes.objects.resources import (
     as_resource,
     in_nano,
 )
-from forewarn.policies.kubernetes.scheduling.arguments import (
-    CPU_AND_MEMORY,
-    LEAST_ALLOCATED,
-    MAX_CUSTOM_PRIORITY_SCORE,
-    MOST_ALLOCATED,
-    REQUESTED_TO_CAPACITY_RATIO,
-    NodeResourcesBalancedAllocationArgs,
-    NodeResourcesFitArgs,
-    ResourceWeight,
-    ShapePoint,
-)
+from forewarn.policies.kubernetes.scheduling import arguments
 from forewarn.policies.kubernetes.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.kubernetes.scheduling.devices.selectors import SelectorError
 from forewarn.policies.kubernetes.scheduling.framework import (
@@ -47,13 +37,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
 )
 from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS, FitError, Reason, as_reason, insufficient
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
-from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
-    MAX,
-    PASSES,
-    CapacityConstraint,
-    Present,
-    Rejections,
-)
+from forewarn.policies.kubernetes.scheduling.vectorized import node_fit
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
@@ -75,7 +59,7 @@ class Amount(NamedTuple):
     weight: int
 
 
-def requests_of(amounts: ExactAmounts, resources: Sequence[ResourceWeight]) -> dict[str, int]:
+def requests_of(amounts: ExactAmounts, resources: Sequence[arguments.ResourceWeight]) -> dict[str, int]:
     """Return resource -> requested amount in kube-scheduler's units. Upstream `calculatePodResourceRequestList`."""
     requests = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
     base = {CPU: requests.milli_cpu, MEMORY: requests.memory, EPHEMERAL_STORAGE: requests.ephemeral_storage}
@@ -85,7 +69,7 @@ def requests_of(amounts: ExactAmounts, resources: Sequence[ResourceWeight]) -> d
 def amounts_on(
     node_info: NodeInfo,
     requests: Mapping[str, int],
-    resources: Sequence[ResourceWeight],
+    resources: Sequence[arguments.ResourceWeight],
     *,
     non_zero: bool,
     devices: Callable[[str, NodeInfo], tuple[int, int]],
@@ -159,13 +143,15 @@ def _mean(amounts: Sequence[Amount], scores: Sequence[int]) -> int:
     return sum(score * a.weight for score, a in zip(scores, amounts, strict=True)) // weights if weights else 0
 
 
-def requested_to_capacity_ratio(shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
+def requested_to_capacity_ratio(shape: Sequence[arguments.ShapePoint]) -> Callable[[Sequence[Amount]], int]:
     """Return the function of the strategy RequestedToCapacityRatio: amounts -> weighted mean of `shape` at the
     utilization.
 
     Resources that score 0 do not count.
     """
-    points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE)) for point in shape]
+    points = [
+        (point.utilization, point.score * (MAX_NODE_SCORE // arguments.MAX_CUSTOM_PRIORITY_SCORE)) for point in shape
+    ]
 
     def score(amounts: Sequence[Amount]) -> int:
         total = weights = 0
@@ -195,11 +181,11 @@ def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
     return points[-1][1]
 
 
-def scorer(strategy: str, shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
+def scorer(strategy: str, shape: Sequence[arguments.ShapePoint]) -> Callable[[Sequence[Amount]], int]:
     """Return the function of a scoring strategy: amounts on a node -> score."""
-    if strategy == REQUESTED_TO_CAPACITY_RATIO:
+    if strategy == arguments.REQUESTED_TO_CAPACITY_RATIO:
         return requested_to_capacity_ratio(shape)
-    return {LEAST_ALLOCATED: least_allocated, MOST_ALLOCATED: most_allocated}[strategy]
+    return {arguments.LEAST_ALLOCATED: least_allocated, arguments.MOST_ALLOCATED: most_allocated}[strategy]
 
 
 _HALF: Final = MAX_NODE_SCORE // 2
@@ -209,9 +195,9 @@ class NodeResourcesBalancedAllocation(Plugin):
     """Scores how much the Pod improves the balance of a node's resource utilization."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
-    args: NodeResourcesBalancedAllocationArgs
+    args: arguments.NodeResourcesBalancedAllocationArgs
 
-    def __init__(self, handle: PluginHandle, args: NodeResourcesBalancedAllocationArgs) -> None:
+    def __init__(self, handle: PluginHandle, args: arguments.NodeResourcesBalancedAllocationArgs) -> None:
         super().__init__(handle, args)
         self._devices = DeviceCount(self.snapshot)
 
@@ -243,7 +229,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int | None:
         """Return the scores for cpu and memory; None for other arguments. See `Plugin.scores_in_columns`."""
-        if self.args.resources != CPU_AND_MEMORY:
+        if self.args.resources != arguments.CPU_AND_MEMORY:
             return None
         requests, columns = tuple(self._requests(pod).values()), self.snapshot.columns
         if not any(requests):
@@ -336,9 +322,9 @@ class NodeResourcesFit(Plugin, FilterInColumns):
     name: ClassVar[str] = "NodeResourcesFit"
     reads_one_node: ClassVar[bool] = True
     needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeResourcesFit" from cycleState: {NOT_FOUND}'
-    args: NodeResourcesFitArgs
+    args: arguments.NodeResourcesFitArgs
 
-    def __init__(self, handle: PluginHandle, args: NodeResourcesFitArgs) -> None:
+    def __init__(self, handle: PluginHandle, args: arguments.NodeResourcesFitArgs) -> None:
         super().__init__(handle, args)
         self._score = scorer(args.strategy, args.shape)
         self._devices = DeviceCount(self.snapshot)
@@ -392,7 +378,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
         columns = problem.snapshot.columns
         for resource, amount in wanted.items():
             charge(1 + problem.row)
-            if amount >= MAX:
+            if amount >= node_fit.MAX:
                 raise NotValid
             if not amount or resource in ignored:
                 continue
@@ -404,9 +390,9 @@ class NodeResourcesFit(Plugin, FilterInColumns):
             limit = columns.allocatable[index] - amount
             if resource != "pods":
                 problem.resolvable = problem.resolvable & (limit >= 0)
-            problem.demands.append(CapacityConstraint(present, limit, resource))
+            problem.demands.append(node_fit.CapacityConstraint(present, limit, resource))
 
-    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
+    def rejections_in_columns(self, problem: NodeFit, amounts: node_fit.Present) -> Iterator[node_fit.Rejections]:
         """Yield the rejections with all insufficient resources of each node, in the order of `insufficient_resources`.
 
         Raises NotValid if the Pod requests more resources than an integer has bits.
@@ -429,7 +415,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
                 lacking |= np.where(exceeded & (demand.limit < 0), _NEVER, 0)
         kinds, codes = np.unique(lacking, return_inverse=True)
         statuses = [_insufficient(wanted, bits) for bits in kinds.tolist()]
-        yield Rejections(np.where(lacking > 0, codes, PASSES), statuses)
+        yield node_fit.Rejections(np.where(lacking > 0, codes, node_fit.PASSES), statuses)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Sum the Pod's requests for Score; Pod-level resources do not count. Upstream `PreScore`."""
@@ -452,7 +438,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
 
         See `Plugin.scores_in_columns`. Upstream `leastResourceScorer`.
         """
-        if self.args.strategy != LEAST_ALLOCATED or self.args.resources != CPU_AND_MEMORY:
+        if self.args.strategy != arguments.LEAST_ALLOCATED or self.args.resources != arguments.CPU_AND_MEMORY:
             return None
         requests, columns = tuple(self._scored_requests(pod).values()), self.snapshot.columns
 

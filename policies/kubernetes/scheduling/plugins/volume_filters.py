@@ -29,6 +29,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
 )
 from forewarn.policies.kubernetes.scheduling.reasons import Reason, not_found
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
+from forewarn.policies.kubernetes.scheduling.vectorized import pod_matrix
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
     PASSES,
     Constraint,
@@ -36,15 +37,6 @@ from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
     Present,
     Rejections,
     rejected,
-)
-from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
-    MANY,
-    NO_LIMIT,
-    NodeTables,
-    StorageColumns,
-    storage_of,
-    volumes_of_kinds,
-    with_label,
 )
 from forewarn.policies.kubernetes.selectors import Requirement
 
@@ -99,9 +91,9 @@ class VolumeZone(Plugin, FilterInColumns):
         passing = np.ones(len(problem.possible), np.bool_)
         for key, values in topologies:
             today = GA_LABELS[key]
-            in_zone = with_label(nodes, Requirement(key, "In", values))
+            in_zone = pod_matrix.with_label(nodes, Requirement(key, "In", values))
             if today != key:
-                in_zone |= ~_labelled(nodes, key) & with_label(nodes, Requirement(today, "In", values))
+                in_zone |= ~_labelled(nodes, key) & pod_matrix.with_label(nodes, Requirement(today, "In", values))
             passing &= in_zone
         anywhere = np.logical_or.reduce([_labelled(nodes, key) for key in GA_LABELS])
         problem.narrow(self.name, rejected(anywhere & ~passing, ZONE_CONFLICT))
@@ -151,8 +143,8 @@ class VolumeZone(Plugin, FilterInColumns):
         return None if is_there else ZONE_CONFLICT
 
 
-def _labelled(nodes: NodeTables, key: str) -> Mask:
-    return with_label(nodes, Requirement(key, "Exists"))
+def _labelled(nodes: pod_matrix.NodeTables, key: str) -> Mask:
+    return pod_matrix.with_label(nodes, Requirement(key, "Exists"))
 
 
 def _topologies(volume: PersistentVolume) -> Iterator[_Topology]:
@@ -255,7 +247,7 @@ class VolumeRestrictions(Plugin, FilterInColumns):
         disks = [volume.disk for volume in pod.spec.volumes if volume.disk]
         if not exclusive and not disks:
             return
-        users = storage_of(matrix, problem.snapshot).users(matrix)
+        users = pod_matrix.storage_of(matrix, problem.snapshot).users(matrix)
         conflicts = users.in_use(matrix, pod.namespace, exclusive)
         if not conflicts and not disks:
             return
@@ -326,7 +318,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         """
         if not any(v.claim_name is not None or v.ephemeral or v.migrated for v in problem.pod.spec.volumes):
             return
-        storage = storage_of(problem.matrix, problem.snapshot)
+        storage = pod_matrix.storage_of(problem.matrix, problem.snapshot)
         with_csi, without = self._new_on_any_node(problem.pod)
         codes, statuses = self._without_driver(storage, with_csi, without)
         if with_csi and storage.limited.any():
@@ -334,7 +326,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
             codes[self._full_for_good(problem, storage, with_csi) & (codes < 0)] = 0
         problem.narrow(self.name, Rejections(codes, statuses))
 
-    def volume_room(self, pod: Pod, storage: StorageColumns) -> Ints:
+    def volume_room(self, pod: Pod, storage: pod_matrix.StorageColumns) -> Ints:
         """Return [node]: the number of volumes that other Pods may use there so that the plugin certainly does not
         reject the Pod; -1 if it does. Raises NotValid for unknown volumes.
         """
@@ -342,7 +334,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         codes, _ = self._without_driver(storage, with_csi, without)
         return np.where(codes == PASSES, self._room(storage, with_csi), -1)
 
-    def _without_driver(self, storage: StorageColumns, with_csi: Attached, without: Attached) -> Rejections:
+    def _without_driver(self, storage: pod_matrix.StorageColumns, with_csi: Attached, without: Attached) -> Rejections:
         """Return the rejections of nodes where a required CSI driver is missing. The first status is REASON, without
         nodes. `with_csi`, `without`: see `_new_on_any_node`.
         """
@@ -356,9 +348,9 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
                     statuses.append(_missing(driver))
         return Rejections(codes, statuses)
 
-    def _room(self, storage: StorageColumns, new: Attached) -> Ints:
+    def _room(self, storage: pod_matrix.StorageColumns, new: Attached) -> Ints:
         """Return [node]: the number of volumes that Pods may use there before the new ones may exceed a limit."""
-        room = np.full(len(storage.limited), NO_LIMIT)
+        room = np.full(len(storage.limited), pod_matrix.NO_LIMIT)
         for driver, count in Counter(new.values()).items():
             np.minimum(room, storage.limit(driver) - storage.attached(self.snapshot, driver) - count, out=room)
         return room
@@ -386,7 +378,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
             raise NotValid("as Portworx volumes are a CSI driver's on some nodes only")
         return plain, without
 
-    def _check_others(self, problem: NodeFit, storage: StorageColumns) -> None:
+    def _check_others(self, problem: NodeFit, storage: pod_matrix.StorageColumns) -> None:
         """Raise NotValid if upstream may return an error for the volumes of a Pod on a node or of a nominated Pod."""
         matrix = problem.matrix
         users = storage.users(matrix)
@@ -397,9 +389,9 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         per_kind[suspects] = 1
         if (problem.of_nominated(per_kind) > 0).any():
             raise NotValid("as a nominated pod has a volume of its own")
-        per_kind[users.faulty] = MANY
+        per_kind[users.faulty] = pod_matrix.MANY
         counted = matrix.present(per_kind)
-        if (counted[storage.limited] >= MANY).any():
+        if (counted[storage.limited] >= pod_matrix.MANY).any():
             raise NotValid("as a volume of another pod is not known")
         work = meter()
         for row in np.flatnonzero(storage.limited & (counted > 0)).tolist():
@@ -413,14 +405,14 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
     def _claim(self, pod: Pod, volume: Volume) -> PersistentVolumeClaim | None:
         return self.snapshot.objects.claims.get((pod.namespace, volume.claim_of(pod.name) or ""))
 
-    def _full_for_good(self, problem: NodeFit, storage: StorageColumns, new: Attached) -> Mask:
+    def _full_for_good(self, problem: NodeFit, storage: pod_matrix.StorageColumns, new: Attached) -> Mask:
         """Return [node], bool: whether the node has too many volumes even without lower-priority Pods.
 
         Adds to `problem` a constraint for nodes that have too many volumes only because of lower-priority Pods, and
         marks nodes as undecided where only some of these Pods matter. Raises NotValid.
         """
         matrix, infos = problem.matrix, problem.snapshot.node_infos
-        nominated = problem.of_nominated(volumes_of_kinds(matrix))
+        nominated = problem.of_nominated(pod_matrix.volumes_of_kinds(matrix))
         used = storage.used(matrix) + nominated
         near = used > self._room(storage, new)
         for_good, full = np.zeros(len(used), np.bool_), np.zeros(len(used), np.int64)
