@@ -37,12 +37,12 @@ from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.kubernetes.objects.pod_resources import pod_level, read_pod_resources
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, in_nano
 from forewarn.policies.kubernetes.quantity import NANO
-from forewarn.policies.kubernetes.scheduling.plugins import node_affinity, node_fields, node_ports
+from forewarn.policies.kubernetes.scheduling.plugins import one_node
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import (
     InsufficientResource,
     insufficient_resources,
 )
-from forewarn.policies.kubernetes.scheduling.plugins.taint_toleration import TaintToleration
+from forewarn.policies.kubernetes.scheduling.plugins.one_node import TaintToleration
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
@@ -389,11 +389,11 @@ def general_filter(
     yield from insufficient_resources(pod, node_info, {*by_claims, *_missing_extended_resources(pod, node_info)})
     node = node_info.node
     if not pod.spec.node_affinity.matches(node.labels, node.name):
-        yield _failed(node_affinity.NodeAffinity.name, *node_affinity.REASON.reasons)
-    if not node_fields.fits(pod, node_info):
-        yield _failed(node_fields.NodeName.name, *node_fields.NAME_REASON.reasons)
-    if not node_ports.fits(pod, node_info):
-        yield _failed(node_ports.NodePorts.name, *node_ports.REASON.reasons)
+        yield _failed(one_node.NodeAffinity.name, *one_node.SELECTOR_REASON.reasons)
+    if not one_node.fits(pod, node_info):
+        yield _failed(one_node.NodeName.name, *one_node.NAME_REASON.reasons)
+    if not one_node.ports_fit(pod, node_info):
+        yield _failed(one_node.NodePorts.name, *one_node.PORTS_REASON.reasons)
     taints = [taint for taint in node.taints if taint.effect == NO_EXECUTE]
     if not static and untolerated_taint(taints, pod.spec.tolerations):
         yield _failed(TaintToleration.name, _NOT_TOLERATED)

@@ -23,7 +23,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     implements,
     unresolvable,
 )
-from forewarn.policies.kubernetes.scheduling.plugins.node_affinity import NodeAffinity
+from forewarn.policies.kubernetes.scheduling.plugins.one_node import NodeAffinity
 from forewarn.policies.kubernetes.scheduling.reasons import Reason
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import read_by_filters

@@ -22,8 +22,8 @@ from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_in_columns
 from forewarn.policies.kubernetes.scheduling.not_predicted import has_constraints
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import terms_against
-from forewarn.policies.kubernetes.scheduling.plugins.node_ports import NodePorts
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
+from forewarn.policies.kubernetes.scheduling.plugins.one_node import NodePorts
 from forewarn.policies.kubernetes.scheduling.plugins.other_points import DefaultPreemption
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.kubernetes.scheduling.plugins.volume_filters import (

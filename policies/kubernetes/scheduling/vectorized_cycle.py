@@ -32,7 +32,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     run_score_plugin,
     unresolvable,
 )
-from forewarn.policies.kubernetes.scheduling.plugins.node_affinity import named_nodes
+from forewarn.policies.kubernetes.scheduling.plugins.one_node import named_nodes
 from forewarn.policies.kubernetes.scheduling.preemption import (
     NO_VICTIMS,
     VIOLATIONS,

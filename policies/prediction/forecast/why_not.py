@@ -27,11 +27,10 @@ from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.kubernetes.scheduling import preemption
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status
-from forewarn.policies.kubernetes.scheduling.plugins import inter_pod_affinity, node_affinity, pod_topology_spread
+from forewarn.policies.kubernetes.scheduling.plugins import inter_pod_affinity, one_node, pod_topology_spread
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import InterPodAffinity
-from forewarn.policies.kubernetes.scheduling.plugins.node_affinity import REASON
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import InsufficientResource, NodeResourcesFit
-from forewarn.policies.kubernetes.scheduling.plugins.taint_toleration import ADD_TOLERATION, TaintToleration
+from forewarn.policies.kubernetes.scheduling.plugins.one_node import ADD_TOLERATION, SELECTOR_REASON, TaintToleration
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import cause_of_volumes
 from forewarn.policies.kubernetes.scheduling.reasons import (
     LOWER_REQUESTS,
@@ -127,7 +126,7 @@ def _with_least_requests(prediction: Prediction) -> PodSpec:
 
 _EDITS: Final[Mapping[str, Callable[[Prediction], PodSpec]]] = {
     ADD_TOLERATION: _tolerating,
-    node_affinity.CHANGE: _on_any_node,
+    one_node.CHANGE_SELECTOR: _on_any_node,
     inter_pod_affinity.CHANGE: _without_affinity,
     inter_pod_affinity.CHANGE_ANTI: _without_anti_affinity,
     pod_topology_spread.CHANGE: lambda prediction: replace(prediction.pod.spec, topology_spread=()),
@@ -257,12 +256,12 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
     matching = [
         info
         for info in large
-        if node_affinity.NodeAffinity.name not in static or affinity.matches(info.node.labels, info.name)
+        if one_node.NodeAffinity.name not in static or affinity.matches(info.node.labels, info.name)
     ]
     if not matching:
         labels = [f"{key}={value}" for key, value in (affinity.node_selector or {}).items() if not affinity.required]
         short = f"no node{which} matches its node selector {listed(labels, _LABELS)}" if labels else ""
-        return _named(f"no node{which} {_MATCHES}", short, *joined(REASON.reasons).fixes)
+        return _named(f"no node{which} {_MATCHES}", short, *joined(SELECTOR_REASON.reasons).fixes)
     on_all = prediction.statuses
     statuses = {info.name: on_all[info.name] for info in matching}
     reasons = {status.reasons for status in statuses.values()}
@@ -337,9 +336,9 @@ def _why(
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
     if status.plugin == TaintToleration.name:
         node, spec = prediction.snapshot.node_infos[prediction.snapshot.rows[node_name]].node, prediction.pod.spec
-        is_static = node_affinity.NodeAffinity.name in prediction.framework.plan.static
+        is_static = one_node.NodeAffinity.name in prediction.framework.plan.static
         if is_static and not spec.node_affinity.matches(node.labels, node_name):  # a toleration would not help
-            return joined(REASON.reasons).short, ""
+            return joined(SELECTOR_REASON.reasons).short, ""
         return f"untolerated taint {untolerated_taint(node.taints, spec.tolerations)}", ""
     return _explained(prediction, node_name, status, emptied=emptied), ""
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.objects.pod import HostPort
-from forewarn.policies.kubernetes.scheduling.plugins.node_ports import ALL_ADDRESSES, WantedPorts
+from forewarn.policies.kubernetes.scheduling.plugins.one_node import ALL_ADDRESSES, WantedPorts
 
 PORTS = st.builds(
     HostPort,

@@ -10,12 +10,7 @@ import pytest
 
 from forewarn.policies.kubernetes.scheduling import plugins, preemption, reasons
 from forewarn.policies.kubernetes.scheduling.framework import Status
-from forewarn.policies.kubernetes.scheduling.plugins import (
-    node_affinity,
-    node_fields,
-    node_resources_fit,
-    taint_toleration,
-)
+from forewarn.policies.kubernetes.scheduling.plugins import node_resources_fit, one_node
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.kubernetes.scheduling.reasons import (
     NOT_HELPFUL,
@@ -87,8 +82,8 @@ NO_POD = reasons.NO_VICTIMS_IN_SHORT
 NO_VICTIMS = preemption.NO_VICTIMS.reasons[0]
 UNKNOWN = "preemption does not help: no node fits the Pod even without Pods of lower priority"
 NOT_EVEN_EMPTY = "preemption does not help: too small even when empty"
-CORDONED = node_fields.UNSCHEDULABLE_REASON.reasons[0]
-SELECTOR, TAINT = (as_reason(each.REASON.reasons[0]) for each in (node_affinity, taint_toleration))
+CORDONED = one_node.UNSCHEDULABLE_REASON.reasons[0]
+SELECTOR, TAINT = (as_reason(each.reasons[0]) for each in (one_node.SELECTOR_REASON, one_node.TAINT_REASON))
 NEVER = preemption.NEVER.short
 
 

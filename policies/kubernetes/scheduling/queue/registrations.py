@@ -19,8 +19,8 @@ from forewarn.policies.kubernetes.objects.node import (
 )
 from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import matches_all
-from forewarn.policies.kubernetes.scheduling.plugins.node_ports import WantedPorts
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import insufficient_resources
+from forewarn.policies.kubernetes.scheduling.plugins.one_node import WantedPorts
 from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import do_not_schedule
 
 if TYPE_CHECKING:

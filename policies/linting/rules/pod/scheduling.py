@@ -124,7 +124,7 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         return
     reasons: Sequence[tuple[Reason, int]] = ()
     is_class_needed, of_all = False, None
-    from forewarn.policies.kubernetes.scheduling.plugins.node_affinity import CHANGE  # the linter starts without these
+    from forewarn.policies.kubernetes.scheduling.plugins.one_node import CHANGE_SELECTOR  # the linter starts without
     from forewarn.policies.prediction.forecast.why_not import cause
 
     with suppress(CutShort):
@@ -133,7 +133,7 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         of_all = cause(pending[0])
     details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed, cause=of_all)
     field = "priorityClassName" if is_class_needed else "containers"
-    if of_all is not None and CHANGE in of_all.fixes and "nodeSelector" in template.spec:
+    if of_all is not None and CHANGE_SELECTOR in of_all.fixes and "nodeSelector" in template.spec:
         field = "nodeSelector"
     yield Problem(details, template.at(field))
 

@@ -110,12 +110,12 @@ def term_matches(term: Obj, node: Obj) -> bool:
     if not expressions and not fields:
         return False
     wanted = [requirement(e["key"], e["operator"], e.get("values")) for e in expressions]
-    node_fields = {"metadata.name": name(node)} if name(node) else {}
+    one_node = {"metadata.name": name(node)} if name(node) else {}
     # All fields are parsed before any is compared: one that does not parse spoils the term.
-    by_field = [_field_matches(f, node_fields) for f in fields]
+    by_field = [_field_matches(f, one_node) for f in fields]
     if not all(r.matches(labels(node)) for r in wanted):
         return False
-    return not node_fields or all(by_field)
+    return not one_node or all(by_field)
 
 
 def node_selector_matches(terms: list[Obj] | None, node: Obj) -> bool:
