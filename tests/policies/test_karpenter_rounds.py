@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.policies.kubernetes.controllers.view import PodState
 from forewarn.policies.kubernetes.objects.pod import Pod
-from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 from forewarn.policies.prediction.autoscaling import Arrival, NotPredicted
 from forewarn.policies.prediction.simulation.api_server import Change
 from forewarn.policies.prediction.simulation.clock import Clock

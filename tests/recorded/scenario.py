@@ -16,7 +16,7 @@ from forewarn.policies.kubernetes.objects.pod_group import PodGroup
 from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
 from forewarn.policies.kubernetes.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT
-from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 from forewarn.policies.prediction.simulation.api_server import EPOCH
 from forewarn.policies.prediction.simulation.scenario import Arrival, World, bounded, read_node, read_workload
 from tests.recorded.controllers import RecordedControllers

@@ -27,7 +27,7 @@ from forewarn.policies.kubernetes.objects.workload import Workload
 from forewarn.policies.kubernetes.releases.release import UnknownRelease, minor_of
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.kubernetes.scheduling.cache import LazySnapshot, PodsByNode, being_bound
-from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 
 if TYPE_CHECKING:
     from forewarn.policies.base.documents.answer import AnswerDocument

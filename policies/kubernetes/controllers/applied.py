@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 
 Views = dict[str, dict["Key", Any]]
 """`group/Kind` -> (namespace, name) -> view."""

@@ -19,7 +19,7 @@ class KindSpec(NamedTuple):
 
     `view`: module and class in policies.objects that decode an object (`from_api`); imported with the first object,
     so that the linter starts fast. `table`: the field of `ClusterObjects` that plugins read; add new fields in
-    scheduling/cluster_objects.py. `template`: the path of the Pod template. `is_evaluated`: rules evaluate the kind
+    scheduling/node_info.py. `template`: the path of the Pod template. `is_evaluated`: rules evaluate the kind
     although it has no Pod template. `is_applied`: predictions read the kind among the objects of one apply; the webhook
     does not evaluate it.
     `verbs`: the RBAC verbs of the webhook. `optional`: the webhook works without the kind if the API server does not

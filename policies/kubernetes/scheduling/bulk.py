@@ -39,7 +39,7 @@ from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask
     from forewarn.policies.kubernetes.scheduling.preemption import Candidate
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import CapacityConstraint, NodeFit, Skew
     from forewarn.policies.kubernetes.selectors import LabelSelector

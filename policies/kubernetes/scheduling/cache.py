@@ -19,7 +19,7 @@ from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_f
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.storage import PersistentVolumeClaim
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.releases.semantics import Profile, Semantics
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
     from forewarn.policies.kubernetes.objects.pod_group import PodGroup
     from forewarn.policies.kubernetes.releases.semantics import Extender
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 

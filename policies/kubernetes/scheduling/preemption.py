@@ -23,7 +23,6 @@ from forewarn.policies.kubernetes.scheduling.reasons import NO_VICTIMS_IN_SHORT,
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.framework import (
         CycleState,
         Framework,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
         PluginHandle,
         Status,
     )
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
     from forewarn.policies.kubernetes.objects.storage import PersistentVolumeClaim
     from forewarn.policies.kubernetes.scheduling.arguments import DefaultPreemptionArgs
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.framework import Framework
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, Occupancy
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Nominated, Nominations
 

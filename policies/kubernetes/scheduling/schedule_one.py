@@ -82,8 +82,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.releases.semantics import Extender, SchedulerConfiguration
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.preemption import Fewest, Victim
 
 _NONE: Final[Mapping[str, Any]] = {}

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.storage import VolumeAttachment
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects, Ints, Rows
 
 BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 _INT64: Final = 2**63 - 1

@@ -71,9 +71,8 @@ from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import (
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.arguments import DefaultPreemptionArgs
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.framework import Framework, StaticFilter
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import NodeTables
 
 

@@ -473,8 +473,8 @@ def _decided(subject: ReviewedObject, cluster: ClusterSnapshot, phase: Phase) ->
         count_pods,
         forecast_jobs,
     )
-    from forewarn.policies.prediction.kueue.job import is_managed_by_kueue
     from forewarn.policies.prediction.kueue.snapshot import objects_of
+    from forewarn.policies.prediction.kueue.workload import is_managed_by_kueue
 
     objects = objects_of(cluster) if is_managed_by_kueue(subject.object) else None
     if objects is None:

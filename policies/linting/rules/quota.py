@@ -67,12 +67,12 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     Fix: move such resources into a ResourceQuota without scopes, or correct the values of the operator.
     """
     # Only where there is a quota: linting starts without these.
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import fix_of
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import MAX_FAULTS
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
         validate_resource_quota,
         validate_resource_quota_update,
     )
+    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import fix_of
 
     context.quota_of(subject)
     quota = rule_text.completed(subject)

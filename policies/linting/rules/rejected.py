@@ -95,7 +95,7 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         return
     if not _is_checked(subject) or (template is not None and (is_fragment(obj, template) or lacks_images(template))):
         return
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import fix_of, without_examples  # imported late
+    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import fix_of, without_examples  # imported late
 
     reported = set[str]()
     for fault in _faults(subject, context):
@@ -125,7 +125,7 @@ _FEW: Final = 3
 
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     """Return the errors of an object; without a known release, those in all releases."""
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import is_repeated, validate
+    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import is_repeated, validate
 
     obj, faults = subject.object, validate(subject.object, context.semantics)
     if subject.is_partial:

@@ -15,10 +15,14 @@ from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, seconds_
 from forewarn.policies.kubernetes.kinds.registry import LOCAL_QUEUE, QUEUE_LABEL
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.kubernetes.objects.kueue import GROUP, NONE, Admission, ClusterQueue, PodSetAssignment, Workload
-from forewarn.policies.prediction.kueue.job import workload_from_job
 from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome, PendingQueue, RequeueReason
 from forewarn.policies.prediction.kueue.snapshot import Held, Snapshot, cohorts_with_cycle, take_snapshot
-from forewarn.policies.prediction.kueue.workload import Info, resources_fault, with_adjusted_resources
+from forewarn.policies.prediction.kueue.workload import (
+    Info,
+    resources_fault,
+    with_adjusted_resources,
+    workload_from_job,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

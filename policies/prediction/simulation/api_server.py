@@ -29,7 +29,7 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import (
 )
 from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping
-from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 from forewarn.policies.prediction.simulation.clock import Clock, Latencies, Origin, Steps, Timeline
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ from forewarn.policies.prediction.simulation.pod_limit import PodLimit
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.controllers.view import Action, Key, PodState
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 
 
 _BACK_OFF: Final = (0.005, 1000.0)

@@ -55,7 +55,7 @@ from forewarn.policies.prediction.simulation.scheduler import unmodelled_pending
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
     from forewarn.policies.prediction.simulation.clock import Clock, Latencies
     from forewarn.policies.prediction.simulation.controller_manager import ControllerManager
 

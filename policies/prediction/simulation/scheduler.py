@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.pod_group import PodGroup
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
     from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import PodVolumes
     from forewarn.policies.prediction.simulation.clock import Clock, Latencies, Steps, Task
     from forewarn.policies.prediction.simulation.scheduler_cache import SchedulerCache

@@ -23,9 +23,9 @@ from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruption
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.kubernetes.objects.workload import Workload
 from forewarn.policies.kubernetes.scheduling.cache import PodsByNode
-from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
 from forewarn.policies.kubernetes.scheduling.find_nodes import MIN_FEASIBLE_NODES, framework_of
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status, foreign_at
+from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 from forewarn.policies.kubernetes.scheduling.not_predicted import unmodelled, victims_tie, without_gang_scheduling
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import PodVolumes, VolumeBinding

@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.objects.disruption_budget import evicts_unheal
 from forewarn.policies.kubernetes.objects.fields import ApiObject, group_kind, ref_of, text
 from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
 from forewarn.policies.kubernetes.objects.storage import PersistentVolume, default_storage_class
-from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 from forewarn.policies.prediction.simulation.api_server import ApiServer, Change, ControllerView, PodKey, Quotas
 from forewarn.policies.prediction.simulation.clock import Clock, Latencies, Steps, Timeline
 from forewarn.policies.prediction.simulation.controller_manager import (

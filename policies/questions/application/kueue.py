@@ -13,13 +13,13 @@ from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, mapping, ref_of
 from forewarn.policies.prediction.forecast.replacements import started_elsewhere
 from forewarn.policies.prediction.kueue.forecast import QueueForecast, count_pods, forecast_jobs, pods_of
-from forewarn.policies.prediction.kueue.job import (
+from forewarn.policies.prediction.kueue.snapshot import Objects, objects_of
+from forewarn.policies.prediction.kueue.workload import (
     is_managed_by_kueue,
     is_managed_without_queue,
     started_job,
     with_default_local_queue,
 )
-from forewarn.policies.prediction.kueue.snapshot import Objects, objects_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod, admit_pod_group, check_default
 from forewarn.policies.kubernetes.kube_apiserver.validation import pod as pod_validation
 from forewarn.policies.kubernetes.kube_apiserver.validation import priority_class as validation
-from forewarn.policies.kubernetes.kube_apiserver.validation.fields import check
 from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import name_faults, policy_fault
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
+from forewarn.policies.kubernetes.kube_apiserver.validation.tables import check
 from forewarn.policies.kubernetes.kube_apiserver.validation.workload import (
     check_workload_update,
     validate_workload_update,

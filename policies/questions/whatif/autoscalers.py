@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.base.documents import Hidden, Sparse
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import Option

@@ -19,7 +19,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     plurals,
 )
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind
-from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 
 MADE_BY_THE_CACHE = {"pods_by_node", "nominated", "workloads", "grouped_pods", "pods_on_unknown_nodes"}
 NEEDS_MORE = ("CSIStorageCapacity", "VolumeAttachment", "Pod", "PriorityClass")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from forewarn.policies.kubernetes.kube_apiserver import validation
-from forewarn.policies.kubernetes.kube_apiserver.validation import fields, tables
+from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 
 HERE = Path(validation.__path__[0])
 STRUCTS: dict[str, dict[str, str]] = json.loads((HERE / "fields.json").read_text())
-MODULES = ("fields", "pod_fields", "apps", "batch", "autoscaling", "resources", "admissionregistration")
+MODULES = ("tables", "pod_fields", "apps", "batch", "autoscaling", "resources", "admissionregistration")
 
 
 def structs_of(module: str) -> list[tables.Structs]:
@@ -22,7 +22,7 @@ def structs_of(module: str) -> list[tables.Structs]:
 
 
 def test_each_struct_belongs_to_a_kind() -> None:
-    kinds = {kind.rpartition("/")[2] for kind in fields.KINDS}
+    kinds = {kind.rpartition("/")[2] for kind in tables.KINDS}
     left = {"WebhookConfiguration" if kind.endswith("WebhookConfiguration") else kind for kind in kinds}
     left |= {name for name in STRUCTS if name.endswith("MetricSource")}
     reached = set[str]()
@@ -33,9 +33,9 @@ def test_each_struct_belongs_to_a_kind() -> None:
     assert reached == STRUCTS.keys()
 
 
-@pytest.mark.parametrize("kind", sorted(fields.KINDS))
+@pytest.mark.parametrize("kind", sorted(tables.KINDS))
 def test_each_kind_has_its_checks(kind: str) -> None:
-    known = fields._kind_of(kind)
+    known = tables._kind_of(kind)
     assert known.structs[known.name].fields
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.kubernetes.kube_apiserver.validation.fields import NO_FIX, fix_of, validate
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import not_supported
+from forewarn.policies.kubernetes.kube_apiserver.validation.tables import NO_FIX, fix_of, validate
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.kubernetes.releases.semantics import Semantics
 from tests.policies.kube_apiserver.verdicts import RECORDED, Recorded, fields_of

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import field_path
 from forewarn.policies.kubernetes.kube_apiserver.validation import decode
-from forewarn.policies.kubernetes.kube_apiserver.validation.fields import validate
 from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import validate_priority_class
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_resource_quota
+from forewarn.policies.kubernetes.kube_apiserver.validation.tables import validate
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 
 if TYPE_CHECKING:

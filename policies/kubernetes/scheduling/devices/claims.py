@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod, PodClaim
     from forewarn.policies.kubernetes.objects.pod_resources import Container
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
 
 _SHARED: Final = "shares of a device (DRAConsumableCapacity)"
 _PARTITIONED: Final = "counters of devices (DRAPartitionableDevices)"

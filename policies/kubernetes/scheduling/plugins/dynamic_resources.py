@@ -53,9 +53,8 @@ from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import PASSES, 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
     from forewarn.policies.kubernetes.scheduling.devices.claims import Pools
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 
 MAX_ALTERNATIVES: Final = 8

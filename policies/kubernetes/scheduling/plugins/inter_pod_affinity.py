@@ -31,8 +31,7 @@ from forewarn.policies.kubernetes.scheduling.vectorized.scores import ScorePlugi
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.arguments import InterPodAffinityArgs
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
         CapacityConstraint,
         NodeFit,

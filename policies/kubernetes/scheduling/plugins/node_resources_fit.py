@@ -41,9 +41,8 @@ from forewarn.policies.kubernetes.scheduling.vectorized import node_fit
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Rows
     from forewarn.policies.kubernetes.scheduling.framework import PluginHandle
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 

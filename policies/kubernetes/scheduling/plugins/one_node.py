@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import NodeSelector, PreferredSchedulingTerm, Toleration
     from forewarn.policies.kubernetes.objects.pod import HostPort, Pod, PodSpec
     from forewarn.policies.kubernetes.scheduling.arguments import NodeAffinityArgs
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo, Rows
 
 
 NAME_REASON: Final = unresolvable(

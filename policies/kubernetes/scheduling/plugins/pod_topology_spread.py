@@ -45,9 +45,7 @@ from forewarn.policies.kubernetes.selectors import LabelSelector, Requirement, s
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
-    from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects, Ints, Mask, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix, Topology
 
 

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
         PersistentVolumeClaim,
         StorageClass,
     )
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask
     from forewarn.policies.kubernetes.scheduling.framework import Framework, PluginHandle
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo
 
 Shape = tuple[tuple[int, int], ...]
 """(utilization in percent, score), sorted by utilization."""

@@ -43,8 +43,7 @@ from forewarn.policies.kubernetes.selectors import Requirement
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo
 
 
 ADD_NODES: Final = "add nodes where its volume is available"

@@ -15,7 +15,7 @@ from forewarn.policies.kubernetes.scheduling.node_info import footprint
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints
     from forewarn.policies.kubernetes.selectors import LabelSelector
 
 Scope = tuple[str, ...]

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import CapacityConstraint
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 

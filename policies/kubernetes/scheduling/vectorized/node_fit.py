@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 
 _NOMINATIONS_CACHE_SIZE: Final = 64

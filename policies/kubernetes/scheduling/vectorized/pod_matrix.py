@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.storage import CSINode
     from forewarn.policies.kubernetes.objects.volumes import Disk
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.kubernetes.scheduling.arrays import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.framework import StaticFilter
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo, Rows
 
 NODES_CACHE_SIZE: Final = 256
 """Maximum number of cached values of nodes, and of cached topologies."""

@@ -140,7 +140,7 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 
 def _is_rejected(subject: ReviewedObject, context: Context) -> bool:
     """Report whether kube-apiserver rejects an object, so that its fields may make kube-scheduler's cycle fail."""
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import validate  # the linter starts without it
+    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import validate  # the linter starts without it
 
     return bool(validate(subject.object, context.semantics))
 

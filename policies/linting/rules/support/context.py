@@ -263,7 +263,7 @@ class Context:
             return {}
         from dataclasses import replace
 
-        from forewarn.policies.kubernetes.kube_apiserver.validation.fields import validate
+        from forewarn.policies.kubernetes.kube_apiserver.validation.tables import validate
         from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 
         ranges: dict[str, dict[str, LimitRange]] = {}
