@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.controllers.changes import Arrivals, arrivals, present
-from forewarn.policies.kubernetes.controllers.new_pods import count_daemons, new_pods
+from forewarn.policies.kubernetes.controllers.own_pods import count_daemons, new_pods
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.kubernetes.objects.pod import Pod
 from tests.builders import Made, cluster, make_node, make_pod

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from forewarn.policies.base.copies import Labels, Shared
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.kubernetes.controllers.changes import arrivals
-from forewarn.policies.kubernetes.controllers.new_pods import FreeNumbers, NumberedPods, new_pods
+from forewarn.policies.kubernetes.controllers.own_pods import FreeNumbers, NumberedPods, new_pods
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.extent import MAX_POD_TERMS, check_extent, check_quota_extent
 from forewarn.policies.kubernetes.objects.fields import InvalidObject

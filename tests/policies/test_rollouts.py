@@ -22,8 +22,8 @@ from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.policies.prediction.forecast import rehearsal
 from forewarn.policies.prediction.forecast.forecast import place_all
 from forewarn.policies.prediction.forecast.impact import BY_CHOICE
-from forewarn.policies.prediction.forecast.pending_pods import Waiting
 from forewarn.policies.prediction.forecast.pod_groups import MAX_REHEARSED
+from forewarn.policies.prediction.forecast.why_not import Waiting
 from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import summarize

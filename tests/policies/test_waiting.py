@@ -15,7 +15,7 @@ from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.policies.linting.rules.wording.forecasts import cascade_phrases
 from forewarn.policies.prediction.forecast.impact import Cascade
-from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING, pending_in_order
+from forewarn.policies.prediction.forecast.why_not import MAX_PENDING, pending_in_order
 from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import summarize

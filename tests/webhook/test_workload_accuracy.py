@@ -16,7 +16,7 @@ from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
-from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING
+from forewarn.policies.prediction.forecast.why_not import MAX_PENDING
 from forewarn.webhook import workload_accuracy as module
 from forewarn.webhook.accuracy import Accuracy, Expectation, expectation_of
 from forewarn.webhook.workload_accuracy import (

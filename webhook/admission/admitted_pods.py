@@ -23,7 +23,7 @@ from forewarn.policies.base.metering import CutShort, charge, metered
 from forewarn.policies.kubernetes.cluster.admission import admitted as admitted_pod
 from forewarn.policies.kubernetes.cluster.admission import counted_by_quotas
 from forewarn.policies.kubernetes.controllers.changes import not_yet_created, not_yet_scheduled
-from forewarn.policies.kubernetes.controllers.new_pods import creates_pods_later
+from forewarn.policies.kubernetes.controllers.own_pods import creates_pods_later
 from forewarn.policies.kubernetes.kinds.registry import POD
 from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
 from forewarn.policies.kubernetes.objects.extent import check_quota_extent, check_quotas

@@ -28,7 +28,16 @@ from forewarn.webhook.admission import impact_annotation, prediction_access
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import Admitted, AdmittedPods, Arriving, key_of_object
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered, Key, key_of
-from forewarn.webhook.admission.decide import decide, decide_unread, evaluate_review, exemption_of, subject_of
+from forewarn.webhook.admission.decide import (
+    decide,
+    decide_unread,
+    default_candidate_of,
+    deny_default,
+    evaluate_review,
+    exemption_of,
+    needs_reservation,
+    subject_of,
+)
 from forewarn.webhook.admission.decision import (
     BEST,
     MAX_WARNINGS,
@@ -41,7 +50,6 @@ from forewarn.webhook.admission.decision import (
     warnings_of,
     worst_first,
 )
-from forewarn.webhook.admission.global_default import default_candidate_of, deny_default, needs_reservation
 from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache, cost_of
 from forewarn.webhook.admission.lanes import Attempt, Cost, Deadline, QueueFull, Run, Step, Where, parse_timeout
 from forewarn.webhook.admission.review import (
@@ -77,7 +85,7 @@ from forewarn.webhook.metrics import KINDS, OTHER, Metrics
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.webhook.admission.access_reviews import AccessReviews
-    from forewarn.webhook.admission.global_default import DefaultCandidate, Reserve
+    from forewarn.webhook.admission.decide import DefaultCandidate, Reserve
     from forewarn.webhook.admission.prediction_access import Confirm, Predictors
     from forewarn.webhook.admission.review import AdmissionCall, AdmissionRequest, Gate, Grant
     from forewarn.webhook.workload_accuracy import WorkloadExpectation

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.releases.release import Release
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import AdmittedPods
-    from forewarn.webhook.admission.global_default import Reserve
+    from forewarn.webhook.admission.decide import Reserve
     from forewarn.webhook.informer.informer import Changed
 
 T = TypeVar("T")
@@ -207,7 +207,6 @@ _SWITCH_SECONDS = 0.001
 _ASKED_FOR_LATE = (
     "policies.kubernetes.controllers.changes",
     "policies.kubernetes.objects.extent",
-    "policies.kubernetes.controllers.new_pods",
     "policies.kubernetes.kube_apiserver.quota",
     "policies.linting.rules.support.quota_use",
     "policies.kubernetes.scheduling.bulk",

@@ -20,7 +20,7 @@ from forewarn.policies.questions.application.audit import audited_within
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered
 from forewarn.webhook.apiserver.open_reports import is_served, write_reports
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
-from forewarn.webhook.controllers.leader import Election
+from forewarn.webhook.controllers.leases import Election
 from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import LOGGER, log_event
 

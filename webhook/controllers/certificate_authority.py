@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, ObjectApi
-from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Election, Tasks
+from forewarn.webhook.controllers.leases import RENEWAL_SECONDS, Election, Tasks
 from forewarn.webhook.controllers.registration import Installation, Registration, watch
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, bad, decoded, token_key_of
 from forewarn.webhook.logs import log_event

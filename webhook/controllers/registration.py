@@ -21,7 +21,7 @@ from typing import Any, Final
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, text_at
 from forewarn.webhook.admission.review import EVERYTHING, Grant
 from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi, ObjectApiError
-from forewarn.webhook.controllers.leader import lease_path
+from forewarn.webhook.controllers.leases import lease_path
 from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import NAMES, Caller, Certificate, NoCertificate, certificates_in, rejections, validity_of

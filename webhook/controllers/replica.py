@@ -9,8 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from forewarn.webhook.apiserver.typed_client import Forbidden, ObjectApi
-from forewarn.webhook.controllers.global_default import RECONCILE_SECONDS, GlobalDefaults, Reserver
-from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Tasks
+from forewarn.webhook.controllers.leases import RECONCILE_SECONDS, RENEWAL_SECONDS, GlobalDefaults, Reserver, Tasks
 from forewarn.webhook.controllers.registration import Installation, Registration
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
 from forewarn.webhook.health import start_loop

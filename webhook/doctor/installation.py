@@ -15,7 +15,7 @@ from forewarn.policies.base.findings import listed, plural, quote
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, list_at, moment_of, objects_at, text_at
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.apiserver.client import mapping
-from forewarn.webhook.controllers.leader import lease_path
+from forewarn.webhook.controllers.leases import lease_path
 from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, kubectl_patch, packaged, part
 
 HOOKS: Final = Area("registration")

@@ -13,7 +13,7 @@ from forewarn.policies.kubernetes.controllers import CONTROLLERS, stateful_set
 from forewarn.policies.kubernetes.controllers.daemon_set import surge_and_unavailable
 from forewarn.policies.kubernetes.controllers.deployment import is_paused, is_rolling, max_surge, max_unavailable
 from forewarn.policies.kubernetes.controllers.job import is_finished
-from forewarn.policies.kubernetes.controllers.new_pods import (
+from forewarn.policies.kubernetes.controllers.own_pods import (
     Chained,
     DaemonPods,
     count_daemons,
@@ -22,10 +22,10 @@ from forewarn.policies.kubernetes.controllers.new_pods import (
     is_of_template,
     needed,
     new_pods,
+    pods_of,
     replicas_of,
     without_missing_claims,
 )
-from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.replica_set import spec_replicas
 from forewarn.policies.kubernetes.controllers.templates import made_of
 from forewarn.policies.kubernetes.kinds.registry import JOB_TEMPLATE, ROLLED_OUT

@@ -401,7 +401,7 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     Fix: raise the quota or create the PriorityClass. For a Pod that is not ready, run `forewarn why NAMESPACE/POD`.
     """
     from forewarn.policies.kubernetes.scheduling.reasons import in_short  # the linter starts without both
-    from forewarn.policies.prediction.forecast.missing_pods import all_missing
+    from forewarn.policies.prediction.forecast.replacements import all_missing
 
     if (cluster := context.cluster) is None:
         return

@@ -14,13 +14,16 @@ from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.metering import CutShort, charge, charging, limited, meter, metered, never
 from forewarn.policies.kubernetes.cluster.admission import counted_by_requests
 from forewarn.policies.kubernetes.controllers.changes import PodChange, creates_no_pods, pod_change
-from forewarn.policies.kubernetes.controllers.new_pods import (
+from forewarn.policies.kubernetes.controllers.own_pods import (
     MAX_SEQUENTIAL,
+    Adoption,
     DaemonPods,
+    Recreator,
+    again,
     are_equivalent,
+    controller_in,
     creates_pods_later,
 )
-from forewarn.policies.kubernetes.controllers.own_pods import Adoption, Recreator, again, controller_in
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, FaultKind, first_rejected, given_back
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, mapping, ref_of
@@ -48,7 +51,6 @@ from forewarn.policies.prediction.forecast.impact import (
     Cascade,
     Impact,
 )
-from forewarn.policies.prediction.forecast.pending_pods import Waiting, help_pending, pending_in_order, pods_ahead
 from forewarn.policies.prediction.forecast.placement import Applied, ChargedQuotas, Placement, place, place_in_order
 from forewarn.policies.prediction.forecast.pod_groups import (
     MAX_DAEMONS,
@@ -68,6 +70,7 @@ from forewarn.policies.prediction.forecast.replacements import (
     started_elsewhere,
     unknown_replacement,
 )
+from forewarn.policies.prediction.forecast.why_not import Waiting, help_pending, pending_in_order, pods_ahead
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot

@@ -20,16 +20,16 @@ from forewarn.policies.base.documents.answer import Effects
 from forewarn.policies.kubernetes.cluster.admission import admitted, counted_by_quotas, counted_by_requests
 from forewarn.policies.kubernetes.controllers.changes import arriving, is_ordered, template_while_paused
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
-from forewarn.policies.kubernetes.controllers.new_pods import (
+from forewarn.policies.kubernetes.controllers.own_pods import (
     MAX_SEQUENTIAL,
     NewPods,
     Same,
     check_template,
     creates_pods_later,
     new_pods,
+    pods_of,
     without_missing_claims,
 )
-from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.templates import made_of
 from forewarn.policies.kubernetes.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, Pods, counts, first_rejected, given_back

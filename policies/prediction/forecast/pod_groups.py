@@ -12,7 +12,7 @@ from forewarn.policies.base.disclosure import OPEN, Audience, shown_pods
 from forewarn.policies.base.documents import Hidden, Sparse, in_json, optional_in_json
 from forewarn.policies.base.findings import plural
 from forewarn.policies.base.metering import TooLarge, limited
-from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
+from forewarn.policies.kubernetes.controllers.own_pods import replicas_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, at
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated

@@ -18,11 +18,11 @@ from forewarn.policies.base.cow_table import derived
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.kubernetes.cluster.admission import admitted, with_default_resources
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, seconds_of
-from forewarn.policies.kubernetes.controllers.new_pods import is_rolled_out
 from forewarn.policies.kubernetes.controllers.own_pods import (
     Adoption,
     controlled,
     controller_in,
+    is_rolled_out,
     owned_pods_of,
     pods_of,
 )
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
-    from forewarn.policies.prediction.forecast.pending_pods import Waiting
+    from forewarn.policies.prediction.forecast.why_not import Waiting
 
 
 _CLONING: Final = 8

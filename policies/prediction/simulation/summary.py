@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.documents import Document, Hidden, in_json, optional_in_json
 from forewarn.policies.base.findings import duration, grouped, listed, plural, quote
 from forewarn.policies.kubernetes.controllers.daemon_set import DaemonSetStatus
-from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
+from forewarn.policies.kubernetes.controllers.own_pods import replicas_of
 from forewarn.policies.kubernetes.controllers.view import PodState, WorkloadState, controller_of
 from forewarn.policies.kubernetes.kinds.registry import REPLICA_SET
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated

@@ -13,7 +13,7 @@ from forewarn.policies.inputs.manifests.reading import UNUSABLE, Reading, only_f
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, find_files, fspath, read_file
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, decoded, key_of
 from forewarn.policies.kubernetes.controllers.applied import later_quotas, with_applied
-from forewarn.policies.kubernetes.controllers.new_pods import check_template
+from forewarn.policies.kubernetes.controllers.own_pods import check_template
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kinds.class_paths import CREATORS
 from forewarn.policies.kubernetes.kube_apiserver.validation.decode import Plain, Struct, decode_fault, unknown_fields

@@ -13,8 +13,7 @@ from forewarn.policies.inputs.manifests.reading import values
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath, read_file
 from forewarn.policies.kubernetes.cluster.admission import with_default_resources
 from forewarn.policies.kubernetes.controllers.applied import applied_views
-from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
-from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+from forewarn.policies.kubernetes.controllers.own_pods import pods_of, replicas_of
 from forewarn.policies.kubernetes.controllers.replica_set import spec_replicas
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod, admit_pod_group, check_default

@@ -14,8 +14,7 @@ from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.applied import with_applied
-from forewarn.policies.kubernetes.controllers.new_pods import needed
-from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+from forewarn.policies.kubernetes.controllers.own_pods import needed, pods_of
 from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
@@ -24,8 +23,7 @@ from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions
 from forewarn.policies.linting.rules.support.names import suggested
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.prediction.forecast.missing_pods import missing_pods
-from forewarn.policies.prediction.forecast.replacements import unknown_replacement
+from forewarn.policies.prediction.forecast.replacements import missing_pods, unknown_replacement
 from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, World, not_simulated, unknown_owners
 from forewarn.policies.prediction.simulation.summary import Outcome
 from forewarn.policies.questions.application import simulated

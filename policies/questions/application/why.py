@@ -16,7 +16,7 @@ from forewarn.policies.inputs.sources.files import SourceError, WrongFile
 from forewarn.policies.inputs.sources.json_stream import audit_events
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.controllers.job import is_finished
-from forewarn.policies.kubernetes.controllers.new_pods import count_daemons
+from forewarn.policies.kubernetes.controllers.own_pods import count_daemons
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, establish_new_priority
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
@@ -24,7 +24,7 @@ from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.prediction.forecast.missing_pods import (
+from forewarn.policies.prediction.forecast.replacements import (
     all_missing,
     counts_terminating,
     missing_pods,

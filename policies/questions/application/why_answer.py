@@ -22,9 +22,8 @@ from forewarn.policies.kubernetes.objects.pod import wait_seconds
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING
 from forewarn.policies.prediction.forecast.placement import Applied, Placement, Predicted
-from forewarn.policies.prediction.forecast.why_not import cause, ending_on_nominated_node, why_not
+from forewarn.policies.prediction.forecast.why_not import MAX_PENDING, cause, ending_on_nominated_node, why_not
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.kueue import (
     clause_of,

@@ -12,13 +12,13 @@ from forewarn.policies.base.documents import Hidden, Inlined, in_json, optional_
 from forewarn.policies.base.findings import described, listed
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.kubernetes.cluster.admission import admitted, counted_by_quotas
-from forewarn.policies.kubernetes.controllers.new_pods import (
+from forewarn.policies.kubernetes.controllers.own_pods import (
     check_template,
     new_pods,
+    pods_of,
     replicas_of,
     without_missing_claims,
 )
-from forewarn.policies.kubernetes.controllers.own_pods import pods_of
 from forewarn.policies.kubernetes.controllers.templates import made_of
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.priority import is_recommended
@@ -57,8 +57,7 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator im
 )
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import is_expendable
 from forewarn.policies.prediction.forecast.impact import WITHOUT_CLAIMS
-from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
-from forewarn.policies.prediction.forecast.why_not import lasting_statuses
+from forewarn.policies.prediction.forecast.why_not import ahead_in_queue, lasting_statuses
 from forewarn.policies.questions.whatif.autoscalers import MAX_NODES as MAX_TOGETHER
 from forewarn.policies.questions.whatif.autoscalers import MAX_WORK, NO_GROUPS, Autoscaling, below_cutoff
 

@@ -35,14 +35,17 @@ from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support import predictions
 from forewarn.policies.linting.rules.wording.impact import victims_text
 from forewarn.policies.linting.rules.wording.phrases import violating
-from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING, before_in_queue, pending_in_order, queue_key
 from forewarn.policies.prediction.forecast.placement import place_pods
 from forewarn.policies.prediction.forecast.pod_groups import REMOVE_GATES, group_forecast
 from forewarn.policies.prediction.forecast.why_not import (
+    MAX_PENDING,
     OF_KUBERNETES,
+    before_in_queue,
     cause,
     ending_on_nominated_node,
     on_no_node,
+    pending_in_order,
+    queue_key,
     waits_for,
 )
 from forewarn.policies.questions.whatif.questions import kind_named

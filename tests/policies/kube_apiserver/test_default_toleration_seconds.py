@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.kubernetes.cluster.admission import admitted
-from forewarn.policies.kubernetes.controllers.new_pods import new_pods
+from forewarn.policies.kubernetes.controllers.own_pods import new_pods
 from forewarn.policies.kubernetes.objects.node import Toleration
 from tests.builders import cluster, make_pod
 

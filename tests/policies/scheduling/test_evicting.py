@@ -25,8 +25,8 @@ from forewarn.policies.kubernetes.scheduling.preemption import matching, violati
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.snapshot import charged_pdbs, may_be_violated, without_nominations
 from forewarn.policies.kubernetes.selectors import parse_label_selector
-from forewarn.policies.prediction.forecast.pending_pods import Freed, freed_by, may_be_helped
 from forewarn.policies.prediction.forecast.rehearsal import CacheOverSnapshot
+from forewarn.policies.prediction.forecast.why_not import Freed, freed_by, may_be_helped
 from forewarn.policies.prediction.simulation.scheduler import ViolatedPdbs
 from tests.builders import cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import args, config, point, semantics

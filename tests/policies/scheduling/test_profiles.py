@@ -24,9 +24,9 @@ from forewarn.policies.kubernetes.scheduling.foreign_plugins import named_only
 from forewarn.policies.kubernetes.scheduling.framework import CycleState, Plugin, Status, unschedulable
 from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.prediction.forecast.pending_pods import pending_in_order
 from forewarn.policies.prediction.forecast.placement import place
 from forewarn.policies.prediction.forecast.pod_groups import group_forecast
+from forewarn.policies.prediction.forecast.why_not import pending_in_order
 from forewarn.policies.prediction.simulation.scheduler_cache import (
     Fits,
     NodeTree,

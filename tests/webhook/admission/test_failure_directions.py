@@ -25,9 +25,8 @@ from forewarn.policies.linting.config.load import read_config
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.rules import RULES
 from forewarn.webhook.admission import impact_annotation
-from forewarn.webhook.admission.decide import NOT_EVALUATED, Direction
+from forewarn.webhook.admission.decide import NOT_EVALUATED, DefaultCandidate, Direction
 from forewarn.webhook.admission.decision import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, Decision, Verdict
-from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.admission.lanes import DEFAULT_SECONDS, parse_timeout
 from forewarn.webhook.admission.review import (
     EVERYTHING,
@@ -40,7 +39,7 @@ from forewarn.webhook.admission.review import (
     Hook,
 )
 from forewarn.webhook.apiserver.typed_client import Forbidden
-from forewarn.webhook.controllers.global_default import Reserver
+from forewarn.webhook.controllers.leases import Reserver
 from forewarn.webhook.http.asgi import Limits
 from forewarn.webhook.http.tls import Demands
 from forewarn.webhook.metrics import Metrics
@@ -301,7 +300,7 @@ def _(_: Running) -> None:
         assert "its kind is not that of the request" in decided(Hook.VALIDATE, given).response.message
 
 
-@row("dry-run", "forewarn.webhook.admission.global_default.default_candidate_of")
+@row("dry-run", "forewarn.webhook.admission.decide.default_candidate_of")
 def _(_: Running) -> None:
     for hook in Hook:
         given = body(pod("gold")), body(pod("gold"), dryRun=True)
@@ -578,7 +577,7 @@ def _(served: Running) -> None:
 NEW_DEFAULT = priority_class("normal", 100, globalDefault=True)
 
 
-@row("default-reserved", "forewarn.webhook.admission.global_default.deny_default")
+@row("default-reserved", "forewarn.webhook.admission.decide.deny_default")
 def _(_: Running) -> None:
     taken = endpoint(reserve=lambda _claim, _seconds: 'PriorityClass "other" has the place')
     answer = json.loads(answer_now(taken, _call(Hook.VALIDATE, body(NEW_DEFAULT))).body)["response"]
@@ -601,7 +600,7 @@ def _(_: Running) -> None:
         assert cut_off.post("/mutate", body(NEW_DEFAULT))[0] == 200
 
 
-@row("default-lease-missing", "forewarn.webhook.controllers.leader.read_lease")
+@row("default-lease-missing", "forewarn.webhook.controllers.leases.read_lease")
 def _(_: Running) -> None:
     api = FakeApi()
 

@@ -33,8 +33,8 @@ from tests.webhook.samples import SAMPLES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from forewarn.webhook.admission.decide import DefaultCandidate
     from forewarn.webhook.admission.endpoint import Endpoint
-    from forewarn.webhook.admission.global_default import DefaultCandidate
     from tests.webhook.running import Running
 
 NODE = {

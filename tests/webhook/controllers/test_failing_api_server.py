@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.webhook.apiserver.typed_client import ObjectApi, ObjectApiError
-from forewarn.webhook.controllers.global_default import CLASSES
-from forewarn.webhook.controllers.leader import ELECTION_SECONDS
+from forewarn.webhook.controllers.leases import CLASSES, ELECTION_SECONDS
 from forewarn.webhook.controllers.registration import PATHS
 from tests.webhook.controllers.test_replica import PLACE, Injecting, Replica, installed
 from tests.webhook.fake_api import FakeApi

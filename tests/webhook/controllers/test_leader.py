@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.webhook.apiserver.typed_client import Forbidden
-from forewarn.webhook.controllers.leader import ELECTION_SECONDS, RENEWAL_SECONDS, Election, LeaseMissing
+from forewarn.webhook.controllers.leases import ELECTION_SECONDS, RENEWAL_SECONDS, Election, LeaseMissing
 from tests.cases import cases
 from tests.webhook.fake_api import WRITER, FakeApi
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
-from forewarn.webhook.admission.global_default import DefaultCandidate
+from forewarn.webhook.admission.decide import DefaultCandidate
 from forewarn.webhook.admission.review import Callers
 from forewarn.webhook.apiserver.typed_client import Forbidden
 from forewarn.webhook.controllers.certificate_authority import MAX_REACTIONS, CaInjector
-from forewarn.webhook.controllers.global_default import CLASSES, GlobalDefaults
+from forewarn.webhook.controllers.leases import CLASSES, GlobalDefaults
 from forewarn.webhook.controllers.registration import PATHS, Installation, Registration
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.http.asgi import Rereads

@@ -105,7 +105,7 @@ def _pods_of(subject: ReviewedObject, template: PodTemplate) -> int | None:
         return 1
     if group_kind(subject.object) not in _COUNTED:
         return None
-    from forewarn.policies.kubernetes.controllers.new_pods import replicas_of  # only if there is a PodGroup
+    from forewarn.policies.kubernetes.controllers.own_pods import replicas_of  # only if there is a PodGroup
 
     return replicas_of(subject.object) or None
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
     from forewarn.policies.prediction.forecast.forecast import Forecast, QuotaLimits
     from forewarn.policies.prediction.forecast.impact import Impact, NewNodes
-    from forewarn.policies.prediction.forecast.pending_pods import Waiting
+    from forewarn.policies.prediction.forecast.why_not import Waiting
 
     BeforeSimulation = Callable[[Impact, Waiting], object]
     Simulate = Callable[[Sequence[int]], list[Any]]
@@ -81,7 +81,7 @@ class Predicted:
 
     @cached_property
     def _in_order(self) -> Sequence[ReviewedObject]:
-        from forewarn.policies.kubernetes.controllers.new_pods import creates_pods_later
+        from forewarn.policies.kubernetes.controllers.own_pods import creates_pods_later
 
         return sorted(self._context.change_set.subjects, key=lambda subject: creates_pods_later(subject.object))
 

@@ -15,7 +15,7 @@ from forewarn.policies.inputs.manifests.deploy_order import is_hook
 from forewarn.policies.kubernetes.cluster.admission import with_limit_range_defaults
 from forewarn.policies.kubernetes.controllers.changes import Arrivals, arrivals, present
 from forewarn.policies.kubernetes.controllers.job import is_finished
-from forewarn.policies.kubernetes.controllers.new_pods import creates_pods_later
+from forewarn.policies.kubernetes.controllers.own_pods import creates_pods_later
 from forewarn.policies.kubernetes.kinds.registry import JOB, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
 from forewarn.policies.kubernetes.kube_apiserver.quota import (

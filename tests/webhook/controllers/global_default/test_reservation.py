@@ -6,15 +6,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.webhook.admission.global_default import DefaultCandidate
+from forewarn.webhook.admission.decide import DefaultCandidate
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, ObjectApiError
-from forewarn.webhook.controllers.global_default import (
-    CLASSES,
-    LEASE_SECONDS,
-    RECONCILE_SECONDS,
-    STALE_SECONDS,
-    Reserver,
-)
+from forewarn.webhook.controllers.leases import CLASSES, LEASE_SECONDS, RECONCILE_SECONDS, STALE_SECONDS, Reserver
 from forewarn.webhook.metrics import Metrics
 from tests.webhook.fake_api import LEASE, FakeApi, unreachable
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-import forewarn.webhook.controllers.global_default as module
-from forewarn.webhook.admission.global_default import DefaultCandidate
+import forewarn.webhook.controllers.leases as module
+from forewarn.webhook.admission.decide import DefaultCandidate
 from forewarn.webhook.apiserver.typed_client import ObjectApiError
-from forewarn.webhook.controllers.global_default import CLASSES, Reserver
+from forewarn.webhook.controllers.leases import CLASSES, Reserver
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases
 from tests.webhook.fake_api import LEASE, FakeApi

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.linting.config.load import read_config
 from forewarn.policies.linting.config.model import Config
-from forewarn.webhook.admission.global_default import DefaultCandidate, default_candidate_of
+from forewarn.webhook.admission.decide import DefaultCandidate, default_candidate_of
 from forewarn.webhook.admission.lanes import Step, Where
 from forewarn.webhook.admission.review import (
     EVERYTHING,
@@ -25,7 +25,7 @@ from forewarn.webhook.admission.review import (
     Reply,
     parse_review,
 )
-from forewarn.webhook.controllers.global_default import CLASSES, Reserver
+from forewarn.webhook.controllers.leases import CLASSES, Reserver
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases
 from tests.webhook.builders import answer_by, answer_now, body, cluster, endpoint, pod, priority_class, review
