@@ -486,13 +486,20 @@ def _contradicting_limits(
             if len(settings) == 1:
                 settings += (ChartValues(file, values) for file in files[:_MAX_READ] if file is not values.file)
             paths = {entry["key"]: template.path_at(entry.start("value"), entry["value"]) for entry in own}
-            scopes = [template.scope_at(entry.start("value")) or Scope() for entry in own]
-            tested = [_IF_TRUE.fullmatch(opening) for scope in scopes for opening in scope.openings]
-            required = [tuple(condition[1].split(".")) for condition in tested if condition is not None]
-            is_known = len(required) == len(tested) and all(len(scope.openings) < _MAX_BLOCKS for scope in scopes)
-            for each in settings if is_known and len(own) == len(paths) and all(paths.values()) else ():
-                if all(map(each.get, required)) and any(each.setting(path) is each for path in paths.values()):
+            required = _conditions_of(template, own) if len(own) == len(paths) and all(paths.values()) else None
+            for each in settings:
+                is_printed = required is not None and all(map(each.get, required))
+                if is_printed and any(each.setting(path) is each for path in paths.values()):
                     yield from _contradiction(paths, each)
+
+
+def _conditions_of(template: ChartText, entries: Sequence[re.Match[str]]) -> Sequence[Path] | None:
+    """Return the values that must be true so that a template prints all entries; None if they are unknown."""
+    blocks = [(template.scope_at(entry.start("value")) or Scope()).openings for entry in entries]
+    tested = [_IF_TRUE.fullmatch(opening) for openings in blocks for opening in openings]
+    if max(map(len, blocks)) == _MAX_BLOCKS or None in tested:
+        return None
+    return [tuple(condition[1].split(".")) for condition in tested if condition is not None]
 
 
 def _contradiction(paths: Mapping[str, Path], values: ChartValues) -> Iterator[FileDiagnostic]:
