@@ -216,11 +216,9 @@ def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> It
     # Only where there is a class: pods start without it.
     from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import name_faults
 
-    if not isinstance(name, str):
+    if not isinstance(name, str) or (subject.is_partial and not name):
         return
     path = ("metadata", "name")
-    if not name and subject.is_partial:
-        return
     if not name:
         yield Problem("no name", path, "set metadata.name")
     elif len(name) > _LONGEST_NAME:
@@ -234,9 +232,7 @@ def _invalid_use(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     """Yield a name that no class can have, of a Pod or template that names it."""
     template = context.template(subject)
     name = rule_text.class_name(template) if template else ""
-    if template is None or not is_impossible_name(name):
-        return
-    if rule_text.is_template_variable(name, subject, context):
+    if template is None or not is_impossible_name(name) or rule_text.is_template_variable(name, subject, context):
         return
     shown, rejected = quote(cut(name, _SHOWN_CHARACTERS)), "Pods" if subject.part else subject.ref.kind or "Pods"
     near = _valid_name(name)
