@@ -414,7 +414,7 @@ def kustomized(
     built: list[Built] = []
     with metered(lambda: False, MAX_WORK):
         copies = [
-            _copies(m, placements.get(real[m.file], _UNCHANGED), overlays, built)
+            _copies(m, placements.get(real[m.file], _LEFT_OUT), overlays, built)
             for m in members
             if real[m.file] not in patches
         ]
@@ -444,6 +444,8 @@ def _copies(
     from forewarn.policies.inputs.manifests.builds import Built
 
     copies: dict[tuple[_Place, int], Member] = {}
+    if placements is _LEFT_OUT:
+        member = member._replace(subject=member.subject._replace(is_left_out=True))
     for place, changing in placements:
         subject = overlays.built(member.subject, changing)
         is_known = subject is not None or id(member.subject) not in overlays.not_applied
@@ -479,7 +481,7 @@ _Place = tuple[str, str | None, tuple[str, str]]
 _Placement = tuple[_Place, tuple[str, ...]]
 """A place, and the directories of the kustomizations that change the file's objects, the outermost one last."""
 _AS_IT_IS: Final[_Place] = ("", None, _NO_AFFIXES)
-_UNCHANGED: Final[Sequence[_Placement]] = ((_AS_IT_IS, ()),)
+_LEFT_OUT: Final[Sequence[_Placement]] = ((_AS_IT_IS, ()),)
 _LONGEST_NAME: Final = 253
 _MAX_CHANGING: Final = 100
 """Maximum kustomizations that change an object; kustomizations in a circle have more."""

@@ -56,7 +56,8 @@ class ReviewedObject(NamedTuple):
     `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if the object
     is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,
     unknown fields, except at the path `whole`. `is_patch`: whether the object is a patch of an object that is not read.
-    `overlay`: the directory of the kustomization that patches objects, and builds this one.
+    `overlay`: the directory of the kustomization that patches objects, and builds this one. `is_left_out`: whether the
+    input has kustomizations, but none lists the file of the object.
     """
 
     object: ApiObject
@@ -72,6 +73,7 @@ class ReviewedObject(NamedTuple):
     whole: Path | None = None
     is_patch: bool = False
     overlay: str = ""
+    is_left_out: bool = False
 
     @property
     def ref(self) -> ObjectRef:

@@ -871,7 +871,8 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
 
     Why: under load, kube-apiserver rejects the Pods that exceed the quota.
 
-    Details: the workload must be in the input. The rule ignores `maxSurge`, and Pods of Jobs, which finish.
+    Details: the workload must be in the input. The rule ignores `maxSurge`, Pods of Jobs, which finish, and
+    objects that no kustomization lists if one lists the quota.
 
     Example:
 

@@ -118,7 +118,7 @@ class Use(NamedTuple):
     0 for none. `faults`: the reasons. `before`: the quotas before this object; `at_start`: before the change set.
     `present`: number of running Pods of the object, which are part of the used amounts. `stops_after`: the number of
     new Pods after which a rollout stops; None if it does not. `lasting`: as `before`, but without Jobs, whose Pods
-    finish; () if not known.
+    finish, and without objects that the kustomization of the quota leaves out; () if not known.
     """
 
     pod: ApiObject
@@ -275,22 +275,24 @@ class QuotaUse:
         """Add the Pods of all other objects to the uses of those that exceed no quota alone: files have no order, so
         that the quotas admit none of them, or all.
         """
-        using, totals, lasting = list[tuple[int, Use, str, int]](), dict[str, Quotas](), dict[str, Quotas]()
+        using, totals, lasting = list[tuple[int, Use, str, int, int]](), dict[str, Quotas](), dict[str, Quotas]()
+        built = {quota.effective_namespace for quota in self._context.of_kind(RESOURCE_QUOTA) if not quota.is_left_out}
         for subject in self._context.change_set.subjects:
             if isinstance(use := uses.get(id(subject)), Use):
                 is_met = not use.faults or use.faults[0].kind is FaultKind.EXCEEDED
                 count = use.arrivals.replicas if is_met and not creates_pods_later(subject.object) else 0
                 namespace = subject.effective_namespace
-                using.append((id(subject), use, namespace, count))
-                for sums in (totals,) if group_kind(subject.object) == JOB else (totals, lasting):
+                ends = group_kind(subject.object) == JOB or (subject.is_left_out and namespace in built)
+                using.append((id(subject), use, namespace, count, 0 if ends else count))
+                for sums in (totals,) if ends else (totals, lasting):
                     sums[namespace] = _without(sums.get(namespace, use.at_start), use.pod, min(use.present - count, 0))
-        for key, use, namespace, count in using:
+        for key, use, namespace, count, own in using:
             if not 0 < use.first <= use.arrivals.replicas:
                 others = _without(totals[namespace], use.pod, count)
                 first, faults, _ = _place(use.pod, others, use.arrivals)
                 first = 1 if 0 < first <= use.arrivals.replicas else first
-                without_jobs = _without(lasting.get(namespace, use.at_start), use.pod, count)
-                uses[key] = use._replace(first=first, faults=faults, before=others, lasting=without_jobs)
+                beside = _without(lasting.get(namespace, use.at_start), use.pod, own)
+                uses[key] = use._replace(first=first, faults=faults, before=others, lasting=beside)
 
     def _use(self, subject: ReviewedObject, quotas: Quotas) -> tuple[Use, Quotas] | None:
         """The use of quotas by a subject's Pods, and the quotas after the subject; None without Pods or quotas."""
