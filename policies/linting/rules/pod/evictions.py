@@ -183,7 +183,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     are Deployments or StatefulSets that set `replicas`. The minimum of a HorizontalPodAutoscaler or of a ScaledObject
     counts, and the default of a variable as `replicas`. With `--cluster`, the rule also reads the PodDisruptionBudgets
     and Pods of the cluster. It compares PodDisruptionBudgets with each other only if they set `metadata.namespace`.
-    What holds in some overlays of a kustomization, none of them for production, is a note.
+    A finding is a note if it holds only in some overlays of a kustomization, none of them for production.
 
     Example:
 
