@@ -24,7 +24,7 @@ from forewarn.policies.kubernetes.kinds.registry import KINDS, OPTIONAL
 from forewarn.policies.linting.config.load import read_config
 from forewarn.policies.linting.rules import RULES
 from forewarn.webhook.apiserver import open_reports
-from forewarn.webhook.controllers.registration import NAME, Installation
+from forewarn.webhook.controllers.certificate_authority import NAME, Installation
 from forewarn.webhook.doctor.installation import _is_covered, _rules
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import parse_settings

@@ -29,7 +29,7 @@ from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.headroom import headroom
 from forewarn.policies.questions.whatif.risk import Tried
 from forewarn.policies.questions.whatif.sweep import counted
-from forewarn.webhook.controllers.audit import scan
+from forewarn.webhook.controllers.replica import scan
 from tests.benchmarks.clusters import Size, container, objects
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forewarn.webhook.commands.accuracy import read_table
-from forewarn.webhook.controllers.registration import grants_of
+from forewarn.webhook.controllers.certificate_authority import grants_of
 from tests.e2e.api import PATHS, Refused
 from tests.e2e.installation import CONFIGURATIONS, NAMESPACE
 from tests.e2e.objects import pod

@@ -16,8 +16,7 @@ from typing import Final
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, connect
 from forewarn.webhook.apiserver.typed_client import ObjectApi
-from forewarn.webhook.controllers.certificate_authority import CaInjector
-from forewarn.webhook.controllers.registration import Installation
+from forewarn.webhook.controllers.certificate_authority import CaInjector, Installation
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.server import address_of, bind, handling, serve_health
 from forewarn.webhook.logs import LEVELS, log_cannot_start, log_event, use_level, with_logs

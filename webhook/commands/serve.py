@@ -176,13 +176,13 @@ def in_cluster(
     if state.api is None:
         raise CannotStart("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE", USAGE)
     from forewarn.webhook.apiserver.typed_client import ObjectApi
-    from forewarn.webhook.controllers.registration import Installation
+    from forewarn.webhook.controllers.certificate_authority import Installation
     from forewarn.webhook.controllers.replica import ReplicaControllers
 
     installation = Installation(settings.namespace, settings.identity or socket.gethostname())
     api, auditor = ObjectApi(state.api), None
     if settings.audit_interval:
-        from forewarn.webhook.controllers.audit import Auditor
+        from forewarn.webhook.controllers.replica import Auditor
 
         def on_time() -> ClusterSnapshot | None:
             return None if state.staleness() else state.cluster()

@@ -13,7 +13,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 
 HERE = Path(validation.__path__[0])
 STRUCTS: dict[str, dict[str, str]] = json.loads((HERE / "fields.json").read_text())
-MODULES = ("tables", "pod_fields", "apps", "batch", "autoscaling", "resources", "admissionregistration")
+MODULES = ("tables", "pod_fields", "apps", "batch", "resources", "admissionregistration")
 
 
 def structs_of(module: str) -> list[tables.Structs]:

@@ -19,18 +19,18 @@ from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered, Workers
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
-from forewarn.webhook.controllers.audit import (
+from forewarn.webhook.controllers.certificate_authority import Installation
+from forewarn.webhook.controllers.replica import (
     MAX_EVENTS,
     MAX_REPORTED,
     SHARE,
     Audited,
     Auditor,
+    ReplicaControllers,
     Throttle,
     publish,
     scan,
 )
-from forewarn.webhook.controllers.registration import Installation
-from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import self_signed

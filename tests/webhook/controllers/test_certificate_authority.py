@@ -14,8 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.webhook.apiserver.typed_client import Forbidden, ObjectApiError
-from forewarn.webhook.controllers.certificate_authority import ANNOUNCED_FOR, LEAF_LIFE, CertificateAuthorities, Issuer
-from forewarn.webhook.controllers.registration import PATHS, Installation, Registration
+from forewarn.webhook.controllers.certificate_authority import (
+    ANNOUNCED_FOR,
+    LEAF_LIFE,
+    PATHS,
+    CertificateAuthorities,
+    Installation,
+    Issuer,
+    Registration,
+)
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, ServingCertificate
 from forewarn.webhook.http.tls import SwappingContext

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.webhook.apiserver.typed_client import ObjectApi, ObjectApiError
+from forewarn.webhook.controllers.certificate_authority import PATHS
 from forewarn.webhook.controllers.leases import CLASSES, ELECTION_SECONDS
-from forewarn.webhook.controllers.registration import PATHS
 from tests.webhook.controllers.test_replica import PLACE, Injecting, Replica, installed
 from tests.webhook.fake_api import FakeApi
 from tests.webhook.informer.test_misbehaviour import HALF, IMPATIENT, cut, hang, hang_in_the_body, status

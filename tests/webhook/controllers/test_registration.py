@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn.webhook.apiserver.typed_client import ObjectApiError
-from forewarn.webhook.controllers.registration import PATHS, Registration, token_of
+from forewarn.webhook.controllers.certificate_authority import PATHS, Registration, token_of
 from forewarn.webhook.x509 import Authority
 from tests.webhook.fake_api import FakeApi, unreachable
 

@@ -18,9 +18,14 @@ from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.webhook.admission.decide import DefaultCandidate
 from forewarn.webhook.admission.review import Callers
 from forewarn.webhook.apiserver.typed_client import Forbidden
-from forewarn.webhook.controllers.certificate_authority import MAX_REACTIONS, CaInjector
+from forewarn.webhook.controllers.certificate_authority import (
+    MAX_REACTIONS,
+    PATHS,
+    CaInjector,
+    Installation,
+    Registration,
+)
 from forewarn.webhook.controllers.leases import CLASSES, GlobalDefaults
-from forewarn.webhook.controllers.registration import PATHS, Installation, Registration
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.http.asgi import Rereads
 from forewarn.webhook.http.tls import SwappingContext

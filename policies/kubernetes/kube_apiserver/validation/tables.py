@@ -493,7 +493,7 @@ _MODULES: Final = {
     registry.POD: "pod_fields",
     registry.JOB: "batch",
     registry.CRON_JOB: "batch",
-    registry.AUTOSCALER: "autoscaling",
+    registry.AUTOSCALER: "apps",
     registry.LIMIT_RANGE: "resources",
     registry.REPLICATION_CONTROLLER: "apps",
     registry.REPLICA_SET: "apps",
