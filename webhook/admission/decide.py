@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.disclosure import Audience
 from forewarn.policies.base.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, listed, quote
 from forewarn.policies.base.metering import TooLarge
-from forewarn.policies.kubernetes.kinds.registry import (
-    BY_GROUP_KIND,
-    CONTROLLER_REVISION,
-    NAMESPACE,
-    POD,
-    PRIORITY_CLASS,
-    plurals,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver import priority
 from forewarn.policies.kubernetes.kube_apiserver.priority import class_by_namespace, default_priority_class
 from forewarn.policies.kubernetes.objects.fields import (
@@ -50,7 +43,7 @@ from forewarn.policies.linting.rules.priority_class import global_default_not_un
 from forewarn.policies.linting.rules.support.allowed_classes import CONTROLLERS
 from forewarn.policies.linting.rules.support.context import Target
 from forewarn.webhook.accuracy import expectation_of
-from forewarn.webhook.admission import impact_annotation
+from forewarn.webhook.admission import impact_annotation, prediction_access
 from forewarn.webhook.admission.decision import (
     VISIBLE,
     Decision,
@@ -62,12 +55,6 @@ from forewarn.webhook.admission.decision import (
     unproven,
     warned,
     with_classes,
-)
-from forewarn.webhook.admission.prediction_access import (
-    ReviewContext,
-    is_on_behalf,
-    without_prediction,
-    without_repeats,
 )
 from forewarn.webhook.admission.review import STORING, AdmissionRequest, AdmissionResponse, Hook
 
@@ -107,7 +94,7 @@ def default_candidate_of(request: AdmissionRequest, hook: Hook, config: Config) 
     A dry run reserves nothing.
     """
     stores = hook is Hook.VALIDATE and not request.dry_run and request.operation in STORING
-    if not stores or request.kind.group_kind != PRIORITY_CLASS or request.subresource:
+    if not stores or request.kind.group_kind != registry.PRIORITY_CLASS or request.subresource:
         return None
     old = request.old or NOTHING
     becomes = at(request.object, "globalDefault") is True and at(old, "globalDefault") is not True
@@ -199,13 +186,13 @@ PASSED: Final = frozenset(
 """Requests that are allowed without reading the object."""
 _OF_OBJECTS: Final = {operation: Direction(operation.value.lower()) for operation in Operation}
 
-_EVALUATED: Final = frozenset(spec.group_kind for spec in BY_GROUP_KIND.values() if spec.is_evaluated)
+_EVALUATED: Final = frozenset(spec.group_kind for spec in registry.BY_GROUP_KIND.values() if spec.is_evaluated)
 
 
 def is_evaluated(request: AdmissionRequest, config: Config) -> bool:
     """Report whether a rule exists for the object's kind."""
     kind = request.kind.group_kind
-    return kind in _EVALUATED or kind == CONTROLLER_REVISION or kind in config.options.pod_template_paths
+    return kind in _EVALUATED or kind == registry.CONTROLLER_REVISION or kind in config.options.pod_template_paths
 
 
 def _changes_a_namespace(request: AdmissionRequest) -> bool:
@@ -213,14 +200,14 @@ def _changes_a_namespace(request: AdmissionRequest) -> bool:
 
     The subresources `status` and `finalize` also store metadata. Source: pkg/registry/core/namespace/strategy.go.
     """
-    if request.kind.group_kind != NAMESPACE or request.subresource not in ("status", "finalize"):
+    if request.kind.group_kind != registry.NAMESPACE or request.subresource not in ("status", "finalize"):
         return False
     path, keys = ("metadata", "annotations"), (DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION)
     return any(at(request.object, *path, key) != at(request.old or NOTHING, *path, key) for key in keys)
 
 
 def _is_revision(request: AdmissionRequest) -> bool:
-    return request.kind.group_kind == CONTROLLER_REVISION
+    return request.kind.group_kind == registry.CONTROLLER_REVISION
 
 
 def direction_of(request: AdmissionRequest, config: Config) -> Direction:
@@ -255,7 +242,7 @@ def namespace_of(request: AdmissionRequest, cluster: ClusterSnapshot | None) -> 
         return None
     namespace = cluster.namespace(request.namespace) if cluster else None
     namespace = namespace or Namespace(request.namespace, {}, {})
-    return namespace._replace(annotations={}) if request.kind.group_kind == NAMESPACE else namespace
+    return namespace._replace(annotations={}) if request.kind.group_kind == registry.NAMESPACE else namespace
 
 
 def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
@@ -305,7 +292,7 @@ def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: 
     """Return the stored workload of a `scale` request, with the requested replicas; None if the workload is unknown."""
     resource = request.resource
     for kind in config.options.pod_template_paths if cluster else ():
-        if kind.rpartition("/")[0] == resource.group and resource.resource in plurals(kind):
+        if kind.rpartition("/")[0] == resource.group and resource.resource in registry.plurals(kind):
             assert cluster is not None
             workload = cluster.workload(kind, request.namespace, request.name)
             if workload is None:
@@ -320,7 +307,7 @@ def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: 
     return None
 
 
-def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decision:
+def decide_validation(review: prediction_access.ReviewContext, subject: ReviewedObject) -> Decision:
     """Return the findings about the object, confirmed by the API server if they depend on the cache."""
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     impacts: list[Impact] = []
@@ -345,7 +332,9 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
         def of_stored(stored: ReviewedObject) -> list[Finding]:
             return evaluate(new._replace(change_set=ChangeSet((stored,)), predicted=lambda _: None, recall=None))
 
-        findings = without_repeats(subject, evaluate(new), config.options.pod_template_paths, of_stored)
+        findings = prediction_access.without_repeats(
+            subject, evaluate(new), config.options.pod_template_paths, of_stored
+        )
         seconds = time.clock() - started
         return tuple(doubted(finding) if time.staleness else finding for finding in findings)
 
@@ -357,7 +346,7 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
             live = with_classes(cluster, review.live.classes)
             findings = findings if live is cluster else findings_of(live)
     if impacts and (why := review.shown().not_predicted):
-        findings = without_prediction(findings, subject, config, why)
+        findings = prediction_access.without_prediction(findings, subject, config, why)
     withheld = any(finding.for_requester and finding.action in VISIBLE for finding in findings)
     if withheld and config.disclose_to.covers(request.user):
         withheld, findings = False, tuple(finding._replace(for_requester=None) for finding in findings)
@@ -365,7 +354,7 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
         decision_of(request.uid, findings, time.staleness),
         withholds=withheld
         and config.disclose_to.subject_access_review
-        and not is_on_behalf(request.user, request.object),
+        and not prediction_access.is_on_behalf(request.user, request.object),
         predicting=seconds,
         **_of_impacts(subject, impacts, staleness=bool(time.staleness)),
     )
@@ -415,7 +404,7 @@ def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign
 
     `assign`: false to never assign the default class of the namespace.
     """
-    if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != POD:
+    if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != registry.POD:
         return NO_MUTATION
     wanted = ""
     if assign and not _is_mirror(request):  # the default of the namespace, without a class or with the global default
@@ -466,7 +455,7 @@ def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple
     )
 
 
-def decide_mutation(review: ReviewContext) -> Decision:
+def decide_mutation(review: prediction_access.ReviewContext) -> Decision:
     """Return the decision on a request to `/mutate`: the patch, and warnings about it."""
     request, unanswered = review.request, False
     try:
@@ -508,7 +497,7 @@ class _Annotated(NamedTuple):
     is_cut_short: bool = False
 
 
-def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Annotated:
+def _annotated(review: prediction_access.ReviewContext, patch: tuple[PatchOperation, ...]) -> _Annotated:
     """Return the change of the impact annotation on the patched object: set, remove or leave it."""
     request, cluster, config = review.request, review.cluster, review.config
     if request.operation not in STORING or request.subresource:
@@ -536,7 +525,7 @@ def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Ann
     return _Annotated((set_value(request.object, impact_annotation.PATH, text),), written, is_cut_short)
 
 
-def _missing_default(review: ReviewContext, name: str) -> tuple[Finding, ...]:
+def _missing_default(review: prediction_access.ReviewContext, name: str) -> tuple[Finding, ...]:
     """Return a warning that the namespace's default class does not exist; empty if `name` is "".
 
     The Pod is admitted nevertheless, because its owner cannot fix the namespace.
@@ -552,7 +541,7 @@ def _missing_default(review: ReviewContext, name: str) -> tuple[Finding, ...]:
     return (Finding(location, Severity.WARNING, rule, subject.ref, Text(message, remedy), action),)
 
 
-def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
+def _denials_of(review: prediction_access.ReviewContext, assigned: str) -> tuple[Finding, ...]:
     """Return the denials that only the assigned default class causes, as warnings."""
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     if not assigned or cluster is None:
@@ -582,13 +571,13 @@ NOT_EXEMPT: Final = "not-exempt"
 """Key of the audit annotation if a namespace's exemption ends too far in the future."""
 
 
-def decide(review: ReviewContext) -> Decision:
+def decide(review: prediction_access.ReviewContext) -> Decision:
     """Return the decision on any request: an exemption, or the result of an evaluation."""
     exemption = exemption_of(review.request, review.cluster, review.config, review.time.now)
     return evaluate_review(review) if exemption is None else passed(review.request.uid, exemption)
 
 
-def evaluate_review(review: ReviewContext) -> Decision:
+def evaluate_review(review: prediction_access.ReviewContext) -> Decision:
     """Return the decision on a request without exemption."""
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     if review.hook is Hook.MUTATE:
@@ -630,7 +619,7 @@ def decide_unread(
     """Return the decision on a request whose objects forewarn cannot read: the strictest action
     of the enabled rules for the request.
     """
-    is_covered = not request.subresource or request.kind.group_kind == NAMESPACE
+    is_covered = not request.subresource or request.kind.group_kind == registry.NAMESPACE
     if not (is_covered and is_evaluated(request, config)) or request.operation is Operation.CONNECT:
         return passed(request.uid, "")
     if exemption := config.exemption(request.user, namespace_of(request, cluster), now):

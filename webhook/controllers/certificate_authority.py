@@ -28,23 +28,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, text_at
+from forewarn.webhook import x509
 from forewarn.webhook.admission.review import EVERYTHING, Grant
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.leases import RENEWAL_SECONDS, Election, Tasks, lease_path
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, bad, decoded, token_key_of
 from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import log_event
-from forewarn.webhook.x509 import (
-    NAMES,
-    Authority,
-    Caller,
-    Certificate,
-    NoCertificate,
-    certificates_in,
-    names_of,
-    rejections,
-    validity_of,
-)
 
 if TYPE_CHECKING:
     from forewarn.webhook.metrics import Metrics
@@ -87,7 +77,7 @@ class Installation:
     def names(self) -> tuple[str, ...]:
         """The subject names of the certificate."""
         service = f"forewarn.{self.namespace}.svc"
-        return tuple(dict.fromkeys((*NAMES, service, f"{service}.cluster.local")))
+        return tuple(dict.fromkeys((*x509.NAMES, service, f"{service}.cluster.local")))
 
 
 NAME: Final = "forewarn"
@@ -108,7 +98,7 @@ class Registration:
         self._api, self._lock = api, Lock()
         self.grants: Mapping[str, Grant] = {}
         """Token -> what it is good for, as it was seen last; empty unless every webhook has a token."""
-        self._callers: frozenset[Caller] = frozenset()
+        self._callers: frozenset[x509.Caller] = frozenset()
 
     def reconcile(self, bundle: bytes | None = None, key: str = "") -> frozenset[bytes] | None:
         """Write the CAs and paths if necessary, and return the CAs that every webhook of every configuration trusts.
@@ -121,20 +111,20 @@ class Registration:
             self.grants, self._callers = grants_of(webhooks), frozenset(map(_caller, webhooks))
         return frozenset.intersection(*map(_trusted, webhooks)) if webhooks else None
 
-    def rejection(self, certificate: Certificate, now: datetime) -> str:
+    def rejection(self, certificate: x509.Certificate, now: datetime) -> str:
         """Return why API servers reject a certificate, by the configurations as they were seen last; "" if none does.
 
         A certificate from files may be for a proxy's backend, or signed by a CA that the system trusts: then a URL or
         an empty caBundle proves nothing.
         """
         try:
-            why = validity_of(certificate.chain).fault(now)
+            why = x509.validity_of(certificate.chain).fault(now)
             for caller in self._callers if not why else ():
                 if certificate.ca and not caller.bundle:
                     return "the webhook configurations do not contain its CA"
                 if certificate.ca or caller.name:
-                    why = why or next(rejections(certificate.chain, caller, now), "")
-        except NoCertificate as error:
+                    why = why or next(x509.rejections(certificate.chain, caller, now), "")
+        except x509.NoCertificate as error:
             return str(error)
         return why
 
@@ -250,14 +240,14 @@ def _grant(webhook: ApiObject) -> Grant:
     return Grant(frozenset(resources), resources != {_CLASSES})
 
 
-def _caller(webhook: ApiObject) -> Caller:
+def _caller(webhook: ApiObject) -> x509.Caller:
     name, namespace = (at(webhook, "clientConfig", "service", key) for key in ("name", "namespace"))
-    return Caller(f"{name}.{namespace}.svc" if name and namespace else "", _bundle(webhook))
+    return x509.Caller(f"{name}.{namespace}.svc" if name and namespace else "", _bundle(webhook))
 
 
 def _trusted(webhook: ApiObject) -> frozenset[bytes]:
-    with suppress(NoCertificate):
-        return frozenset(certificates_in(_bundle(webhook)))
+    with suppress(x509.NoCertificate):
+        return frozenset(x509.certificates_in(_bundle(webhook)))
     return frozenset()
 
 
@@ -284,8 +274,8 @@ class CertificateAuthorities:
     `announced_at`: the time since when all webhook configurations contain the successor.
     """
 
-    current: Authority | None = None
-    successor: Authority | None = None
+    current: x509.Authority | None = None
+    successor: x509.Authority | None = None
     retired: tuple[bytes, ...] = ()
     announced_at: datetime | None = None
 
@@ -294,8 +284,8 @@ class CertificateAuthorities:
         """Parse the Secret of the certificate authorities. Raises BadSecret."""
         data = at(secret, "data") or {}
         try:
-            retired = tuple(certificates_in(decoded(data, "former.crt")))
-        except NoCertificate as error:
+            retired = tuple(x509.certificates_in(decoded(data, "former.crt")))
+        except x509.NoCertificate as error:
             raise bad("former.crt", error) from None
         return cls(_authority(data, "tls"), _authority(data, "next"), retired, _moment(data, "next.announced"))
 
@@ -316,17 +306,17 @@ class CertificateAuthorities:
 
     def advanced(self, now: datetime, announced: Collection[bytes]) -> CertificateAuthorities:
         """Return the CAs that the Secret should contain. `announced`: those in every webhook configuration."""
-        retired = tuple(pem for pem in self.retired if validity_of(pem).not_after > now)
+        retired = tuple(pem for pem in self.retired if x509.validity_of(pem).not_after > now)
         current, successor = self.current, self.successor
         if successor and successor.validity.fault(now):
             successor = None
         if current is None or current.validity.fault(now):
             if current and now < current.validity.not_before:  # valid for API servers with correct clocks
                 retired = (current.certificate, *retired)
-            return CertificateAuthorities(successor or Authority.make(now), None, retired)
+            return CertificateAuthorities(successor or x509.Authority.make(now), None, retired)
         if successor is None:
             due = now >= current.validity.part(RENEWED_AT)
-            return CertificateAuthorities(current, Authority.make(now) if due else None, retired)
+            return CertificateAuthorities(current, x509.Authority.make(now) if due else None, retired)
         if successor.certificate not in announced:
             return CertificateAuthorities(current, successor, retired)
         since = min(self.announced_at or now, now)
@@ -386,8 +376,8 @@ class Issuer:
         """
         secret = self._api.get(self._leaf)
         self.token_key = self.token_key or token_key_of(secret)
-        with suppress(BadSecret, NoCertificate):
-            for ca in certificates_in(decoded(at(secret, "data") or {}, "ca.crt")):
+        with suppress(BadSecret, x509.NoCertificate):
+            for ca in x509.certificates_in(decoded(at(secret, "data") or {}, "ca.crt")):
                 self._served[ca] = self._now()
 
     def bundle(self) -> bytes:
@@ -421,25 +411,25 @@ class Issuer:
             return
         log_event("serving certificate issued", {"not_after": certificate.not_after.isoformat()})
 
-    def _is_due(self, certificate: Certificate, current: Authority, now: datetime) -> bool:
+    def _is_due(self, certificate: x509.Certificate, current: x509.Authority, now: datetime) -> bool:
         """Report whether a new certificate is due, because the certificate is old, or API servers reject it."""
         chain = certificate.chain
-        is_other = certificate.ca != current.certificate or not {*self._names} <= {*names_of(chain)}
-        rejected = any(rejections(chain, Caller("", current.certificate), now))
-        return is_other or rejected or now >= validity_of(chain).part(RENEWED_AT)
+        is_other = certificate.ca != current.certificate or not {*self._names} <= {*x509.names_of(chain)}
+        rejected = any(x509.rejections(chain, x509.Caller("", current.certificate), now))
+        return is_other or rejected or now >= x509.validity_of(chain).part(RENEWED_AT)
 
     def _expiry(self) -> float:
         current = self.authorities.current
         return current.validity.not_after.timestamp() if current else 0.0
 
 
-def _authority(data: Mapping[str, str], name: str) -> Authority | None:
+def _authority(data: Mapping[str, str], name: str) -> x509.Authority | None:
     certificate, key = decoded(data, f"{name}.crt"), decoded(data, f"{name}.key")
     if not certificate and not key:
         return None
     try:
-        return Authority.read(certificate, key)
-    except NoCertificate as error:
+        return x509.Authority.read(certificate, key)
+    except x509.NoCertificate as error:
         raise bad(f"{name}.crt and {name}.key", error) from None
 
 

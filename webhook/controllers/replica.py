@@ -22,15 +22,8 @@ from forewarn.policies.questions.application.audit import audited_within
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered
 from forewarn.webhook.apiserver.open_reports import is_served, write_reports
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
+from forewarn.webhook.controllers import leases
 from forewarn.webhook.controllers.certificate_authority import Installation, Registration
-from forewarn.webhook.controllers.leases import (
-    RECONCILE_SECONDS,
-    RENEWAL_SECONDS,
-    Election,
-    GlobalDefaults,
-    Reserver,
-    Tasks,
-)
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
 from forewarn.webhook.health import start_loop
 from forewarn.webhook.http.tls import SwappingContext, distrust
@@ -213,7 +206,7 @@ class Auditor:
     ) -> None:
         self._api, self._identity, self._metrics, self._cluster = api, installation.identity, metrics, cluster
         self._config, self._fork, self._interval, self._clock = config, fork, interval, clock
-        self._election = Election(api, installation.audit, installation.identity, clock)
+        self._election = leases.Election(api, installation.audit, installation.identity, clock)
         self._due, self._failures = 0.0, 0
         self._published = False
         self._stop, self._lock = Event(), Lock()
@@ -354,12 +347,12 @@ class ReplicaControllers:
         from_files: bool = False,
     ) -> None:
         self._cluster, self._auditor, self._contexts, self._now, self._clock = cluster, auditor, contexts, now, clock
-        self._tasks = Tasks(metrics, clock)
+        self._tasks = leases.Tasks(metrics, clock)
         self._registration = Registration(api)
         self._serving = None if from_files else ServingCertificate(api, installation.serving, contexts, metrics)
         contexts.rejection = lambda certificate: self._registration.rejection(certificate, self._now())
-        self._defaults = GlobalDefaults(metrics)
-        self.reservations = Reserver(api, installation.default, metrics, clock)
+        self._defaults = leases.GlobalDefaults(metrics)
+        self.reservations = leases.Reserver(api, installation.default, metrics, clock)
         self._trusted: float | None = None
         self._why = "not checked yet"
         self._stop = Event()
@@ -392,7 +385,7 @@ class ReplicaControllers:
             if end_auditing:
                 end_auditing()
             self.reservations.wake.set()
-            thread.join(2 * RECONCILE_SECONDS)
+            thread.join(2 * leases.RECONCILE_SECONDS)
 
         return end
 
@@ -400,16 +393,16 @@ class ReplicaControllers:
         """Run all tasks that are due. Raises nothing."""
         self._tasks.attempt(_CERTIFICATE, 0 if self._why else CERTIFICATE_SECONDS, self._certificate)
         self._tasks.attempt("global default reservation", 0, self.reservations.reconcile)
-        self._tasks.attempt("count global defaults", RECONCILE_SECONDS, self._count_defaults)
+        self._tasks.attempt("count global defaults", leases.RECONCILE_SECONDS, self._count_defaults)
         if self._auditor:
-            self._tasks.attempt("audit leader election", RENEWAL_SECONDS, self._auditor.elect)
+            self._tasks.attempt("audit leader election", leases.RENEWAL_SECONDS, self._auditor.elect)
 
     def _run(self) -> None:
         wake = self.reservations.wake
         while not self._stop.is_set():
             wake.clear()
             self.reconcile()
-            wake.wait(_PENDING_SECONDS if self.reservations.pending or self._why else RECONCILE_SECONDS)
+            wake.wait(_PENDING_SECONDS if self.reservations.pending or self._why else leases.RECONCILE_SECONDS)
 
     def _certificate(self) -> None:
         """Serve the certificate that the CA injector has issued, and check whether API servers trust the served one."""

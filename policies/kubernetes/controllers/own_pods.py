@@ -33,18 +33,7 @@ from forewarn.policies.kubernetes.controllers.templates import (
     without_hash,
 )
 from forewarn.policies.kubernetes.controllers.view import Key, controller_of
-from forewarn.policies.kubernetes.kinds.registry import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    JOB,
-    JOB_TEMPLATE,
-    NODE,
-    POD,
-    POD_TEMPLATE_PATHS,
-    REPLICA_SET,
-    STATEFUL_SET,
-)
+from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
     InvalidObject,
@@ -143,7 +132,13 @@ def _is_there(pod: Pod) -> bool:
     return not pod.terminal and not pod.terminating
 
 
-_ADOPTING: Final = ("/ReplicationController", REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB)
+_ADOPTING: Final = (
+    "/ReplicationController",
+    registry.REPLICA_SET,
+    registry.STATEFUL_SET,
+    registry.DAEMON_SET,
+    registry.JOB,
+)
 
 
 _ByLabel = Mapping["tuple[str, str] | None", "list[tuple[int, LabelSelector, Owner]]"]
@@ -172,7 +167,7 @@ class Adoption:
         found = [each for label in (None, *pod.labels.items()) for each in by_label.get(label, ())]
         charge(len(found))
         for _, selector, owner in sorted(found, key=lambda each: each[0]):
-            is_member = owner.group_kind != STATEFUL_SET or ordinal_of(pod.name, owner.name) >= 0
+            is_member = owner.group_kind != registry.STATEFUL_SET or ordinal_of(pod.name, owner.name) >= 0
             if is_member and selector.matches(pod.labels):
                 return replace(pod, owner=owner)
         return pod
@@ -183,7 +178,7 @@ def _adopting(workloads: Mapping[tuple[str, str, str], Workload]) -> Iterator[tu
     controlling = {workload.controller for workload in workloads.values()}
     for (kind, _, name), workload in sorted(workloads.items()):
         obj = workload.object
-        creates = kind == DEPLOYMENT and (kind, name) not in controlling
+        creates = kind == registry.DEPLOYMENT and (kind, name) not in controlling
         if not (creates or kind in _ADOPTING) or at(obj, "metadata", "deletionTimestamp"):
             continue
         with suppress(InvalidObject):
@@ -226,9 +221,9 @@ def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Recreator:
         return Recreator.CONTROLLER
     if not kind:
         return Recreator.NOTHING
-    if kind == NODE:
+    if kind == registry.NODE:
         return Recreator.KUBELET
-    if kind in POD_TEMPLATE_PATHS:
+    if kind in registry.POD_TEMPLATE_PATHS:
         return Recreator.NOT_LISTED
     role = role_of(kind, pod.labels)
     if role is None:
@@ -241,12 +236,12 @@ def controller_in(cluster: ClusterSnapshot, pod: Pod) -> Key | None:
     selects the Pod and has no other ReplicaSet.
     """
     owner = controller_of(pod)
-    if owner is None or owner[0] != REPLICA_SET or owner in cluster.workloads:
+    if owner is None or owner[0] != registry.REPLICA_SET or owner in cluster.workloads:
         return owner
     workloads = cluster.workloads_of(pod.namespace)
     charge(len(workloads))
     complete = {workload.controller for workload in workloads.values()}
-    deployments = ((key, workload.object) for key, workload in workloads.items() if key[0] == DEPLOYMENT)
+    deployments = ((key, workload.object) for key, workload in workloads.items() if key[0] == registry.DEPLOYMENT)
     selecting = (key for key, obj in deployments if (key[0], key[2]) not in complete and _selects(obj, pod))
     return next(selecting, owner)
 
@@ -261,7 +256,7 @@ def _selects(deployment: ApiObject, pod: Pod) -> bool:
 
 def has_lost_owner(pod: Pod, runs: Callable[[str, str], bool]) -> bool:
     """Report whether the Pod's owner is a Pod (as a Spark driver owns its executors) that no longer runs."""
-    return pod.owner is not None and pod.owner_kind == POD and not runs(pod.namespace, pod.owner.name)
+    return pod.owner is not None and pod.owner_kind == registry.POD and not runs(pod.namespace, pod.owner.name)
 
 
 def sentence(what: Recreator, kind: str) -> str:
@@ -397,14 +392,14 @@ def has_replica_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObjec
 def is_of_template(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pods: Sequence[Pod]) -> list[bool]:
     """Return [index in `pods`]: whether the Pod of a Deployment belongs to the ReplicaSet of this template."""
     ref = ref_of(_owner(cluster, obj, template), "default")
-    return [controller_of(pod) == (REPLICA_SET, ref.namespace, ref.name) for pod in pods]
+    return [controller_of(pod) == (registry.REPLICA_SET, ref.namespace, ref.name) for pod in pods]
 
 
 def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> ApiObject:
     """Return the controller of new Pods: a Deployment's ReplicaSet with this template if it exists, otherwise `obj`."""
     if group_kind(obj) != "apps/Deployment":
         return obj
-    sets = [w.object for w in controlled(cluster, obj) if group_kind(w.object) == REPLICA_SET]
+    sets = [w.object for w in controlled(cluster, obj) if group_kind(w.object) == registry.REPLICA_SET]
     return find_new_replica_set(template, sorted(sets, key=_age)) or obj
 
 
@@ -414,7 +409,7 @@ def _age(obj: ApiObject) -> tuple[str, str]:
 
 def creates_pods_later(obj: ApiObject) -> bool:
     """Report whether the Pods of an object are created at set times, not when the object is applied."""
-    return group_kind(obj) == CRON_JOB
+    return group_kind(obj) == registry.CRON_JOB
 
 
 def is_rolled_out(cluster: ClusterSnapshot, deployment: ApiObject, replica_set: ApiObject) -> bool:
@@ -441,13 +436,13 @@ def replicas_of(obj: ApiObject) -> int:
 
 
 def _job_of(obj: ApiObject) -> ApiObject:
-    return obj if group_kind(obj) == JOB else mapping(obj, *JOB_TEMPLATE)
+    return obj if group_kind(obj) == registry.JOB else mapping(obj, *registry.JOB_TEMPLATE)
 
 
 def _why_none(obj: ApiObject) -> str:
     """Return why `replicas_of` is 0."""
     kind = group_kind(obj)
-    if kind not in (JOB, CRON_JOB):
+    if kind not in (registry.JOB, registry.CRON_JOB):
         return "0 replicas" if kind != "/PodTemplate" else "no controller uses a PodTemplate alone"
     job = _job_of(obj)
     if boolean(obj, "spec", "suspend") or boolean(job, "spec", "suspend"):
@@ -461,7 +456,7 @@ def needed(obj: ApiObject, stored: ApiObject) -> int:
     """Return `replicas_of`; of a Job, the Pods that it still needs after those in the status of `stored`. Raises
     InvalidObject.
     """
-    if group_kind(obj) != JOB:
+    if group_kind(obj) != registry.JOB:
         return replicas_of(obj)
     status = stored_status(stored, ()) or JobStatus()
     return 0 if status.finished or status.failure else wanted_pods(obj, status)
@@ -486,7 +481,7 @@ def check_template(obj: ApiObject, cluster: ClusterSnapshot | None) -> None:
     """
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import check_resources
 
-    template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+    template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
     if template is not None:
         with _in_template(obj):
             is_pod, namespace = not template.is_template, ref_of(obj, "default").namespace
@@ -503,7 +498,7 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
     except TooLarge:
         raise
     except InvalidObject as error:
-        path = (*POD_TEMPLATE_PATHS.get(group_kind(obj), ()), *error.path)
+        path = (*registry.POD_TEMPLATE_PATHS.get(group_kind(obj), ()), *error.path)
         error.with_traceback(None)  # avoids a reference cycle: callers keep the new error, whose context is this one
         raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None
 

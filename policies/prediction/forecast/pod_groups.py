@@ -52,27 +52,23 @@ _SELECTOR: Final = ((), ("matchExpressions",), ("matchLabels",))
 
 def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
     """Raise CutShort if the Pod template, the metadata, the selector or the volume claim templates are too large."""
-    from forewarn.policies.kubernetes.objects.extent import (
-        MAX_REQUIREMENTS,
-        MAX_VOLUMES,
-        check_counts,
-        check_extent,
-        check_metadata_extent,
-    )
+    from forewarn.policies.kubernetes.objects import extent
 
     template = pod_template_of(subject.object, paths)
     if template is None:
         return
-    check_extent(template.spec)
-    check_metadata_extent(template.object.get("metadata"))
+    extent.check_extent(template.spec)
+    extent.check_metadata_extent(template.object.get("metadata"))
     if template.is_template:
-        check_metadata_extent(subject.object.get("metadata"))
+        extent.check_metadata_extent(subject.object.get("metadata"))
     if limited() and template.is_template:
         spec = at(subject.object, "spec")
-        parts = [(at(spec, "selector", *path), "requirements in its selector", MAX_REQUIREMENTS) for path in _SELECTOR]
-        parts.append((at(spec, "volumeClaimTemplates"), "volumeClaimTemplates", MAX_VOLUMES))
+        parts = [
+            (at(spec, "selector", *path), "requirements in its selector", extent.MAX_REQUIREMENTS) for path in _SELECTOR
+        ]
+        parts.append((at(spec, "volumeClaimTemplates"), "volumeClaimTemplates", extent.MAX_VOLUMES))
         sized = (part for part in parts if isinstance(part[0], list | dict))
-        check_counts("the object", ((what, len(part), most) for part, what, most in sized))
+        extent.check_counts("the object", ((what, len(part), most) for part, what, most in sized))
 
 
 def new_pods_of(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> int:

@@ -8,25 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.base.metering import charge
-from forewarn.policies.kubernetes.objects.kueue import (
-    NEVER,
-    PODS,
-    PREEMPTION_OVER_BORROWING,
-    TRY_NEXT_FLAVOR,
-    Amount,
-    FlavorResource,
-    Quantities,
-    add,
-    amount_as_text,
-    sub,
-)
-from forewarn.policies.kubernetes.objects.node import (
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    read_tolerations,
-    untolerated_taint,
-)
+from forewarn.policies.kubernetes.objects import kueue, node
 from forewarn.policies.prediction.kueue.workload import Info, LastAssignment, PodSetResources
 
 if TYPE_CHECKING:
@@ -68,7 +50,7 @@ class GranularMode(NamedTuple):
             return self.preemption_mode != PreemptionMode.NO_FIT
         by_preemption = other.preemption_mode - self.preemption_mode
         by_borrowing = self.borrowing_level - other.borrowing_level
-        if fungibility.preference == PREEMPTION_OVER_BORROWING:
+        if fungibility.preference == kueue.PREEMPTION_OVER_BORROWING:
             return (by_borrowing, by_preemption) < (0, 0)
         return (by_preemption, by_borrowing) < (0, 0)
 
@@ -77,8 +59,8 @@ class GranularMode(NamedTuple):
         if mode in (PreemptionMode.NO_FIT, PreemptionMode.NO_CANDIDATES):
             return True
         is_preempting = mode in (PreemptionMode.PREEMPT, PreemptionMode.RECLAIM)
-        return (is_preempting and fungibility.when_can_preempt == TRY_NEXT_FLAVOR) or (
-            self.borrowing_level > 0 and fungibility.when_can_borrow == TRY_NEXT_FLAVOR
+        return (is_preempting and fungibility.when_can_preempt == kueue.TRY_NEXT_FLAVOR) or (
+            self.borrowing_level > 0 and fungibility.when_can_borrow == kueue.TRY_NEXT_FLAVOR
         )
 
 
@@ -111,7 +93,7 @@ class AssignedPodSet:
     name: str
     flavors: Mapping[str, FlavorAssignment]
     reasons: tuple[WhyNot, ...]
-    requests: Mapping[str, Amount]
+    requests: Mapping[str, kueue.Amount]
     count: int
 
     @property
@@ -128,7 +110,7 @@ class Assignment:
     generation: int
     pod_sets: list[AssignedPodSet] = field(default_factory=list)
     borrowing: int = 0
-    usage: Quantities = field(default_factory=dict)
+    usage: kueue.Quantities = field(default_factory=dict)
 
     @property
     def representative_mode(self) -> Mode:
@@ -151,23 +133,23 @@ class Assignment:
         self.pod_sets.append(pod_set)
         for resource, flavor in pod_set.flavors.items():
             self.borrowing = max(self.borrowing, flavor.borrow)
-            fr = FlavorResource(flavor.name, resource)
-            self.usage[fr] = add(self.usage.get(fr, 0), pod_set.requests[resource])
+            fr = kueue.FlavorResource(flavor.name, resource)
+            self.usage[fr] = kueue.add(self.usage.get(fr, 0), pod_set.requests[resource])
 
-    def total_requests_for(self, info: Info) -> Quantities:
+    def total_requests_for(self, info: Info) -> kueue.Quantities:
         """Return what the Workload needs for the assigned counts; without `pods`, as upstream."""
-        usage: Quantities = {}
+        usage: kueue.Quantities = {}
         for resources, assigned in zip(info.total_requests, self.pod_sets, strict=False):
             for resource, amount in resources.scaled_to(assigned.count).requests.items():
                 if amount and resource in assigned.flavors:
-                    fr = FlavorResource(assigned.flavors[resource].name, resource)
-                    usage[fr] = add(usage.get(fr, 0), amount)
+                    fr = kueue.FlavorResource(assigned.flavors[resource].name, resource)
+                    usage[fr] = kueue.add(usage.get(fr, 0), amount)
         return usage
 
     @property
-    def frs_need_preemption(self) -> set[FlavorResource]:
+    def frs_need_preemption(self) -> set[kueue.FlavorResource]:
         return {
-            FlavorResource(flavor.name, resource)
+            kueue.FlavorResource(flavor.name, resource)
             for pod_set in self.pod_sets
             for resource, flavor in pod_set.flavors.items()
             if flavor.mode is Mode.PREEMPT
@@ -177,7 +159,9 @@ class Assignment:
 class PreemptionOracle(Protocol):
     """Simulates preemption for one resource."""
 
-    def simulate_preemption(self, info: Info, fr: FlavorResource, amount: Amount) -> tuple[PreemptionMode, int]:
+    def simulate_preemption(
+        self, info: Info, fr: kueue.FlavorResource, amount: kueue.Amount
+    ) -> tuple[PreemptionMode, int]:
         """Return the kind of preemption that provides the amount, and the borrowing level after it."""
 
 
@@ -195,8 +179,8 @@ class FlavorAssigner:
     ) -> None:
         self._info, self._cq, self._flavors, self._oracle = info, cq, flavors, oracle
         preemption = cq.spec.preemption
-        self._can_preempt_while_borrowing = preemption.borrow_within_cohort != NEVER or (
-            is_fair_sharing and preemption.reclaim_within_cohort != NEVER
+        self._can_preempt_while_borrowing = preemption.borrow_within_cohort != kueue.NEVER or (
+            is_fair_sharing and preemption.reclaim_within_cohort != kueue.NEVER
         )
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
@@ -213,10 +197,10 @@ class FlavorAssigner:
                 break
         return assignment
 
-    def _assign_pod_set(self, index: int, resources: PodSetResources, usage: Quantities) -> AssignedPodSet:
+    def _assign_pod_set(self, index: int, resources: PodSetResources, usage: kueue.Quantities) -> AssignedPodSet:
         requests = dict(resources.requests)
-        if self._cq.resource_group_of(PODS) is not None:
-            requests[PODS] = resources.count
+        if self._cq.resource_group_of(kueue.PODS) is not None:
+            requests[kueue.PODS] = resources.count
         flavors: dict[str, FlavorAssignment] = {}
         reasons: list[WhyNot] = []
         for resource, amount in sorted(requests.items()):
@@ -236,7 +220,12 @@ class FlavorAssigner:
         return AssignedPodSet(resources.name, flavors, tuple(reasons), requests, resources.count)
 
     def _find_flavor(
-        self, index: int, requests: Mapping[str, Amount], resource: str, group: ResourceGroup, usage: Quantities
+        self,
+        index: int,
+        requests: Mapping[str, kueue.Amount],
+        resource: str,
+        group: ResourceGroup,
+        usage: kueue.Quantities,
     ) -> tuple[dict[str, FlavorAssignment], list[WhyNot]]:
         """Return the best flavor for all resources of a group (empty if none fits), and why it does not fit now.
 
@@ -265,13 +254,13 @@ class FlavorAssigner:
         return best, [] if best_mode.preemption_mode is PreemptionMode.FIT else reasons
 
     def _try_flavor(
-        self, name: str, requests: Mapping[str, Amount], usage: Quantities, reasons: list[WhyNot]
+        self, name: str, requests: Mapping[str, kueue.Amount], usage: kueue.Quantities, reasons: list[WhyNot]
     ) -> tuple[GranularMode, dict[str, FlavorAssignment]]:
         """Return the worst mode of a flavor for these requests, and its assignments. Appends to `reasons`."""
         representative = _BEST
         assignments: dict[str, FlavorAssignment] = {}
         for resource, amount in requests.items():
-            fr = FlavorResource(name, resource)
+            fr = kueue.FlavorResource(name, resource)
             preemption_mode, borrow, why = self._fits_resource_quota(fr, usage.get(fr, 0), amount)
             reasons.extend(why)
             mode = GranularMode(preemption_mode, borrow)
@@ -291,34 +280,36 @@ class FlavorAssigner:
             text = f'Flavor "{name}" supports only TopologyAwareScheduling'
             return WhyNot(text, name, "only for topology-aware scheduling")
         pod = {"spec": pod_set.spec}
-        taint = untolerated_taint(flavor.taints, (*read_tolerations(pod, "spec", "tolerations"), *flavor.tolerations))
+        taint = node.untolerated_taint(
+            flavor.taints, (*node.read_tolerations(pod, "spec", "tolerations"), *flavor.tolerations)
+        )
         if taint is not None:
             text = f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {name}"
             return WhyNot(text, name, f"taint {taint.key}={taint.value}:{taint.effect}")
-        if not _flavor_selector(NodeAffinity.from_api(pod), flavor.labels).matches(flavor.labels, ""):
+        if not _flavor_selector(node.NodeAffinity.from_api(pod), flavor.labels).matches(flavor.labels, ""):
             return WhyNot(
                 f"flavor {name} doesn't match node affinity", name, "node selector or affinity does not match"
             )
         return None
 
     def _fits_resource_quota(
-        self, fr: FlavorResource, assumed_usage: Amount, request: Amount
+        self, fr: kueue.FlavorResource, assumed_usage: kueue.Amount, request: kueue.Amount
     ) -> tuple[PreemptionMode, int, tuple[WhyNot, ...]]:
         """Return how a flavor could provide a resource, the borrowing level, and why it does not fit now."""
         available, capacity = self._cq.available(fr), self._cq.potential_available(fr)
-        amount = add(assumed_usage, request)
+        amount = kueue.add(assumed_usage, request)
         if amount > capacity:
-            texts = [amount_as_text(fr.resource, each) for each in (assumed_usage, request, capacity)]
+            texts = [kueue.amount_as_text(fr.resource, each) for each in (assumed_usage, request, capacity)]
             text = (
                 f"insufficient quota for {fr.resource} in flavor {fr.flavor}, previously considered podsets requests"
                 f" ({texts[0]}) + current podset request ({texts[1]}) > maximum capacity ({texts[2]})"
             )
-            short = f"{amount_as_text(fr.resource, amount)} {fr.resource} requested, at most {texts[2]} possible"
+            short = f"{kueue.amount_as_text(fr.resource, amount)} {fr.resource} requested, at most {texts[2]} possible"
             return PreemptionMode.NO_FIT, 0, (WhyNot(text, fr.flavor, short),)
         borrow, may_reclaim_in_hierarchy = self._cq.lowest_subtree_that_fits(fr, amount)
         if amount <= available:
             return PreemptionMode.FIT, borrow, ()
-        needed = amount_as_text(fr.resource, sub(amount, available))
+        needed = kueue.amount_as_text(fr.resource, kueue.sub(amount, available))
         text = f"insufficient unused quota for {fr.resource} in flavor {fr.flavor}, {needed} more needed"
         why = WhyNot(text, fr.flavor, f"{needed} more {fr.resource} needed")
         is_within_nominal = self._cq.quota_for(fr).nominal >= amount
@@ -327,15 +318,15 @@ class FlavorAssigner:
         return PreemptionMode.NO_FIT, borrow, (why,)
 
 
-def _flavor_selector(affinity: NodeAffinity, labels: Mapping[str, str]) -> NodeAffinity:
+def _flavor_selector(affinity: node.NodeAffinity, labels: Mapping[str, str]) -> node.NodeAffinity:
     """Return the node affinity without conditions on labels that the flavor does not have. A term without any others
     matches every flavor. Source: `flavorSelector`.
     """
     selector = {key: value for key, value in (affinity.node_selector or {}).items() if key in labels}
     terms = [
-        NodeSelectorTerm(tuple(each for each in term.expressions if each.key in labels), error=term.error)
+        node.NodeSelectorTerm(tuple(each for each in term.expressions if each.key in labels), error=term.error)
         for term in (affinity.required.terms if affinity.required else ())
     ]
     if not all(term.expressions or term.error for term in terms):
         terms = []
-    return NodeAffinity(selector, NodeSelector(tuple(terms)) if terms else None)
+    return node.NodeAffinity(selector, node.NodeSelector(tuple(terms)) if terms else None)

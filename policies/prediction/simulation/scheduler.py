@@ -15,19 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from forewarn.policies.base.copies import replace
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.scheduling import not_predicted
 from forewarn.policies.kubernetes.scheduling.arguments import VolumeBindingArgs
 from forewarn.policies.kubernetes.scheduling.configuration import configuration_of
 from forewarn.policies.kubernetes.scheduling.devices.claims import claim_of_an_earlier_cycle, extended_resources_of
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending, responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status, unresolvable
-from forewarn.policies.kubernetes.scheduling.not_predicted import (
-    CLAIMS,
-    SCHEDULER_ERROR,
-    needs_claims,
-    of_claims,
-    unmodelled_fields,
-)
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import DynamicResources, claims_on
 from forewarn.policies.kubernetes.scheduling.plugins.other_points import GangScheduling, SchedulingGates
 from forewarn.policies.kubernetes.scheduling.pod_group_cycle import GroupPreemption, PodGroupResult, schedule_pod_group
@@ -382,7 +376,7 @@ class Scheduler:
         pod = info.pod
         self.nominator.add(pod, result.nominated)
         self.api.timeline.add("unschedulable", pod.key, message=result.message)
-        condition = (SCHEDULER_ERROR if result.error else UNSCHEDULABLE, result.message)
+        condition = (not_predicted.SCHEDULER_ERROR if result.error else UNSCHEDULABLE, result.message)
         is_unchanged = self.api.conditions.get(pod.uid) == condition
         nominates = result.nominated is not None and result.nominated != pod.nominated_node_name
         if is_unchanged and not nominates:
@@ -746,8 +740,10 @@ class PodGroupScheduling:
             self._over(info, None)
             return
         pods = [member.pod for member in info.members]
-        why = unmodelled_fields(group)
-        if why := why or (CLAIMS if any(needs_claims(pod, snapshot) for pod in pods) else ""):
+        why = not_predicted.unmodelled_fields(group)
+        if why := why or (
+            not_predicted.CLAIMS if any(not_predicted.needs_claims(pod, snapshot) for pod in pods) else ""
+        ):
             raise NotPredicted(f"not predicted: PodGroup {group.key}: {why}")
         scheduled, order = of.cache.group_states.scheduled(key), of.cache.node_tree.list()
         result = schedule_pod_group(snapshot, group, pods, scheduled, of.algorithm.place, order)
@@ -851,7 +847,7 @@ def unmodelled_pending(pods: Iterable[Pod], objects: ClusterObjects) -> dict[str
     """Return `namespace/name` -> reason, of the Pending Pods with claims that forewarn does not model."""
     snapshot = Snapshot(objects, (), Columns.build(()))
     pending = (pod for pod in pods if not pod.node_name and not pod.terminal)
-    reasons = ((pod.key, of_claims(pod, snapshot)) for pod in pending)
+    reasons = ((pod.key, not_predicted.of_claims(pod, snapshot)) for pod in pending)
     return {key: reason for key, reason in reasons if reason}
 
 

@@ -35,6 +35,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.node import ZONE, Node
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler import orchestrator, scale_down
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import MAX_NODES
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.flags import duration, number, values_of
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import (
@@ -45,20 +46,6 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group impo
     from_provider,
     is_good_template,
     is_ready,
-)
-from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import (
-    BACK_OFF,
-    DEFAULT,
-    NOT_READY,
-    PRIORITIES,
-    SCALE_UP_FLAGS,
-    Priorities,
-    Settings,
-)
-from forewarn.policies.prediction.autoscaling.cluster_autoscaler.scale_down import (
-    SCALE_DOWN_FLAGS,
-    TO_BE_DELETED,
-    ScaleDownSettings,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +82,7 @@ with open(os.path.join(os.path.dirname(__file__), "flags.json"), encoding="utf-8
 """Flags that forewarn reads, besides those of settings; those that it does not model, with the default value; and those
 that change no answer, for example because nothing fails in simulations. Other flags count as not modelled.
 """
-_OF_SETTINGS: Final = {**SCALE_UP_FLAGS, **SCALE_DOWN_FLAGS}
+_OF_SETTINGS: Final = {**orchestrator.SCALE_UP_FLAGS, **scale_down.SCALE_DOWN_FLAGS}
 _READ: Final = frozenset((*_FLAGS["read"], *_OF_SETTINGS, *_STARTUP_TAINTS))
 _NOT_MODELLED, _NOT_MODELLED_IN_SCALE_DOWN = (
     {flag: default for flag, default in _FLAGS[key].items() if flag not in _READ}
@@ -198,7 +185,7 @@ class Discovery:
             self._take_deployment(obj)
         elif kind == "/ConfigMap" and text_at(obj, "metadata", "name") == STATUS:
             self._take_status(text_at(obj, "data", "status"))
-        elif kind == "/ConfigMap" and text_at(obj, "metadata", "name") == PRIORITIES:
+        elif kind == "/ConfigMap" and text_at(obj, "metadata", "name") == orchestrator.PRIORITIES:
             self._priorities[text_at(obj, "metadata", "namespace")] = text_at(obj, "data", "priorities")
         elif kind in _MACHINES:
             self._take_machines(obj, kind)
@@ -258,24 +245,28 @@ class Discovery:
                 self._flags = list(_flags_in(words[programs[0] + 1 if programs else 0 :][:_MAX_FLAGS]))
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> orchestrator.Settings:
         """The settings by the flags of the Deployment of cluster-autoscaler."""
         flags = dict(self._flags)
         limits = {CPU: _most(flags.get("cores-total")), MEMORY: _most(flags.get("memory-total"))}
         priorities = self._priorities.get(flags.get("namespace", "kube-system"))
         extra = frozenset(value for name, value in self._flags if name == "balancing-ignore-label")
-        return Settings(
-            expanders=tuple(flags.get("expander", DEFAULT).split(",")[:10]),
+        return orchestrator.Settings(
+            expanders=tuple(flags.get("expander", orchestrator.DEFAULT).split(",")[:10]),
             ignored_labels=extra | {*IGNORED_LABELS.get(flags.get("cloud-provider", ""), ())},
             limits={
                 name: most << (30 if name == MEMORY else 0)
                 for name, most in limits.items()
                 if most is not None and most < _UNLIMITED[name]
             },
-            priorities=None if priorities is None else Priorities(priorities),
+            priorities=None if priorities is None else orchestrator.Priorities(priorities),
             scale_down=_scale_down(self._flags),
             unmodelled=_unmodelled(self._flags),
-            **{field: value for field, value in values_of(SCALE_UP_FLAGS, flags).items() if value is not None},
+            **{
+                field: value
+                for field, value in values_of(orchestrator.SCALE_UP_FLAGS, flags).items()
+                if value is not None
+            },
         )
 
     def unready(self, time: str) -> frozenset[str]:
@@ -286,7 +277,7 @@ class Discovery:
         return frozenset(
             name
             for name, state in self._states.items()
-            if state.created + least <= now and TO_BE_DELETED.key not in state.taints and not is_ready(name)
+            if state.created + least <= now and scale_down.TO_BE_DELETED.key not in state.taints and not is_ready(name)
         )
 
     def _tells_ready(self) -> Callable[[str], bool]:
@@ -406,8 +397,8 @@ def _key(name: str, nodes: Mapping[str, object]) -> str:
 
 def _of_status(entry: ApiObject) -> Sizes:
     size, least, most = (number(at(entry, "health", key)) for key in ("cloudProviderTarget", "minSize", "maxSize"))
-    state = NOT_READY if text_at(entry, "health", "status") == "Unhealthy" else None
-    state = BACK_OFF if text_at(entry, "scaleUp", "status") == "Backoff" else state
+    state = orchestrator.NOT_READY if text_at(entry, "health", "status") == "Unhealthy" else None
+    state = orchestrator.BACK_OFF if text_at(entry, "scaleUp", "status") == "Backoff" else state
     return Sizes(size, least or 0, most, state)
 
 
@@ -506,19 +497,19 @@ def _image(container: ApiObject) -> str:
     return re.split("[:@]", text_at(container, "image")[:_LONGEST])[0]
 
 
-def _scale_down(arguments: Sequence[tuple[str, str]]) -> ScaleDownSettings:
+def _scale_down(arguments: Sequence[tuple[str, str]]) -> scale_down.ScaleDownSettings:
     """Return the settings of scale-down; a flag that is unreadable or not modelled makes removals unknown."""
     flags = dict(arguments)
-    chosen = values_of(SCALE_DOWN_FLAGS, flags)
-    for name, flag in SCALE_DOWN_FLAGS.items():
+    chosen = values_of(scale_down.SCALE_DOWN_FLAGS, flags)
+    for name, flag in scale_down.SCALE_DOWN_FLAGS.items():
         if chosen.get(flag.field, flag) is None:
-            return ScaleDownSettings(not_predicted=f"--{name} has an unreadable value")
+            return scale_down.ScaleDownSettings(not_predicted=f"--{name} has an unreadable value")
     totals = ((name, [*value.split(":"), ""]) for name, value in arguments if name in _TOTALS)
     least = [name for name, limits in totals if number(limits[_TOTALS[name]]) != 0]
     unmodelled = [name for name, default in _NOT_MODELLED_IN_SCALE_DOWN.items() if name in flags]
     unmodelled = [name for name in unmodelled if not _is_default(flags[name], _NOT_MODELLED_IN_SCALE_DOWN[name])]
     names = [*(f"the minimum of --{name}" for name in least), *(f"--{name}" for name in unmodelled)]
-    return ScaleDownSettings(**chosen, not_predicted=f"{names[0]} is not modelled" if names else "")
+    return scale_down.ScaleDownSettings(**chosen, not_predicted=f"{names[0]} is not modelled" if names else "")
 
 
 def _most(limits: str | None) -> int | None:
