@@ -62,9 +62,12 @@ from forewarn.webhook.admission.review import (
     NO_TIME,
     NOT_IN_TIME,
     NOT_RESERVED,
+    NOT_VERIFIED,
+    STOPPING,
     TOO_DEEP,
     TOO_LARGE,
     TOO_LONG,
+    TOO_MANY,
     TOO_SLOW,
     UNKNOWN_CALLER,
     BadReview,
@@ -75,12 +78,11 @@ from forewarn.webhook.admission.review import (
     decoded_size,
     parse_head,
     parse_review,
-    reason_of,
     rejection,
     with_uid,
 )
 from forewarn.webhook.logs import LOGGER, RareEvents, log_event
-from forewarn.webhook.metrics import KINDS, OTHER, Metrics
+from forewarn.webhook.metrics import KINDS, OTHER, Metrics, RejectionReason
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -103,6 +105,13 @@ _REJECTED_OR_PENDING: Final = frozenset({"fits-nowhere", "system-class-blocked-b
 
 
 _Value = TypeVar("_Value")
+_REASON: Final = {
+    TOO_MANY: RejectionReason.OVERLOAD,
+    STOPPING: RejectionReason.STOPPING,
+    NOT_RESERVED: RejectionReason.RESERVATION,
+    UNKNOWN_CALLER: RejectionReason.CLIENT,
+    NOT_VERIFIED: RejectionReason.CLIENT,
+}
 
 
 class WarningCount(NamedTuple):
@@ -290,7 +299,7 @@ class Endpoint:
         `is_known`: the caller is an API server. `fields`: more fields of the log line.
         """
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, str(reply.status))
-        reason = reason_of(reply)
+        reason = _REASON.get(reply) or RejectionReason.from_status(reply.status)
         self.metrics.reject(reason)
         if is_known and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self.metrics.count(self.metrics.rejected_api_servers, reason)

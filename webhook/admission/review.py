@@ -22,7 +22,6 @@ import orjson
 from forewarn.policies.base.findings import one_line
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, json_type
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject, User
-from forewarn.webhook.metrics import RejectionReason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -551,17 +550,6 @@ NOT_VERIFIED: Final = rejection(
 )
 NO_TOKEN: Final = rejection(401, "the request has no valid API server token", _CLOSE)
 BROKEN: Final = rejection(500, "internal error; see the webhook's log")
-_REASON: Final = {
-    TOO_MANY: RejectionReason.OVERLOAD,
-    STOPPING: RejectionReason.STOPPING,
-    NOT_RESERVED: RejectionReason.RESERVATION,
-    UNKNOWN_CALLER: RejectionReason.CLIENT,
-    NOT_VERIFIED: RejectionReason.CLIENT,
-}
-
-
-def reason_of(reply: Reply) -> RejectionReason:
-    return _REASON.get(reply) or RejectionReason.from_status(reply.status)
 
 
 class Gate:
