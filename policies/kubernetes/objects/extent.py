@@ -76,9 +76,6 @@ class _Omitted:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.what, self.digest, self.most)
 

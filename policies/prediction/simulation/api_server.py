@@ -406,9 +406,6 @@ class StoredPodGroups:
         self._deleting: set[tuple[str, str]] = set()
         self._uids = count(1)
 
-    def __iter__(self) -> Iterator[PodGroup]:
-        return iter(self._groups.values())
-
     def get(self, key: tuple[str, str]) -> PodGroup | None:
         return self._groups.get(key)
 

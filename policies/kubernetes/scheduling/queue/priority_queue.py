@@ -240,9 +240,6 @@ class BackoffQueue:
         self._failed = PodHeap(self.expiration)
         self._heaps = self._rejected, self._failed
 
-    def __len__(self) -> int:
-        return sum(map(len, self._heaps))
-
     def __iter__(self) -> Iterator[Entity]:
         return chain(*self._heaps)
 
