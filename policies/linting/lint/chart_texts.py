@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain, pairwise
 from operator import itemgetter
@@ -14,10 +15,12 @@ from typing import Any, Final
 
 from forewarn.policies.base.findings import Location, Path, Severity, field_path, grouped, quote
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests.documents import Document, as_utf8
+from forewarn.policies.inputs.manifests.diagnostics import of_yaml
+from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
 from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, actions_of
-from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
+from forewarn.policies.inputs.manifests.yaml.nodes import compose
+from forewarn.policies.inputs.manifests.yaml.source import Construction, Tree, YamlSource
 from forewarn.policies.inputs.sources.files import File, find_files, readable
 from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
@@ -186,6 +189,7 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
     if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
         yield from _wrong_dots(templates, suspects)
     for file in files:
+        yield from _repeated_keys(file)
         if os.path.basename(file.name) in _OF_VALUES:
             values = ChartValues(file)
             paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
@@ -415,12 +419,9 @@ def _wrong_value(template: ChartText, entry: re.Match[str], values: ChartValues)
     key, column, indent = entry["key"], len(entry["indent"]), int(entry["number"] or 0)
     is_list = key in _OF_LISTS
     wanted, other = ("list", "mapping") if is_list else ("mapping", "list")
-    above = template.text.rfind("\n", 0, entry.start()) + 1
-    block = _WITH.fullmatch(template.text, above, entry.start()) if entry["value"] == "." else None
-    reference = block[1] if block else entry["value"]
-    path = tuple(reference.lstrip("$").split(".")[2:]) if ".Values." in reference and entry["call"] == "toYaml " else ()
-    may_differ = path and (path[-1], not is_list) in values.collections
-    if may_differ and isinstance(values.get(path), dict if is_list else list):
+    may_differ = entry["call"] == "toYaml " and (key, not is_list) in values.collections
+    path = template.path_at(entry.start("value"), entry["value"]) if may_differ else ()
+    if path and isinstance(values.get(path), dict if is_list else list):
         message = f"{field_path(path)} is a {other}, but {key} of Kubernetes is a {wanted}: kube-apiserver rejects it"
         place = values.source.locate(path, key=True)
         yield FileDiagnostic("value-rejected", message, place, f"write a {wanted}")
@@ -430,7 +431,6 @@ def _wrong_value(template: ChartText, entry: re.Match[str], values: ChartValues)
         yield FileDiagnostic("value-rejected", message, place, f"write nindent {column + 2}")
 
 
-_WITH: Final = later(r"[ ]*\{\{-?[ ]*with[ ]+(\$?\.Values(?:\.\w+)+)[ ]*-?\}\}[ ]*")
 _LAZY: Final = later(r"\b(?:and|or)\b")
 
 
@@ -514,6 +514,34 @@ def _contradiction(paths: Mapping[str, Path], values: ChartValues) -> Iterator[F
     for path in [path for path in paths.values() if message and values.setting(path) is values][:1]:
         fix = "make the limits agree" if least else "empty one of them"
         yield FileDiagnostic("value-rejected", message, values.source.locate(path), fix)
+
+
+_KEY_OR_ITEM: Final = later(rb"^([ ]*(?:- )*)([\w.-]+):", re.MULTILINE)
+
+
+def _repeated_keys(file: File) -> Iterator[FileDiagnostic]:
+    """Yield the keys that a mapping in a file with values has twice."""
+    data = as_utf8(readable(file))
+    if not _may_repeat(data):
+        return
+    document = Document(data, file.name)
+    with suppress(Fault):
+        root, _ = compose(document)
+        for fault in of_yaml(document, root, Construction(root).repeated, ()) if root is not None else ():
+            yield fault._replace(message=fault.message.replace("kubectl", "Helm"))
+
+
+def _may_repeat(data: bytes) -> bool:
+    """Report whether a mapping may have a key twice, without parsing."""
+    seen = dict[int, set[bytes]]()
+    for start, key in _KEY_OR_ITEM.findall(data):
+        last = start.find(b"-") if b"-" in start else len(start)
+        seen = {column: own for column, own in seen.items() if column <= last}
+        own = seen.setdefault(len(start), set())
+        if key in own:
+            return True
+        own.add(key)
+    return False
 
 
 def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:

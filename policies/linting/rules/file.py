@@ -57,7 +57,8 @@ def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem
     Why: `kubectl apply -f` uses the last value and prints no warning. Other programs can use another value, or reject
     the file.
 
-    Details: the rule also reports loops of Helm templates that print several objects without `---` between them.
+    Details: the rule also reports loops of Helm templates that print several objects without `---` between them, and
+    repeated keys in the values files of charts.
 
     Bad:
 
