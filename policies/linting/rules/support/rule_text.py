@@ -86,9 +86,10 @@ def is_variable(text: str) -> bool:
 
 
 _VARIABLE: Final = later(
-    r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>|\{'?[A-Za-z_]\w*(?:': None)?\}"
+    r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>"
+    r"|^(?:[\w.-]*\{[A-Za-z_]\w*\})+[\w.-]*$|^\{'[A-Z][A-Z0-9_]+': None\}$"
 )
-"""The last form is `{X}`, which is a mapping without quotes."""
+"""The last form is `{X}` without quotes, a mapping; a mapping such as `{app: }` lacks a value."""
 
 
 _CAPITALS: Final = later(r"(?!(?:TRUE|FALSE|YES|OFF|NONE|NULL|NAN|INF|AUTO|ALL|ONE|TWO|THREE)$)[A-Z]{3,}(?:_[A-Z]+)*")
@@ -106,9 +107,10 @@ def shows_placeholder(text: str) -> bool:
 
 
 _PLACEHOLDER: Final = later(
-    r"<[^<>]+>|\"(?:[A-Z][A-Z0-9]*(?:[_ ][A-Z0-9]+)+|__[A-Z_]+__|[A-Z]{5,}|(?:APP|NAME|NAMESPACE)(?:-[a-z0-9-]+)?)\""
+    r"<[^<>]+>|\{[A-Za-z_]\w*\}"
+    r"|\"(?:[A-Z][A-Z0-9]*(?:[_ ][A-Z0-9]+)+|__[A-Z_]+__|[A-Z]{5,}|(?:APP|NAME|NAMESPACE)(?:-[a-z0-9-]+)?)\""
 )
-"""Such as `<node name>`, `TEST_NAME`, `FILLED BY THE OPERATOR`, `__NAMESPACE__`, `APPNAME` or `APP-hpa`."""
+"""Such as `<node name>`, `{NAME}`, `TEST_NAME`, `FILLED BY THE OPERATOR`, `__NAMESPACE__`, `APPNAME` or `APP-hpa`."""
 _TESTS: Final = later(
     r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib|docs?"
     r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|poc|_?scaffold|_?skel|(?:kubevirt)?ci)(?=[/_.-])|testserver|testmanifests",
