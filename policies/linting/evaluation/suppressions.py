@@ -236,8 +236,7 @@ def identity(finding: Finding) -> tuple[str, ...]:
     """
     ref, file = finding.object, finding.location.file
     about = (ref.kind, ref.namespace, ref.name) if ref != NO_OBJECT else ("", "", "")
-    about_a_file = ref == NO_OBJECT and file
-    field = finding.path or (finding.message if about_a_file else "")
+    field = finding.path or (finding.message if ref == NO_OBJECT and file else "")
     return finding.rule, path_of(file), *about, _NOT_EVALUATED if finding.not_evaluated else field
 
 
