@@ -644,7 +644,8 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
     """An update strategy, a part of a kustomization, or a value of a Helm chart has no effect.
 
     Why: a StatefulSet updates only Pods whose ordinal is `partition` or higher. Argo Rollouts rejects a canary strategy
-    with `maxSurge: 0` and `maxUnavailable: 0`. kustomize ignores a patch whose target matches no object.
+    with `maxSurge: 0` and `maxUnavailable: 0`, and without image, as a strategic merge patch can leave the containers.
+    kustomize ignores a patch whose target matches no object.
     namePrefix and nameSuffix rename PriorityClasses and workloads, but not their names in ResourceQuotas, ScaledObjects
     and other custom resources. Without its PriorityClass, a workload has no Pods: a kustomization may delete or rename
     the class, or not list its file. A PodDisruptionBudget or autoscaler that no kustomization lists has no effect.
@@ -676,10 +677,7 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
     if context.phase is not Phase.LINT or subject.is_partial:
         return
     if group_kind(subject.object) == ROLLOUT:
-        canary = at(subject.object, "spec", "strategy", "canary")
-        if all(str(at(canary, field)) in _NONE for field in ("maxSurge", "maxUnavailable")):
-            message = "maxSurge and maxUnavailable are 0: Argo Rollouts rejects the Rollout, and updates no Pod"
-            yield Problem(message, ("spec", "strategy", "canary", "maxUnavailable"), "set maxUnavailable: 1")
+        yield from _of_rollout(subject)
         return
     path = ("spec", "updateStrategy", "rollingUpdate", "partition")
     replicas, partition = (integer(at(subject.object, *field)) for field in (("spec", "replicas"), path))
@@ -687,6 +685,18 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
     if is_used and replicas and partition is not None and partition >= replicas:
         message = f"partition {partition} with {plural(replicas, 'replica')}: an update changes no Pod"
         yield Problem(message, path, f"set partition: 0, or {replicas - 1} to update one Pod first")
+
+
+def _of_rollout(subject: ReviewedObject) -> Iterator[Problem]:
+    """Report what Argo Rollouts rejects."""
+    canary = at(subject.object, "spec", "strategy", "canary")
+    if all(str(at(canary, field)) in _NONE for field in ("maxSurge", "maxUnavailable")):
+        message = "maxSurge and maxUnavailable are 0: Argo Rollouts rejects the Rollout, and updates no Pod"
+        yield Problem(message, ("spec", "strategy", "canary", "maxUnavailable"), "set maxUnavailable: 1")
+    for path, container in found_at(subject.object, ("spec", "template", "spec", "containers", ITEMS)):
+        if subject.overlay and not at(container, "image"):
+            message = "no image: a strategic merge patch replaces the whole list in custom resources"
+            yield Problem(message, path, "write a JSON Patch, or all fields of the containers")
 
 
 _NONE: Final = ("0", "0%")
