@@ -78,12 +78,9 @@ class ChartText:
 
     def path_at(self, position: int, reference: str) -> tuple[str, ...]:
         """The path in the values of what the template reads at a position; () if it may be no value."""
-        scope = self.scope_at(position)
-        keys = (
-            ()
-            if scope is None
-            else (*(scope.dot if reference[0] != "$" else ()), *filter(None, reference.split(".")[1:]))
-        )
+        if (scope := self.scope_at(position)) is None:
+            return ()
+        keys = (*(scope.dot if reference[0] != "$" else ()), *filter(None, reference.split(".")[1:]))
         return keys[1:] if keys[:1] == ("Values",) else ()
 
     def place(self, start: int, end: int) -> Location:
@@ -160,15 +157,9 @@ class ChartValues:
         """Return a value of this file or of the base; None if there is none."""
         return at(self.setting(path).value, *path)
 
-    @cached_property
-    def keys(self) -> set[str]:
-        """What may be the keys, without parsing."""
-        return {key.decode() for key in _KEY.findall(b"\n" + self.data)}
-
-    @cached_property
-    def leaves(self) -> set[str]:
-        """What may be the keys of scalars and empty mappings, without parsing."""
-        return {key.decode() for key in _LEAF.findall(b"\n" + self.data)}
+    def keys(self, pattern: re.Pattern[bytes]) -> set[str]:
+        """Return what may be keys that a pattern finds, without parsing."""
+        return {key.decode() for key in pattern.findall(b"\n" + self.data)}
 
     @cached_property
     def collections(self) -> set[tuple[str, bool]]:
@@ -268,7 +259,7 @@ _DEFAULTED: Final = later(
 
 def _replaced_values(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
     """Yield the templates in which `default` replaces 0 or false of the values."""
-    empty = {key.decode() for key in _EMPTY.findall(b"\n" + values.data)}
+    empty = values.keys(_EMPTY)
     for template in templates:
         text = template.text
         starts = {text.rfind("\n", 0, match.start()) + 1 for match in _DEFAULT.finditer(text)} if empty else ()
@@ -294,7 +285,7 @@ _CONDITION: Final = later(r"\b(?:if|and|or|not)((?:\s+\$?(?:\.\w+)+)+)(?=[\s)}])
 
 def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
     """Yield the values that are the text "false", and that templates read only as conditions."""
-    keys = {key.decode() for key in _FALSE_TEXT.findall(values.data)} if _FALSE.search(values.data) else ()
+    keys = values.keys(_FALSE_TEXT) if _FALSE.search(values.data) else set[str]()
     read, tested = Counter[Path](), Counter[Path]()
     for template in templates if keys else ():
         references = (match for match in _REFERENCE.finditer(template.text) if match[0].rpartition(".")[2] in keys)
@@ -326,8 +317,9 @@ def _unread_values(
     """Yield the values that nothing reads, if a template reads a similar key, which no file has. `paths`: those that
     templates read.
     """
-    missing = {path for path in paths if path.rpartition(".")[2] not in values.keys}
-    similar = {_normal(key): key for key in values.keys} if missing else {}
+    known = values.keys(_KEY)
+    missing = {path for path in paths if path.rpartition(".")[2] not in known}
+    similar = {_normal(key): key for key in known} if missing else {}
     suspects = sorted(path for path in missing if _normal(path.rpartition(".")[2]) in similar)
     for wanted in suspects[:_MAX_READ]:
         holder, _, key = wanted.rpartition(".")
@@ -439,26 +431,32 @@ def _nil_pointers(
 ) -> Iterator[FileDiagnostic]:
     """Yield the values that templates always read in an empty mapping, a text or a number: Helm fails."""
     pairs = ((name, each) for name in paths for each in pairwise(name.split(".")))
-    suspects = sorted({name for name, (key, inner) in pairs if key in values.leaves and inner not in values.keys})
+    leaves, known = values.keys(_LEAF), values.keys(_KEY)
+    suspects = sorted({name for name, (key, inner) in pairs if key in leaves and inner not in known})
+    printed = [template for template in templates if not os.path.basename(template.file).startswith("_")]
     ends = {name: _end_of_mappings(name.split("."), values.value) for name in suspects}
     for name in [name for name, end in ends.items() if end and not name.startswith("global.")][:_MAX_READ]:
         end, value = ends[name], values.get(ends[name])
         key = name.split(".")[len(end) - (value is None)]
-        for template in templates if not _may_be_set(key, files) else ():
-            match = re.search(rf"(?<![\w)\]])\.Values\.{re.escape(name)}\b", template.text)
-            line = template.text.rfind("\n", 0, match.start()) + 1 if match else 0
-            is_always = (
-                match
-                and template.scope_at(match.start()) == Scope()
-                and not os.path.basename(template.file).startswith("_")
-            )
-            if match and is_always and not _LAZY.search(template.text, line, match.start()):
-                what = "has no value" if value is None else "is no mapping"
-                message = f"{field_path(end)} {what}: Helm cannot read {match[0]}"
-                fix = f"set {name} in the values, or test {field_path(end)} before"
-                place = template.place(*match.span())
-                yield FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING)
-                break
+        read = next(_always_read(name, printed), None) if not _may_be_set(key, files) else None
+        if read is not None:
+            what = "has no value" if value is None else "is no mapping"
+            message = f"{field_path(end)} {what}: Helm cannot read .Values.{name}"
+            fix = f"set {name} in the values, or test {field_path(end)} before"
+            yield FileDiagnostic("parse-error", message, read, fix, severity=Severity.WARNING)
+
+
+def _always_read(name: str, templates: Iterable[ChartText]) -> Iterator[Location]:
+    """Yield where templates read a value whatever other values are."""
+    for template in templates:
+        match = re.search(rf"(?<![\w)\]])\.Values\.{re.escape(name)}\b", template.text)
+        line = template.text.rfind("\n", 0, match.start()) + 1 if match else 0
+        if (
+            match
+            and template.scope_at(match.start()) == Scope()
+            and not _LAZY.search(template.text, line, match.start())
+        ):
+            yield template.place(*match.span())
 
 
 def _end_of_mappings(keys: Sequence[str], value: Any) -> Path:
@@ -533,14 +531,16 @@ def _repeated_keys(file: File) -> Iterator[FileDiagnostic]:
 
 def _may_repeat(data: bytes) -> bool:
     """Report whether a mapping may have a key twice, without parsing."""
-    seen = dict[int, set[bytes]]()
+    seen: list[tuple[int, set[bytes]]] = [(-1, set())]
     for start, key in _KEY_OR_ITEM.findall(data):
-        last = start.find(b"-") if b"-" in start else len(start)
-        seen = {column: own for column, own in seen.items() if column <= last}
-        own = seen.setdefault(len(start), set())
-        if key in own:
+        column, dash = len(start), start.find(b"-")
+        while seen[-1][0] > (column if dash < 0 else dash):
+            seen.pop()
+        if seen[-1][0] < column:
+            seen.append((column, set()))
+        if key in seen[-1][1]:
             return True
-        own.add(key)
+        seen[-1][1].add(key)
     return False
 
 
