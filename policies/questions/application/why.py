@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import starmap
+from itertools import islice, starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
@@ -334,6 +334,8 @@ def explain_all(
     gone = list[tuple[str, str, str]]()
     if records is not None:
         fixes = [*_preventions(cluster, victims, records)]
+        if victims and records.before is not None and not fixes:
+            missing.append(f"no fix was tried: in {request.before}, the preemptors preempt none of these workloads")
         missing += records.notes
         gone = _gone(cluster, request, records, found)
         if more := sum(not by for _, by, _ in gone):
@@ -478,18 +480,17 @@ def _pod_of(cluster: ClusterSnapshot, records: PostMortem | None, key: str) -> P
     return cluster.pods.get((namespace, name)) or (records.former(namespace, name) if records is not None else None)
 
 
-_MAX_PREVENTED: Final = 2
+_MAX_PREVENTED: Final = 20
+"""Number of preemptors whose scheduling cycles are repeated."""
 
 
 def _preventions(cluster: ClusterSnapshot, victims: Sequence[PreemptedPod], records: PostMortem) -> Iterator[Fix]:
-    """Yield what would have prevented preemptions, by simulation of the earlier snapshot: of the preemptors with most
-    victims.
-    """
-    by_preemptor = grouped((each.by, each.workload) for each in victims if each.by != UNKNOWN)
-    for by, workloads in sorted(by_preemptor.items(), key=lambda each: -len(each[1]))[:_MAX_PREVENTED]:
-        preemptor = _pod_of(cluster, records, by)
-        if preemptor is not None and records.before is not None:
-            yield from preventions(records.before, preemptor, workloads)
+    """Yield what would have prevented preemptions, by simulation of the earlier snapshot with the first preemptors."""
+    in_order = sorted(victims, key=lambda victim: (victim.time, victim.by))
+    keys = islice(dict.fromkeys(victim.by for victim in in_order if victim.by != UNKNOWN), _MAX_PREVENTED)
+    preemptors = [pod for key in keys if (pod := _pod_of(cluster, records, key)) is not None]
+    if preemptors and records.before is not None:
+        yield from preventions(records.before, preemptors, {victim.workload for victim in victims})
 
 
 def explain(

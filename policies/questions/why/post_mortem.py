@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter as Tally
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import Fix
@@ -195,63 +196,114 @@ class PostMortem:
         return [(key, by.user, shown_time(by.when)) if by is not None else (key, "", "") for key, by in gone]
 
 
-def preventions(before: ClusterSnapshot, preemptor: Pod, workloads: Collection[str]) -> Iterator[Fix]:
-    """Yield what would have prevented preemptions, what spares most Pods first: another node, the preemptor's class for
-    the workload with most victims, a preemptor that never preempts, and a quota of its class; nothing if the earlier
+def preventions(before: ClusterSnapshot, preemptors: Sequence[Pod], workloads: Collection[str]) -> Iterator[Fix]:
+    """Yield what would have prevented preemptions, what spares most Pods first: more nodes, the preemptors' class for
+    the workload with most victims, preemptors that never preempt, and a quota of their class; nothing if the earlier
     snapshot does not show the preemption of Pods of `workloads`.
 
-    The scheduling cycle of the preemptor is repeated in the earlier snapshot, without and with each of these.
+    The scheduling cycles of the preemptors are repeated in the earlier snapshot, one after the other, without and with
+    each of these.
     """
-    snapshot = before.scheduling
-    there = before.pods.get((preemptor.namespace, preemptor.name))
-    if there is not None and there.node_name:
-        snapshot = snapshot.with_pods((), [there])
-    asking = replace(preemptor, node_name="", nominated_node_name="", terminating=False)
-    first = Prediction(snapshot, asking)
-    own = Tally(name for pod in first.victims if (name := before.top_workload_of(pod)) in workloads)
+    known = [before.pods.get((pod.namespace, pod.name)) for pod in preemptors]
+    there = [pod for pod in known if pod is not None and pod.node_name]
+    snapshot = before.scheduling.with_pods((), there)
+    asking = [replace(pod, node_name="", nominated_node_name="", terminating=False) for pod in preemptors]
+    first = _cycles(snapshot, asking)
+    own = Tally(name for pod in _victims(first) if (name := before.top_workload_of(pod)) in workloads)
     if not own:
         return
-    name, ((workload, pods),), total = preemptor.priority_class_name, own.most_common(1), _preempted(first)
-    alike = [
-        pod for pod in before.pods.values() if pod.priority_class_name == name and not (pod is there or pod.terminal)
-    ]
+    ((workload, pods),), total = own.most_common(1), _preempted(first)
+    of_class = max(asking, key=lambda pod: pod.effective_priority)
     fixes = list[tuple[int, Fix]]()
-    for action, changed, pod in _ways(before, first, workload, len(alike)):
-        second = Prediction(changed, pod)
-        others, after = listed(_workloads_of(before, second.victims)), _preempted(second)
-        outcome = "runs without preemption" if second.fits else f"preempts {others}" if others else "stays Pending"
+    for action, second in (*_ways(before, first, workload, of_class), *_quota(before, snapshot, asking, of_class)):
+        after = _preempted(second)
         spared = f"preempted {total:,} → {after:,}" if after < total else f"preempted Pods of {workload} {pods:,} → 0"
-        fixes.append((after, Fix(action, f"{spared} in the earlier snapshot; {preemptor.key} {outcome}")))
-    if name:
-        count = sum(pod.namespace == preemptor.namespace for pod in alike)
-        action = f"quota for class {name} in namespace {preemptor.namespace}: pods {count:,}"
-        fixes.append((0, Fix(action, f"preempted {total:,} → 0 in the earlier snapshot; {preemptor.key} is rejected")))
+        rejected = _subject(asking, len(asking) - len(second), "is rejected", "are rejected")
+        outcome = rejected or _outcome(before, second)
+        fixes.append((after, Fix(action, f"{spared} in the earlier snapshot; {outcome}")))
     yield from (fix for _, fix in sorted(fixes, key=lambda each: each[0]))
 
 
+def _cycles(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Prediction]:
+    """Return the scheduling cycle of each Pod after those before it."""
+    cycles = list[Prediction]()
+    for pod in pods:
+        cycles.append(Prediction(snapshot, pod))
+        snapshot = cycles[-1].in_the_end()
+    return cycles
+
+
 def _ways(
-    before: ClusterSnapshot, first: Prediction, workload: str, pods_of_class: int
-) -> Iterator[tuple[str, Snapshot, Pod]]:
-    """Yield changes, each with the Snapshot and the preemptor after it."""
-    snapshot, asking = first.snapshot, first.pod
-    model = snapshot.node_infos[snapshot.rows[first.nominated_node]]
-    node = new_node_like(model.node, next(free_names(model.name, snapshot.rows)))
-    daemons = [replace(pod, node_name=node.name) for pod in model.pods if is_daemon_pod(pod)]
-    new = NodeInfo(node, daemons, model.semantics)
-    yield f"add 1 node like {model.name}", snapshot.with_nodes([new]), asking
-    name, value = asking.priority_class_name, asking.effective_priority
+    before: ClusterSnapshot, first: Sequence[Prediction], workload: str, of_class: Pod
+) -> Iterator[tuple[str, list[Prediction]]]:
+    """Yield changes, each with the cycles of the preemptors after it. `of_class`: the preemptor whose class counts."""
+    snapshot, asking = first[0].snapshot, [cycle.pod for cycle in first]
+    name, value = of_class.priority_class_name, of_class.effective_priority
+    row = snapshot.rows[next(cycle.nominated_node for cycle in first if cycle.victims)]
+    model, names = snapshot.node_infos[row], free_names(snapshot.node_infos[row].name, snapshot.rows)
+    new, after = list[NodeInfo](), first
+    while len(new) < len(asking) and _preempted(after):
+        node = new_node_like(model.node, next(names))
+        daemons = [replace(pod, node_name=node.name) for pod in model.pods if is_daemon_pod(pod)]
+        new.append(NodeInfo(node, daemons, model.semantics))
+        after = _cycles(snapshot.with_nodes(new), asking)
+    if new:
+        yield f"add {plural(len(new), 'node')} like {model.name}", [*after]
     theirs = [pod for info in snapshot.node_infos for pod in info.pods if before.top_workload_of(pod) == workload]
     raised = [replace(pod, priority=value, priority_class_name=name) for pod in theirs]
-    yield f"{name or f'priority {value:,}'} for {workload}", snapshot.with_pods(raised, theirs), asking
-    have = plural(pods_of_class, "Pod has", "Pods have")
+    yield f"{name or f'priority {value:,}'} for {workload}", _cycles(snapshot.with_pods(raised, theirs), asking)
+    have = plural(len(_alike(before, of_class, asking)), "Pod has", "Pods have")
     why = f" (immutable: recreate the class, which {have})" if name else ""
-    never = replace(asking, preemption_policy=PREEMPT_NEVER)
-    yield f"preemptionPolicy: Never for {name or asking.key}{why}", snapshot, never
+    never = [
+        replace(pod, preemption_policy=PREEMPT_NEVER) if pod.priority == of_class.priority else pod for pod in asking
+    ]
+    yield f"preemptionPolicy: Never for {name or of_class.key}{why}", _cycles(snapshot, never)
 
 
-def _preempted(prediction: Prediction) -> int:
+def _quota(
+    before: ClusterSnapshot, snapshot: Snapshot, asking: Sequence[Pod], of_class: Pod
+) -> Iterator[tuple[str, list[Prediction]]]:
+    """Yield a quota of a preemptor's class in its namespace, with the cycles of the Pods that the quota admits."""
+    name, namespace = of_class.priority_class_name, of_class.namespace
+    if name:
+        count = sum(pod.namespace == namespace for pod in _alike(before, of_class, asking))
+        admitted = [pod for pod in asking if (pod.namespace, pod.priority_class_name) != (namespace, name)]
+        yield f"quota for class {name} in namespace {namespace}: pods {count:,}", _cycles(snapshot, admitted)
+
+
+def _alike(before: ClusterSnapshot, of_class: Pod, asking: Iterable[Pod]) -> list[Pod]:
+    """Return the Pods of a class in the earlier snapshot, without the preemptors."""
+    own, name = {pod.key for pod in asking}, of_class.priority_class_name
+    pods = (pod for pod in before.pods.values() if pod.priority_class_name == name and not pod.terminal)
+    return [pod for pod in pods if pod.key not in own]
+
+
+def _victims(cycles: Iterable[Prediction]) -> Iterator[Pod]:
+    return chain.from_iterable(cycle.victims for cycle in cycles)
+
+
+def _preempted(cycles: Iterable[Prediction]) -> int:
     """Return the number of victims, without placeholder Pods."""
-    return sum(not is_placeholder(pod, Options()) for pod in prediction.victims)
+    return sum(not is_placeholder(pod, Options()) for pod in _victims(cycles))
+
+
+def _outcome(before: ClusterSnapshot, cycles: Sequence[Prediction]) -> str:
+    """Return what happens to the preemptors, such as `shop/a stays Pending` or `1 of 3 Pods stays Pending, …`."""
+    pods, others = [cycle.pod for cycle in cycles], listed(_workloads_of(before, _victims(cycles)))
+    preempting, fitting = sum(bool(cycle.victims) for cycle in cycles), sum(cycle.fits for cycle in cycles)
+    parts = [
+        _subject(pods, fitting, "runs without preemption", "run without preemption"),
+        _subject(pods, preempting, f"preempts {others}", f"preempt {others}"),
+        _subject(pods, len(pods) - fitting - preempting, "stays Pending", "stay Pending"),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _subject(pods: Sequence[Pod], count: int, one: str, many: str) -> str:
+    """Return a statement about `count` of the Pods; "" about none."""
+    if len(pods) == 1:
+        return f"{pods[0].key} {one}" if count else ""
+    return f"{count:,} of {len(pods):,} preemptors {one if count == 1 else many}" if count else ""
 
 
 def _workloads_of(before: ClusterSnapshot, victims: Iterable[Pod]) -> list[str]:

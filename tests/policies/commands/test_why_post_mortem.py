@@ -218,6 +218,32 @@ def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(t
     assert "       preempted at 2026-01-01T11:00:00Z on n1 by shop/urgent (gold, priority 1,000)\n" in out
 
 
+def test_the_cycles_of_all_preemptors_are_repeated(tmp_path: Path) -> None:
+    uids = [HIGH.replace("1", str(number)) for number in (1, 2, 3)]
+    urgent = [_preemptor().metadata(name=f"urgent-{uid[0]}", uid=uid).on("n1") for uid in uids]
+    node, etl = make_node("n1").has(cpu="12"), _owned("etl-1", "etl")
+    web = [_owned(f"web-{number}", "web").on("n1") for number in (1, 2, 3)]
+    before, cluster = tmp_path / "before.json", tmp_path / "c.json"
+    before.write_text(cluster_text([*_base()[1:], node, *web, etl.on("n1")]))
+    events = [_event(f"web-{number}", uid, 60) for number, uid in enumerate(uids, 1)]
+    cluster.write_text(cluster_text([*_base()[1:], node, *urgent, etl.on("n1"), *events]))
+    answer = _answer("--cluster", cluster, "--before", before)
+    assert next((fix["action"], fix["effect"]) for fix in answer["fix"]) == (
+        "add 1 node like n1",
+        "preempted 3 → 0 in the earlier snapshot; 3 of 3 preemptors run without preemption",
+    )
+    assert any(fix["effect"].endswith("3 of 3 preemptors are rejected") for fix in answer["fix"])
+
+
+def test_a_snapshot_without_the_preemption_gives_no_fix_and_says_so(tmp_path: Path) -> None:
+    cluster, before = _now(tmp_path / "c.json", _event("web-1", HIGH, 60)), tmp_path / "before.json"
+    before.write_text(cluster_text([*_base(), make_node("n2").has(cpu="4"), _owned("web-1", "web").on("n1")]))
+    answer = _answer("--cluster", cluster, "--before", before)
+    missing = f"no fix was tried: in {before}, the preemptors preempt none of these workloads"
+    assert missing in answer["missing"]
+    assert answer.get("fix", []) == []
+
+
 def test_what_would_have_prevented_it_leaves_out_placeholders_and_names_the_victims_instead(tmp_path: Path) -> None:
     pause, etl = _owned("pause-1", "pause").priority(-5).on("n1"), _owned("etl-1", "etl").priority(-1).on("n1")
     pause.container["image"] = "registry.k8s.io/pause:3.9"
