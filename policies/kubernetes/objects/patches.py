@@ -9,8 +9,9 @@ kyaml/yaml/walk/associative_sequence.go; patchMergeKey in k8s.io/api/core/v1/typ
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, text_at
 

@@ -259,8 +259,8 @@ class ClusterWhy(Result):
 
     `pending`: the Pending Pods by class and cause, the highest priority first. `notCreated`: the Pods that controllers
     cannot create, by workload, most first. `preempted`: in the period (default: 24
-    hours), according to Events, conditions and audit logs. Placeholder Pods are only in `preemptedPlaceholders`
-    and, counted, in `pendingPlaceholders`. `missing`: what the answer lacks, for example Events.
+    hours), according to Events, conditions and audit logs. Placeholder Pods are only in `preemptedPlaceholders`.
+    `pendingPlaceholders`: the number of Pending placeholder Pods. `missing`: what the answer lacks, such as Events.
     """
 
     pending: Sequence[PendingGroup]
