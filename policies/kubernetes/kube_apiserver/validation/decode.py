@@ -21,7 +21,6 @@ from forewarn.policies.base.metering import charge, charging, meter
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError, go_quote
 from forewarn.policies.kubernetes.objects.extent import is_omitted
 from forewarn.policies.kubernetes.objects.fields import ApiObject, json_type
-from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity
 
 
 class Plain(NamedTuple):
@@ -173,6 +172,8 @@ def _plain(value: Any, kind: Plain, path: Path, holder: str, field: str) -> Iter
 
 def _parse(value: Any, kind: Parsed, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
     if kind.name == "quantity":
+        from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity
+
         try:
             parse_quantity(value)
         except InvalidQuantity as problem:
