@@ -9,6 +9,7 @@ from math import comb
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.base.documents.answer import label
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.kinds.registry import JOB
@@ -16,16 +17,24 @@ from forewarn.policies.kubernetes.objects.fields import InvalidObject, int32
 from forewarn.policies.kubernetes.objects.workload import backoff_limit, disruption_action
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, is_skipped, remaining_on
+from forewarn.policies.questions.whatif import DEFAULT_UNTIL
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
 from forewarn.policies.questions.whatif.comparison import placeholder_workloads
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.node_groups import pool_of
-from forewarn.policies.questions.whatif.questions import KeptNode, Question, Removal, drained
+from forewarn.policies.questions.whatif.questions import (
+    KeptNode,
+    Question,
+    Removal,
+    drained,
+    each_loss,
+    question_of_loss,
+)
 from forewarn.policies.questions.whatif.repetition import random_runs, without_names
 from forewarn.policies.questions.whatif.sweep import Tally, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -46,6 +55,10 @@ _MAX_DRAWN: Final = 2_400
 """Maximum random sets to find one more node than the greedy search, times the nodes of the cluster."""
 _NEAR: Final = 8
 """Nodes that these sets may have instead of a chosen one: those that cost least."""
+_DRAINED: Final = DEFAULT_UNTIL / 2
+"""Seconds after a drain began at which zones are lost."""
+_MAX_NODES: Final = 100
+"""Nodes of a cluster in which the loss of every zone is simulated."""
 _COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
 
 
@@ -99,7 +112,7 @@ class _Search:
         self._cluster, self._world, self._options = cluster, world, options
         self._unnamed = without_names(world)
         self._pods = [pod for pod in cluster.pods.values() if not pod.terminal]
-        (self._alone,) = self._costs([()])
+        (self._alone,) = self._counted([Question("nothing")])
         all_nodes = cluster.objects.nodes.values()
         self._pools = {node.name: pool_of(node) for node in all_nodes}
         self._total = Counter[str]()
@@ -128,8 +141,10 @@ class _Search:
 
     def _costs(self, choices: Sequence[Sequence[str]]) -> Generator[_Cost]:
         """Yield what it costs to drain all nodes of each choice together."""
-        asked = [drained(self._cluster, names) if names else Question("nothing") for names in choices]
-        yield from counted(self._world, asked, self._counting)
+        return self._counted([drained(self._cluster, names) for names in choices])
+
+    def _counted(self, asked: Sequence[Question]) -> Generator[_Cost]:
+        return counted(self._world, asked, self._counting)
 
     def _counting(self, simulation: Simulation) -> _Drains:
         return _Drains(simulation, self._pods, self._options)
@@ -190,15 +205,40 @@ class _Search:
         with closing(random_runs([drained(self._cluster, names)], self._unnamed, self._counting)) as costs:
             return next((cost for cost in costs if not cost.is_free(self._alone)), None)
 
+    def weaker(self, chosen: Sequence[str]) -> Iterator[str]:
+        """Yield the counters of losses of zones that are higher after the removal: of all zones in a small cluster,
+        otherwise of the one that leaves least room on the other nodes.
+        """
+        nodes = self._cluster.objects.nodes
+        losses = every = each_loss(self._cluster, "zone", "", nodes.values())
+        if len(nodes) > _MAX_NODES:
+            losses = sorted(every, key=lambda loss: self._room({*loss.nodes, *chosen}))[:1]
+        others = f" (1 of {plural(len(every), 'zone')} simulated)" if losses is not every else ""
+        for loss in losses:
+            later = question_of_loss(loss._replace(nodes=[*{*loss.nodes, *chosen}]))
+            arrivals = [arrival._replace(at=_DRAINED) for arrival in later.arrivals]
+            removed = drained(self._cluster, chosen)
+            asked = question_of_loss(loss), removed._replace(arrivals=[*removed.arrivals, *arrivals])
+            before, after = (cost.effects for cost in self._counted(asked))
+            higher = [name for name in reversed(_COSTS) if getattr(after, name) > getattr(before, name)]
+            counters = (f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in higher)
+            if higher:
+                yield f"{loss.title}{others}: {', '.join(counters)}"
+
     def _may_fit(self, names: Sequence[str]) -> bool:
         """Report whether the sum of requests fits on the other nodes: without it, Pods are Pending or preempted."""
+        return len(names) < len(self._pools) and self._room(names) >= 0
+
+    def _room(self, names: Iterable[str]) -> float:
+        """Return the share of all nodes that is free on the others after these nodes, and without their Pods."""
         gone = set(names)
         infos = [info for info in self._cluster.scheduling.node_infos if info.node.name not in gone]
         moved = [pod for pod in self._pods if pod.node_name in gone and self._is_moved(pod)]
         free_cpu = sum(max(info.node.allocatable.milli_cpu - self._used(info.pods)[0], 0) for info in infos)
         free_memory = sum(max(info.node.allocatable.memory - self._used(info.pods)[1], 0) for info in infos)
         cpu, memory = self._used(moved)
-        return bool(infos) and cpu <= free_cpu and memory <= free_memory
+        total = self._total
+        return min((free_cpu - cpu) / max(total["cpu"], 1), (free_memory - memory) / max(total["memory"], 1))
 
     def _used(self, pods: Sequence[Pod]) -> tuple[int, int]:
         own = [pod.occupies.resource for pod in pods if not is_placeholder(pod, self._options)]
@@ -279,7 +319,8 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
     notes = list[str]()
     if len(chosen) < wanted and not is_complete:
         notes = [f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more"]
-    return Removal(wanted, chosen, kept, search.untried(untried, kept), notes)
+    weaker = "; ".join(search.weaker(chosen)) if chosen else ""
+    return Removal(wanted, chosen, kept, search.untried(untried, kept), notes, weaker)
 
 
 def price_of(nodes: Sequence[Node], groups: Sequence[NodeGroup]) -> Price | None:

@@ -136,6 +136,7 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
     signs = (
         *(answer.after.not_simulated, answer.after.summary.is_unfinished, any(answer.after.blocks)),
         *(effects.placeholders, effects.pdbs_short, _removed_placeholders(answer)),
+        answer.removal is not None and answer.removal.weaker,
         result.class_change is not None and result.class_change.gained,
     )
     return AnswerStatus.WARN if any(signs) else AnswerStatus.OK
@@ -331,6 +332,8 @@ def _warnings(result: Simulated) -> Iterator[str]:
         yield f"limit of the simulation: {more} not arrive"
     yield from (f"not simulated: {each}" for each in answer.after.not_simulated)
     yield from answer.after.not_modelled
+    if answer.removal is not None and answer.removal.weaker:
+        yield f"after the removal, losses cost more: {answer.removal.weaker}"
     yield from _of_extended_resources(answer)
     yield from _of_restarted_jobs(answer)
     yield from result.notes

@@ -90,6 +90,8 @@ class Removal(NamedTuple):
     untried: Sequence[KeptNode] = ()
     notes: Hidden[Sequence[str]] = ()
     """What the search does not cover."""
+    weaker: Hidden[str] = ""
+    """The counters of losses of zones that are higher after the removal."""
     saved: Price | None = None
 
     @property

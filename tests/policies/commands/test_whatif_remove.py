@@ -321,3 +321,32 @@ def test_bad_input_is_a_clear_error(arguments: tuple[str, ...], problem: str) ->
     done = run("whatif", "remove", *arguments, "--cluster", CLUSTER)
     assert (done.returncode, done.stdout) == (2, "")
     assert problem in done.stderr
+
+
+def _zones(path: Path) -> Path:
+    """Zone a has the full node a; zone b has the full node b, and c, which is empty."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    web = Made("apps/v1", "ReplicaSet", "web", "default")
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "web"}
+    made = [web.spec(replicas=2, selector={"matchLabels": {"app": "web"}}, template=template)]
+    for name, zone in (("a", "a"), ("b", "b"), ("c", "b")):
+        made.append(make_node(name).has(cpu="2").label("topology.kubernetes.io/zone", zone))
+    ready = [{"type": "Ready", "status": "True"}]
+    for number, node in enumerate("ab"):
+        pod = make_pod(f"web-{number}").request(cpu="2").labels(app="web").on(node)
+        made.append(pod.metadata(ownerReferences=[owner]).status(conditions=ready))
+    path.write_text(cluster_text(made))
+    return path
+
+
+@pytest.mark.parametrize("most", [100, 1])
+def test_losses_of_zones_that_cost_more_after_the_removal(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Pod of zone a has no other node without the empty one; the loss of zone b costs a Pod either way."""
+    monkeypatch.setattr(removal, "_MAX_NODES", most)
+    answer = json.loads(run("whatif", "remove", "1", "--cluster", _zones(tmp_path / "c.json"), "-o", "json").stdout)
+    assert (answer["status"], answer["removal"]["nodes"]) == ("WARN", ["c"])
+    which = "zone a" if most == 100 else "zone a (1 of 2 zones simulated)"
+    assert f"after the removal, losses cost more: {which}: lost 0 → 1, Pending 0 → 1" in answer["warnings"]
