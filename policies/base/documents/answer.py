@@ -131,11 +131,12 @@ class Counter(NamedTuple):
     """A counter as it is shown: `lost 1,592 of 7,610`, `Pending 273 → 25`, `preempted 79 (58 by new Pods)`.
 
     `of`: the total; None without one. `after`: with the nodes of autoscalers; None if these change nothing. `more`:
-    text after the number. `range`: of several runs, if chance decides. `optional`: left out if it is 0.
+    text after the number. `range`: of several runs, if chance decides. `optional`: left out if it is 0. `value`: None
+    if it is not predicted.
     """
 
     name: str
-    value: int
+    value: int | None
     of: int | None = None
     after: int | None = None
     more: str = ""
@@ -235,7 +236,7 @@ class AnswerDocument:
         return [dict(row) for row in self.tables[0].as_objects()] if self.tables else []
 
     @optional_in_json
-    def counts(self) -> dict[str, int] | None:
+    def counts(self) -> dict[str, int | None] | None:
         own = [counter for counter in self.shown if counter.name not in Effects._fields]
         return {key_of(counter.name.lower().replace(" ", "_")): counter.value for counter in own} or None
 

@@ -46,9 +46,9 @@ _ICONS: Final = {
 _STYLES: Final = {AnswerStatus.OK: "good", AnswerStatus.WARN: "warning", AnswerStatus.PENDING: "warning"}
 
 
-def number(value: int) -> str:
+def number(value: int | None) -> str:
     """A number with separators for thousands."""
-    return f"{value:,}"
+    return "not predicted" if value is None else f"{value:,}"
 
 
 def counter_text(counter: Counter) -> str:

@@ -46,7 +46,7 @@ from forewarn.policies.linting.rules.support.predictions import (
 )
 from forewarn.policies.linting.rules.wording.forecasts import placement_notes
 from forewarn.policies.prediction.forecast.forecast import place_all
-from forewarn.policies.prediction.forecast.impact import ESTIMATE, least
+from forewarn.policies.prediction.forecast.impact import ESTIMATE, Cascade, least
 from forewarn.policies.prediction.forecast.placement import PENDING, RUNNING, Predicted
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, group_forecast
 from forewarn.policies.prediction.forecast.why_not import (
@@ -362,6 +362,7 @@ _MAX_EXPLAINED: Final = 100
 """Pending Pods of one object whose reasons are evaluated."""
 _MAX_SHOWN: Final = 2
 BY_CONTROLLERS: Final = "the numbers depend on when controllers create the Pods: `forewarn whatif apply` simulates it"
+UNFOLLOWED: Final = "replacements of the victims are not predicted: `forewarn whatif apply -f` simulates them"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
 
 
@@ -474,13 +475,29 @@ def _counters(result: PredictResult, effects: Effects, grown: Effects | None) ->
     yield from counters_of(effects, {}, grown, without=without, totals=totals, preempted=" (replacements included)")
     for name, label in _OUTCOMES.items():
         yield Counter(label, outcomes[name], optional=True)
-    impacts = [each.rollout or each.following for each in result.placements]
-    cascades = [each.cascade for each in impacts if each is not None and each.cascade is not None]
-    yield Counter("replacements Pending", sum(each.pending for each in cascades), optional=True)
-    yield Counter("replacements rejected", sum(each.rejected_by_quota for each in cascades), optional=True)
     victims = result.predicted.victims
+    if _unfollowed(result):
+        yield Counter("replacements", None)
+    else:
+        cascades = [each for each in map(_cascade, result.placements) if each is not None]
+        yield Counter("replacements Pending", sum(each.pending for each in cascades), optional=True)
+        yield Counter("replacements rejected", sum(each.rejected_by_quota for each in cascades), optional=True)
     if victims and not any(pod.terminating for pod in result.stored(victims)):
         yield Counter("waits up to", wait_seconds(victims), more=" s")
+
+
+def _cascade(placement: Placement) -> Cascade | None:
+    impact = placement.rollout or placement.following
+    return impact and impact.cascade
+
+
+def _unfollowed(result: PredictResult) -> bool:
+    """Report whether it is not predicted what becomes of the replacements of victims."""
+    if not any(pod.owner_kind and not pod.terminating for pod in result.predicted.victims):
+        return False
+    preempting = [each for each in result.placements if any(one.victims for one in each.predictions)]
+    cascades = [*map(_cascade, preempting)]
+    return any(group.victims for group in result.groups) or any(each is None or each.incomplete for each in cascades)
 
 
 _OUTCOMES: Final = {
@@ -523,6 +540,8 @@ def _of_several(result: PredictResult, effects: Effects) -> Iterator[str]:
     in_order = [each.predictions for each in result.placements if each.predictions and not each.rollout]
     if len(in_order) > 1 and (effects.victims or effects.pending) and any(each[0].pod.owner_kind for each in in_order):
         yield BY_CONTROLLERS
+    elif _unfollowed(result) and not any(each and each.not_predicted for each in map(_cascade, result.placements)):
+        yield UNFOLLOWED
 
 
 def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:

@@ -52,7 +52,11 @@ def row_of(document: AnswerDocument) -> dict[str, Cell]:
     """The answer as cells by column head: the status, the counters or else other numbers, and the first reason."""
     counters = document.counters._asdict() if document.counters else {}
     names = (*_ORDER, *(name for name in counters if name not in (*_ORDER, "victims", "down_seconds")))
-    numbers = [(name, counters[name]) for name in names] if counters else [each[:2] for each in document.shown]
+    numbers = (
+        [(name, counters[name]) for name in names]
+        if counters
+        else [(each.name, each.value or 0) for each in document.shown]
+    )
     shown = {label(name).upper(): number for name, number in numbers}
     reasons = [cause.reason for cause in document.why.causes] if document.why else []
     if document.status in (AnswerStatus.NO_ANSWER, AnswerStatus.WARN):

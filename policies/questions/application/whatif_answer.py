@@ -199,7 +199,7 @@ def _wanted(answer: Answer) -> Iterator[str]:
 def _progress(answer: Answer) -> Iterator[str]:
     """Yield how many nodes are drained or upgraded, or where an upgrade stops."""
     after, upgrade = answer.after, answer.after.upgrade
-    done, total = (counter := _drained(answer)).value, counter.of or 0
+    done, total = (counter := _drained(answer)).value or 0, counter.of or 0
     nodes = f"{done:,} of {plural(total, 'node')} {counter.name}"
     if after.is_cut_short:
         yield f"not finished: {nodes} after {duration(after.summary.ended_at)}"

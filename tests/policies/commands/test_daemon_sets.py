@@ -128,3 +128,35 @@ def test_preempted_replacements_are_a_number_that_simulations_have(tmp_path: Pat
     assert int(low) <= predicted <= int(high)
     (fix,) = [line for line in lines if "add nodes: " in line]
     assert "Pending 5 → 0" in fix, "a new node also has a Pod of the DaemonSet"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "others", "counts"),
+    [
+        (2, 0, {"replacementsPending": 2}),
+        (2, 1, {"replacements": None}),
+        (101, 0, {"replacements": None}),
+    ],
+    ids=["one object", "two objects", "more Pods than a simulation has"],
+)
+def test_replacements_are_counted_or_not_predicted(
+    nodes: int, others: int, counts: dict[str, int | None], tmp_path: Path
+) -> None:
+    """A missing number would read as 0."""
+    labels, owner = {"app": "b"}, {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "b", "uid": "u"}
+    old = Made("apps/v1", "ReplicaSet", "b", "default").metadata(uid="u")
+    old.spec(replicas=nodes, selector={"matchLabels": labels}, template={"metadata": {"labels": labels}})
+    old.obj["spec"]["template"]["spec"] = make_pod("").request(cpu="2").obj["spec"]
+    names = [f"n{number}" for number in range(nodes)]
+    running = [make_pod(f"b-{name}").request(cpu="2").labels(**labels).on(name) for name in names]
+    owned = [pod.metadata(ownerReferences=[{**owner, "controller": True}]) for pod in running]
+    made = [make_priority_class(50), old, *owned, *(make_node(name).has(cpu="2") for name in names)]
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    new = [daemon_set("agent", "2"), *(make_pod("other").request(cpu="1") for _ in range(others))]
+    new[0].obj["spec"]["template"]["spec"] = make_pod("").of_class(50).request(cpu="2").obj["spec"]
+    (tmp_path / "new.yaml").write_text("\n---\n".join(json.dumps(each.obj) for each in new))
+    asked = ("predict", "-f", tmp_path / "new.yaml", "--cluster", tmp_path / "cluster.json")
+    document = json.loads(forewarn(*asked, "-o", "json").stdout)
+    assert {name: number for name, number in document["counts"].items() if "replacements" in name} == counts
+    assert ("replacements not predicted" in forewarn(*asked).stdout) is (None in counts.values())
+    assert any("whatif apply" in each for each in document["warnings"]) is (None in counts.values())

@@ -266,7 +266,7 @@ def test_the_order_of_the_queue_decides_how_many_pods_need_the_added_node(tmp_pa
     assert number_that_needs_the_added_node(cluster) in (1, 4)
 
 
-def number_that_needs_the_added_node(cluster: Path) -> int | float:
+def number_that_needs_the_added_node(cluster: Path) -> int | None:
     shown = forewarn.whatif(forewarn.load(str(cluster)), forewarn.Add(node="n1")).document.shown
     (number,) = (each.value for each in shown if each.name == "run only with new nodes")
     return number
