@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Fix, Rows, Table
+from forewarn.policies.base.documents.answer import NO_CLASS, AnswerDocument, AnswerStatus, Counter, Fix, Rows, Table
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.prediction.simulation.scenario import DumpCache
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
-    from forewarn.policies.questions.whatif.sweep import Sweep
+    from forewarn.policies.questions.whatif.sweep import Row, Sweep
 
 
 class _Tier(NamedTuple):
@@ -95,6 +95,8 @@ class ZoneLoss(NamedTuple):
     lost_then: int
     harmed: int = 0
     harmed_then: int = 0
+    more_lost: Hidden[Sequence[str]] = ()
+    """The classes that lose more replicas with the suggested ones."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,7 +142,7 @@ class Suggestion(Result):
                     for now, then in zip(each[::2], each[1::2], strict=True)
                 ),
             ]
-            for zone, *each in self.zones
+            for zone, *each, _ in self.zones
         ]
         names: Rows = [[each.class_, name] for each in given for name in each.workloads]
         return AnswerDocument(
@@ -168,7 +170,11 @@ class Suggestion(Result):
         """Yield which losses leave more Pods Pending or more replicas lost with the classes. That more Pods of the
         lowest class are preempted instead of the workloads that get one is what classes are for.
         """
-        worse = [each.zone for each in self.zones if each.pending_then > each.pending or each.lost_then > each.lost]
+        worse = [
+            f"{each.zone} ({listed(each.more_lost, 2)})" if each.more_lost else each.zone
+            for each in self.zones
+            if each.pending_then > each.pending or each.lost_then > each.lost
+        ]
         if worse:
             yield f"with the classes, more Pods are Pending or lost if a zone is lost: {listed(worse, 3)}"
 
@@ -179,7 +185,9 @@ class Suggestion(Result):
                 more_lost = f", but lost {lost:,} → {lost_then:,}" if lost_then > lost else ""
                 restart = f"; {plural(self.restarted, 'Pod restarts', 'Pods restart')}" if self.restarted else ""
                 change = f"zone {zone} lost: preempted {preempted:,} → {preempted_then:,}{waits}{more_lost}{restart}"
-                command = f"forewarn classes suggest{self.options} -o yaml | kubectl apply --server-side -f -"
+                save = f"forewarn classes suggest{self.options} -o yaml=classes.yaml"
+                plan = f"forewarn classes plan{self.options} -f classes.yaml"
+                command = f"{save}; {plan}; then kubectl apply --server-side in the steps of the plan"
                 yield Fix(command, change)
 
 
@@ -247,10 +255,20 @@ def _losses(
             pair[0].name,
             *(getattr(row.counters, field) for field in ("preempted", "pending", "lost") for row in pair),
             *(len(names.intersection([*row.victims, *row.workloads])) for row in pair),
-        )
+        )._replace(more_lost=more_lost(*pair))
         for pair in pairs
     ]
     return zones, [*simulated_losses(losses, every, "zone"), *then.notes]
+
+
+def more_lost(now: Row, then: Row) -> list[str]:
+    """Return the classes whose workloads lose more replicas then, the most first; a workload has its class of then."""
+    lost = Tally[str](), Tally[str]()
+    for counts, row in zip(lost, (now, then), strict=True):
+        for name, (class_, replicas) in row.lost.items():
+            counts[then.lost.get(name, (class_,))[0]] += replicas
+    before, after = lost
+    return [f"{name or NO_CLASS} {before[name]:,} → {after[name]:,}" for name, _ in (after - before).most_common()]
 
 
 def _named(obj: ApiObject) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from forewarn.policies.base.documents import Shard, fields_of, inlined_in_json
+from forewarn.policies.base.documents import Hidden, Shard, fields_of, inlined_in_json
 from forewarn.policies.base.documents.answer import (
     INCOMPLETE,
     MAX_ROWS,
@@ -216,6 +216,7 @@ class Tally:
             rivals=sorted(set[str]().union(*rivals.values()) - reserved),
             equal_victims=sorted(set[str]().union(*equal.values()) - reserved),
             incomplete=is_incomplete(simulation, cut) or None,
+            lost={names.name_of(each): (self._origins[each].priority_class, counted.lost[each]) for each in losers},
         )
         return Tallied(row, [*simulation.storage.not_modelled, *(f"not simulated: {pods}" for pods in (*left, *cut))])
 
@@ -292,6 +293,8 @@ class Row(NamedTuple):
     rivals: Sequence[str] = ()
     equal_victims: Sequence[str] = ()
     incomplete: bool | None = None
+    lost: Hidden[Mapping[str, tuple[str, int]]] = MappingProxyType({})
+    """By workload: its PriorityClass and the lost replicas."""
 
     @property
     def name(self) -> str:

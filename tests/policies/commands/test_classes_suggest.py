@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from forewarn.policies.base.documents.answer import Fix
+from forewarn.policies.base.documents.answer import Effects, Fix
 from forewarn.policies.kubernetes.quantity import parse_quantity
-from forewarn.policies.questions.application.class_suggestion import Suggestion, ZoneLoss
+from forewarn.policies.questions.application.class_suggestion import Suggestion, ZoneLoss, more_lost
 from forewarn.policies.questions.application.classes import _of_side_effects, _tables
 from forewarn.policies.questions.application.whatif_answer import quota_tables
 from forewarn.policies.questions.whatif.class_plan import OtherOrder, SimulatedStep
+from forewarn.policies.questions.whatif.sweep import Row
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
 
@@ -216,19 +217,32 @@ def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path
 
 
 def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
-    zones = [ZoneLoss("b", 3, 1, 2, 3, 4, 5), ZoneLoss("a", 3, 4, 2, 2, 0, 0, 2, 1), ZoneLoss("c", 3, 2, 2, 5, 0, 0)]
+    b = ZoneLoss("b", 3, 1, 2, 3, 4, 5, more_lost=["batch 3 → 4"])
+    zones = [b, ZoneLoss("a", 3, 4, 2, 2, 0, 0, 2, 1), ZoneLoss("c", 3, 2, 2, 5, 0, 0)]
     head: Any = None
-    worse = "with the classes, more Pods are Pending or lost if a zone is lost: b, c"
+    worse = "with the classes, more Pods are Pending or lost if a zone is lost: b (batch 3 → 4), c"
     document = Suggestion(head, [], zones, 0, [], 7, [], ["note"], " --cluster c.json").document
     assert document.warnings == [worse, "note"]
     assert document.tables[0].rows[1] == ["a", "3 → 4", 2, 0, "2 → 1"]
     assert document.fix == [
         Fix(
-            "forewarn classes suggest --cluster c.json -o yaml | kubectl apply --server-side -f -",
+            "forewarn classes suggest --cluster c.json -o yaml=classes.yaml; forewarn classes plan --cluster c.json"
+            " -f classes.yaml; then kubectl apply --server-side in the steps of the plan",
             "zone b lost: preempted 3 → 1, but Pending 2 → 3, but lost 4 → 5; 7 Pods restart",
         )
     ]
     assert not Suggestion(head, [], zones[2:], 0, [], 7, [], []).document.fix, "more are Pending than fewer preempted"
+
+
+def test_classes_that_lose_more_by_the_class_that_a_workload_gets() -> None:
+    now = _lost({"a/web": ("", 2), "a/job": ("batch", 3), "a/db": ("high", 5)})
+    then = _lost({"a/web": ("prod", 1), "a/job": ("batch", 4), "a/cache": ("", 3)})
+    assert more_lost(now, then) == ["(no class) 0 → 3", "batch 3 → 4"]
+    assert more_lost(now, now) == []
+
+
+def _lost(lost: dict[str, tuple[str, int]]) -> Row:
+    return Row("zone a", Effects(), True, lost=lost)
 
 
 def test_workloads_with_only_the_global_default_are_listed(tmp_path: Path) -> None:
