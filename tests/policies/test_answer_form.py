@@ -39,7 +39,7 @@ ZONE = AnswerDocument(
     "347 Pods preempted, 273 stay Pending",
     Effects(preempted=347, pending=273, lost=1592, down=23, down_seconds=421, jobs_failed=34, placeholders=39),
     [Counter("preempted", 347), Counter("pending", 273, after=25), Counter("lost", 1592, 7610)],
-    why=Why("lost", 1592, "1,592 REPLICAS ARE LOST", [Cause(1592 - n, "k", f"reason {n}") for n in range(6)]),
+    why=Why("lost", 9537, "9,537 REPLICAS ARE LOST", [Cause(1592 - n, "k", f"reason {n}") for n in range(6)]),
     tables=[
         Table(("CLASS", "VALUE", "LOST"), [("gold", 1000, 2), ("", 0, 0)], ("total", "", 2)),
         Table(("POD", "NODE"), [("a", "n1")], detail=2),
@@ -58,7 +58,7 @@ def test_an_answer_as_text() -> None:
         "HARM  zone a lost (134 of 400 nodes): 347 Pods preempted, 273 stay Pending",
         "      preempted 347 | Pending 273 → 25 | lost 1,592 of 7,610",
         "",
-        "WHY 1,592 REPLICAS ARE LOST",
+        "WHY 9,537 REPLICAS ARE LOST",
         "    1,592  reason 0",
         "    1,591  reason 1",
         "    1,590  reason 2",
@@ -81,11 +81,20 @@ def test_fixes_and_causes_give_way_to_the_first_table() -> None:
     rows = [(name, 1000, 1) for name in "abcdef"]
     classes = Table(("CLASS", "VALUE", "LOST"), rows, ("total", "", 6))
     fixes = [Fix(f"{'long ' * 20}{n}", "Jobs failed 34 → 2") for n in range(3)]
-    shown = lines(replace(ZONE, tables=[classes], fix=fixes, warnings=[f"{'w ' * 60}{n}" for n in range(3)]))
+    shown = lines(replace(ZONE, tables=[classes], fix=fixes, warnings=[*["w " * 60] * 2, "w"]))
     assert len(shown) <= MAX_LINES
     assert [line.split()[0] for line in shown if line.endswith("1,000     1")] == [*"abcdef"]
-    assert "    6,354  4 other reasons: -v" in shown
+    assert shown[shown.index("WHY 9,537 REPLICAS ARE LOST") + 3] == "    6,354  4 other reasons: -v"
     assert "FIX (2 more: -v)" in shown
+
+
+def test_causes_of_a_quarter_of_the_counter_have_a_row() -> None:
+    """What harms most is not among other reasons, however long the answer is."""
+    causes = [Cause(number, "k", f"reason {number}") for number in (40, 30, 25, 3, 2)]
+    why = Why("lost", 100, "100 REPLICAS ARE LOST", causes)
+    shown = lines(replace(ZONE, why=why, warnings=[f"{'w ' * 150}{n}" for n in range(3)]))
+    start = shown.index("WHY 100 REPLICAS ARE LOST") + 1
+    assert [line.split()[0] for line in shown[start : start + 4]] == ["40", "30", "25", "5"]
 
 
 def test_a_row_says_how_many_changed_fields_it_lacks() -> None:

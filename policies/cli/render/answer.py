@@ -24,8 +24,10 @@ MAX_LINES: Final = 28
 MAX_WARNINGS: Final = 3
 """Maximum warnings without -v."""
 _MAX_FIXES: Final = 3
-_SHORTENED: Final = ((_MAX_FIXES, 4), (2, 4), (2, 3), (2, 2), (1, 3), (1, 2))
-"""Maximum fixes and causes without -v: the first with which the rows of the first table have room. One fix stays."""
+_SHORTENED: Final = ((_MAX_FIXES, 4), (2, 4), (2, 3), (1, 3))
+"""Maximum fixes and rows of causes without -v: the first with which the rows of the first table have room. One fix
+stays, and so do causes of at least a quarter of the counter.
+"""
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
 _LEAST_ROWS: Final = 4
@@ -145,6 +147,7 @@ def _why_lines(document: AnswerDocument, paint: Painter, level: int, limit: int)
     if document.why is None:
         return
     causes = document.why.causes
+    limit = max(limit, 1 + sum(4 * cause.number >= max(document.why.number, 1) for cause in causes))
     yield paint(f"WHY {document.why.heading}", "bold")
     shown = [(cause.number, cause.reason) for cause in causes]
     if not level and len(shown) > limit:
