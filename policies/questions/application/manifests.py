@@ -38,6 +38,7 @@ from forewarn.policies.questions.application.simulated import (
     rejected,
     with_classes,
 )
+from forewarn.policies.questions.whatif.questions import notes_about_scalers
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
@@ -201,10 +202,12 @@ def with_manifests(
     skipped, manifests = Counter[str](), given_manifests(manifest)
     for file in files_of(manifests):
         try:
-            wanted = (*registry.LINTED, *registry.POD_TEMPLATE_PATHS, *_QUEUES)
+            wanted = (*registry.LINTED, *registry.POD_TEMPLATE_PATHS, *_OTHERS)
             in_order += _decoded(_subjects(file, wanted, namespace, places, skipped), cluster, faults)
         except (SourceError, InvalidObject) as fault:
             _collect(faults, [fault])
+    scalers = {ref_of(obj, namespace)[2:]: obj for obj in in_order if group_kind(obj) == registry.AUTOSCALER}
+    in_order = [obj for obj in in_order if group_kind(obj) != registry.AUTOSCALER]
     of_kinds = (registry.PRIORITY_CLASS,), registry.APPLIED, _QUEUES, (registry.POD, *registry.POD_TEMPLATE_PATHS)
     classes, others, queues, objects = ([obj for obj in in_order if group_kind(obj) in kinds] for kinds in of_kinds)
     priority_classes, invalid = with_classes(cluster, classes)
@@ -221,12 +224,15 @@ def with_manifests(
     to_be = with_queues(to_be, queues, unreadable)
     _collect(faults, unreadable)
     if not objects:
-        skipped += Counter(str(obj.get("kind")) for obj in (*classes, *_without(left_out, others)))
+        not_wanted = (*classes, *_without(left_out, others), *scalers.values())
+        skipped += Counter(str(obj.get("kind")) for obj in not_wanted)
         faults = faults or places.left_out
         if not faults:
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if isinstance(faults[0], InvalidObject) else faults[0]
-    return _latest(_without(left_out, objects)), replace(to_be, later_quotas=later_quotas(in_order, cluster))
+    objects = _latest(_without(left_out, objects))
+    places.notes = [*notes_about_scalers(objects, cluster, {}, scalers)]
+    return objects, replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 
 def _decoded(

@@ -45,6 +45,8 @@ class Places:
         self._subjects: dict[_Named, ReviewedObject] = {}
         self._of_creators: list[ObjectRef] = []
         self._repeated: dict[str, None] = {}
+        self.notes: list[str] = []
+        """What objects do that are not simulated."""
 
     def leave_out(self, subject: ReviewedObject) -> None:
         """Note an object whose controller creates Pods that forewarn does not predict."""
@@ -62,6 +64,7 @@ class Places:
             yield f"given several times: {listed([*self._repeated])}; the last one counts, as for kubectl apply"
         if self._of_creators:
             yield f"not predicted: {listed([*map(str, self._of_creators)])} ({_BY_CONTROLLER})"
+        yield from self.notes
 
     def add(self, subject: ReviewedObject) -> None:
         known = self._subjects.setdefault(_named(subject.ref), subject)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -312,14 +313,14 @@ def scaled(
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
     target = _named(cluster, workload, namespace, SCALED)
     arrival = _scaling(target, replicas)
-
-    def command(kept: int) -> str:
-        return f"forewarn whatif scale {target[0].rpartition('/')[2].lower()}/{target[2]} {kept} -n {target[1]}"
-
-    notes = _scaled_again(replicas, _by_target(autoscalers or {}).get(target, ()), command)
+    notes = _scaled_again(replicas, _by_target(autoscalers or {}).get(target, ()), partial(_scale_command, target))
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
     return Question(f"{_text_of(target)} {verb} {plural(replicas, 'replica')}", [arrival], notes=notes)
+
+
+def _scale_command(target: Key, replicas: int) -> str:
+    return f"forewarn whatif scale {target[0].rpartition('/')[2].lower()}/{target[2]} {replicas} -n {target[1]}"
 
 
 def _by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, list[_Scaler]]:
@@ -353,14 +354,7 @@ def applied(
 
     The title says so if all are workloads, and the apply changes none of them.
     """
-    notes, scalers = list[str](), _by_target({**autoscalers, **added})
-    for obj in (arrival.object for arrival in arrivals if scalers):
-        ref, replicas = ref_of(obj, registry.DEFAULT_NAMESPACE), at(obj, "spec", "replicas")
-        target = group_kind(obj), ref.namespace, ref.name
-        stored = cluster.workloads.get(target)
-        is_changed = stored is None or _replicas(stored.object) != replicas
-        if isinstance(replicas, int) and (is_changed or any(key in added for key, _ in scalers.get(target, ()))):
-            notes += _scaled_again(replicas, scalers.get(target, ()), lambda kept: f"apply replicas: {kept}")
+    notes = [*notes_about_scalers([arrival.object for arrival in arrivals], cluster, autoscalers, added)]
     left = len(notes) - _MOST_NOTES
     others = [f"changes of {plural(left, 'more HorizontalPodAutoscaler')} are not simulated"] if left > 0 else []
     is_same = arrivals and all(_is_stored(arrival.object, cluster) for arrival in arrivals)
@@ -368,6 +362,27 @@ def applied(
 
 
 _MOST_NOTES: Final = 10
+
+
+def notes_about_scalers(
+    objects: Iterable[ApiObject],
+    cluster: ClusterSnapshot,
+    autoscalers: Mapping[tuple[str, str], ApiObject],
+    added: Mapping[tuple[str, str], ApiObject],
+) -> Iterator[str]:
+    """Yield what HorizontalPodAutoscalers do with the replicas of applied `objects`, and `added` ones with those of
+    other workloads.
+    """
+    scalers, others = _by_target({**autoscalers, **added}), _by_target(added)
+    for obj in objects if scalers else ():
+        target = group_kind(obj), *ref_of(obj, registry.DEFAULT_NAMESPACE)[2:]
+        stored, replicas = cluster.workloads.get(target), _replicas(obj)
+        if stored is None or _replicas(stored.object) != replicas or target in others:
+            yield from _scaled_again(replicas, scalers.get(target, ()), lambda kept: f"apply replicas: {kept}")
+        others.pop(target, None)
+    for target in others.keys() & cluster.workloads.keys():
+        present = _replicas(cluster.workloads[target].object)
+        yield from _scaled_again(present, scalers[target], partial(_scale_command, target))
 
 
 def _is_stored(obj: ApiObject, cluster: ClusterSnapshot) -> bool:

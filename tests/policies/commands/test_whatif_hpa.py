@@ -198,6 +198,22 @@ def test_an_applied_autoscaler_is_named_although_it_is_not_simulated(stored: boo
     assert f"HPA team/a would set replicas to 5; {NOT_SIMULATED}: apply replicas: 5" in result.notes
 
 
+def test_a_workload_without_replicas_has_those_of_its_applied_autoscaler(tmp_path: Path) -> None:
+    new = workload("a")
+    del new["spec"]["replicas"]
+    manifests, note = [new, autoscaler("a", 9, minReplicas=5)], f"HPA team/a would set replicas to 5; {NOT_SIMULATED}"
+    assert [f"{note}: apply replicas: 5"] == list(asked(tmp_path, change=forewarn.Apply(manifests)).notes)
+    predicted = forewarn.predict(forewarn.load(str(tmp_path / "cluster.yaml")), manifests)
+    assert f"{note}: apply replicas: 5" in predicted.document.warnings
+
+
+def test_an_applied_autoscaler_of_another_workload_is_named(tmp_path: Path) -> None:
+    manifests = [workload("b"), autoscaler("a", 9, minReplicas=5)]
+    result = asked(tmp_path, workload("a"), change=forewarn.Apply(manifests))
+    fix = "forewarn whatif scale deployment/a 5 -n team"
+    assert [f"HPA team/a would set replicas to 5; {NOT_SIMULATED}: {fix}"] == list(result.notes)
+
+
 @pytest.mark.parametrize(
     ("least", "most", "told", "kept"),
     [
