@@ -31,7 +31,7 @@ from forewarn.policies.questions.application.report_changes import UNEVALUATED, 
 from forewarn.policies.questions.application.whatif import sweep_of, whatif
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all
 from forewarn.policies.questions.whatif.comparison import is_repeated
-from forewarn.policies.questions.whatif.effects import consequences, joined
+from forewarn.policies.questions.whatif.effects import consequences
 from forewarn.policies.questions.whatif.questions import Question, each_lost, largest_losses
 from forewarn.policies.questions.whatif.risk_answer import changes_counter, changes_table
 from forewarn.policies.questions.whatif.sweep import Sweep, harms
@@ -41,7 +41,6 @@ from forewarn.policies.questions.why.evidence import NO_EVENTS, PreemptionEvents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
@@ -54,8 +53,6 @@ _LOSSES: Final = ("worst zone", "worst node")
 _REPEATED: Final = 3
 """Maximum cases that are repeated to find one that does harm in most runs."""
 _PHRASES: Final = 3
-_MAX_FINDING: Final = 60
-"""Characters that a line shows; a longer finding has a phrase less."""
 _LONG: Final = 200
 
 
@@ -193,17 +190,10 @@ def _loss(
             status, chance = AnswerStatus.WARN, " in some runs"
     about = f"of all but {listed(rest, 1)}: {about}" if rest and kind == "zone" else about
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending
-    finding = _in_short(worst.counters, about) + chance
+    phrases = islice(consequences(worst.counters._replace(down_seconds=0)), _PHRASES)
+    finding = about + ("; ".join(phrases) or "no steady state") + chance
     status = AnswerStatus.NO_ANSWER if worst.incomplete else status
     return OverviewLine(f"worst {kind}", status, number, finding, f"whatif lose {worst.case}", sample)
-
-
-def _in_short(effects: Effects, about: str) -> str:
-    """Return as many consequences as have room."""
-    phrases = [*islice(consequences(effects), _PHRASES)]
-    while phrases[1:] and len(about + joined(phrases)) > _MAX_FINDING:
-        phrases.pop()
-    return about + (joined(phrases) or "no steady state")
 
 
 def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: str, nothing: str) -> OverviewLine:
@@ -218,10 +208,15 @@ def _upgrade(cluster: Cluster, blockers: Sequence[DrainBlocker], autoscaling: Au
     snapshot, nodes = cluster.snapshot, cluster.snapshot.objects.nodes
     blocked = len({node for each in blockers for node in each.nodes})
     if is_simulated := not blocked and is_repeated(snapshot.pods, nodes):
-        jobs = whatif(cluster, Upgrade(), autoscaling=autoscaling, tries_fixes=False).counters.jobs_failed
+        answer = whatif(cluster, Upgrade(), autoscaling=autoscaling, tries_fixes=False).answer.of_upgrade
+        names = [each.workload for each in answer.after.workloads for _ in each.failures]
     else:
-        jobs = sum(_fails_by_drains(snapshot, each.object) for each in snapshot.workloads.values())
-    of_jobs = f"{'' if is_simulated else 'at least '}{plural(jobs, 'Job fails', 'Jobs fail')}"
+        names = [
+            "/".join(key[1:]) for key, each in snapshot.workloads.items() if _fails_by_drains(snapshot, each.object)
+        ]
+    jobs = len(names)
+    which = f"Job {names[0]} fails" if jobs == 1 else plural(jobs, "Job fails", "Jobs fail")
+    of_jobs = which if is_simulated else f"at least {which}"
     of_pdbs = f"{plural(len(blockers), 'PDB blocks', 'PDBs block')} {blocked:,} of {plural(len(nodes), 'node')}"
     found = (blocked, of_pdbs), (jobs, of_jobs)
     finding = "; ".join(text for number, text in found if number)

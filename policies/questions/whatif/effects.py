@@ -91,7 +91,7 @@ def consequences(effects: Effects) -> Iterator[str]:
     fail, unless preempted and Pending Pods explain all of them.
     """
     explains_all = effects.preempted + effects.pending >= effects.lost and not effects.jobs_failed
-    more = {"down": f" for up to {duration(effects.down_seconds)}"}
+    more = {"down": f" for up to {duration(effects.down_seconds)}"} if effects.down_seconds else {}
     if effects.jobs_failed and effects.lost:
         more["lost"] = f" ({plural(effects.jobs_failed, *_PHRASES['jobs_failed'])})"
         effects = effects._replace(jobs_failed=0)

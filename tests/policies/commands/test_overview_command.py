@@ -121,11 +121,25 @@ def test_a_loss_without_harm_in_most_runs_is_not_the_worst(
     def most_frequent(_cluster: object, change: object, **_more: object) -> SimpleNamespace:
         repeated.append(change)
         counters = Effects(preempted=int(len(repeated) == harmful))
-        return SimpleNamespace(counters=counters, document=SimpleNamespace(status=AnswerStatus.HARM, shown=[]))
+        document = SimpleNamespace(status=AnswerStatus.HARM, shown=[])
+        upgrade = SimpleNamespace(after=SimpleNamespace(workloads=[]))
+        return SimpleNamespace(counters=counters, document=document, answer=SimpleNamespace(of_upgrade=upgrade))
 
     monkeypatch.setattr(overview, "whatif", most_frequent)
     line = _lines("--cluster", CLUSTER)["worst zone"]
     assert (line["status"], line["finding"].endswith(finding)) == (status, True)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_only_job_that_fails_by_drains_has_its_name(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = [
+        SimpleNamespace(workload=f"shop/etl-{number}", failures=["BackoffLimitExceeded"]) for number in range(jobs)
+    ]
+    upgrade = SimpleNamespace(after=SimpleNamespace(workloads=failing))
+    document = SimpleNamespace(status=AnswerStatus.OK, shown=[])
+    answer = SimpleNamespace(counters=Effects(), document=document, answer=SimpleNamespace(of_upgrade=upgrade))
+    monkeypatch.setattr(overview, "whatif", lambda *_, **_more: answer)
+    assert _lines("--cluster", CLUSTER)["upgrade"]["finding"] == ("Job shop/etl-0 fails", "2 Jobs fail")[jobs - 1]
 
 
 def test_the_worst_lines_come_first_in_the_table(tmp_path: Path) -> None:
@@ -187,7 +201,7 @@ def test_jobs_whose_pods_are_evicted_twice_are_those_of_whatif_too(tmp_path: Pat
     nodes = [make_node(name).has(cpu="4") for name in ("n1", "n2")]
     path.write_text(cluster_text([*nodes, job, make_pod("etl-1", "shop").metadata(ownerReferences=[owner]).on("n1")]))
     line = _lines("--cluster", path)["upgrade"]
-    assert (line["status"], line["finding"]) == ("HARM", "1 Job fails")
+    assert (line["status"], line["finding"]) == ("HARM", "Job shop/etl fails")
 
 
 def test_every_line_of_the_table_has_a_command_that_runs(tmp_path: Path) -> None:
@@ -233,7 +247,7 @@ def test_losses_of_other_samples_are_not_compared(tmp_path: Path) -> None:
         (
             "2",
             "changed",
-            "not comparable, other losses were simulated; was: 1 Pod preempted, 2 stay Pending, 2 replicas lost",
+            "not comparable, other losses were simulated; was: 1 Pod preempted; 2 Pods stay Pending; 2 replicas lost",
         ),
         ("0", "not evaluated", "not evaluated in this report"),
     ):
