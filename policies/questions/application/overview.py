@@ -41,6 +41,7 @@ from forewarn.policies.questions.why.evidence import NO_EVENTS, PreemptionEvents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
@@ -190,10 +191,15 @@ def _loss(
             status, chance = AnswerStatus.WARN, " in some runs"
     about = f"of all but {listed(rest, 1)}: {about}" if rest and kind == "zone" else about
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending
-    phrases = islice(consequences(worst.counters._replace(down_seconds=0)), _PHRASES)
-    finding = about + ("; ".join(phrases) or "no steady state") + chance
+    finding = about + _in_short(worst.counters) + chance
     status = AnswerStatus.NO_ANSWER if worst.incomplete else status
     return OverviewLine(f"worst {kind}", status, number, finding, f"whatif lose {worst.case}", sample)
+
+
+def _in_short(effects: Effects) -> str:
+    """Return the first consequences, without a duration."""
+    phrases = islice(consequences(effects._replace(down_seconds=0)), _PHRASES)
+    return "; ".join(phrases) or "no steady state"
 
 
 def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: str, nothing: str) -> OverviewLine:
