@@ -511,8 +511,13 @@ class _InlineSource(NamedTuple):
         return YamlSource(Tree(document)).locate(path, key=key)
 
 
+def _has_only_scalars(value: Any) -> bool:
+    return isinstance(value, dict) and not any(isinstance(item, dict | list) for item in value.values())
+
+
 class _PatchedSource:
-    """The source of a patched object: the file of the object, or for values of patches the file of the last one.
+    """The source of a patched object: the file of the object, or for values of patches the file of the last one,
+    which can also add to a mapping of scalars.
 
     `written`: the source of values that are in no object, of JSON Patch or `replicas`.
     """
@@ -531,6 +536,10 @@ class _PatchedSource:
         for origin, source in self._origins:
             there = self._path_in(origin, path)
             if len(there) == len(path) and at(origin, *there) == value and source is not NO_SOURCE:
+                return source.locate(there, key=key)
+        for origin, source in self._origins[1:] if _has_only_scalars(value) else ():
+            there = self._path_in(origin, path)
+            if len(there) == len(path) and source is not NO_SOURCE:
                 return source.locate(there, key=key)
         if self._written is not NO_SOURCE and not isinstance(value, dict | list):
             return self._written.locate(())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Path, Problem, Severity, cut, quote
+from forewarn.policies.base.findings import Location, Path, Problem, Severity, cut, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, VALUES, found_at
 from forewarn.policies.kubernetes.kinds.registry import (
@@ -95,7 +95,7 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         return
     if not _is_checked(subject) or (template is not None and (is_fragment(obj, template) or lacks_images(template))):
         return
-    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import fix_of, without_examples  # imported late
+    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import without_examples  # imported late
 
     reported = set[str]()
     for fault in _faults(subject, context):
@@ -106,15 +106,41 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         message = cut(f"{shown_path(fault.path)}: {text}", MAX_CHARACTERS)
         if message not in reported and not is_variable_at(subject, fault.path, text, context):
             reported.add(message)
-            place = subject.source.locate(fault.path) if is_absent else None
-            others = _with_images(subject, fault.path)
-            fix = f"name container {' or '.join(others)} in the patch, or set the image" if others else fix_of(fault)
+            place, fix = _in_patch(subject, fault)
+            place = place or (subject.source.locate(fault.path) if is_absent else None)
             yield Problem(message, fault.path, fix, location=place, detail={"rejection": str(fault)})
+
+
+def _in_patch(subject: ReviewedObject, fault: FieldError) -> tuple[Location | None, str]:
+    """Return the fix of an error, and where a patch sets a field that does not go together with one of the patched
+    object; None if there is no such patch.
+    """
+    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import fix_of
+
+    fix = fix_of(fault)
+    if not subject.overlay:
+        return None, fix
+    if others := _with_images(subject, fault.path):
+        return None, f"name container {' or '.join(others)} in the patch, or set the image"
+    holder, words = fault.path[:-1], {*_WORD.findall(fault.text)}
+    found = [each for steps in _BESIDE for each in found_at(at(subject.object, *holder), steps)]
+    paths = [fault.path, *((*holder, *path) for path, _ in found if path[-1] in words)]
+    places = {path: subject.source.locate(path) for path in paths}
+    file = subject.source.locate(()).file
+    own = [path for path, place in places.items() if place.file == file]
+    place = next((place for place in places.values() if place.file != file), None)
+    if not own or not place:
+        return None, fix
+    return place, f"write {own[0][-1]}: null in the patch" if fix.startswith("remove") else fix
+
+
+_BESIDE: Final = ((VALUES,), (VALUES, VALUES))
+_WORD: Final = later(r"[\w./-]+")
 
 
 def _with_images(subject: ReviewedObject, path: Path) -> Sequence[str]:
     """Return the few containers with images beside one without, which a patch can have added; () for other errors."""
-    if path[-1] != "image" or not subject.overlay:
+    if path[-1] != "image":
         return ()
     named = [text_at(each, "name") for each in list_at(subject.object, *path[:-2]) if at(each, "image")]
     return named if len(named) <= _FEW else ()

@@ -396,13 +396,21 @@ def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[
         return None
     if errors := validate_resources(whole):
         is_own = whole is pod or bool(validate_resources(pod))
-        fix = _BY_ITSELF if is_own else f"{_BY_DEFAULT}{_fix_of_defaults(pod, whole, limit_ranges)}"
+        fix = _fix_of(errors[0], pod) if is_own else f"{_BY_DEFAULT}{_fix_of_defaults(pod, whole, limit_ranges)}"
         return errors[0]._replace(text=f"{errors[0].text}{fix}")
     violations = _violations(whole, limit_ranges)
     if (error := next(violations, None)) is None:
         return None
     others = [f"; {other.text}" for other in islice(violations, MAX_FAULTS) if other.path == error.path]
     return error._replace(text=f"{error.text}{_BY_ITSELF}{''.join(others)}")
+
+
+def _fix_of(error: FieldError, pod: ApiObject) -> str:
+    """Return how to correct the requests and limits of a Pod: extended resources and huge pages need limits."""
+    own = mapping_at(pod, *error.path[:-1])
+    missing = [name for name in mapping_at(own, "requests") if name not in mapping_at(own, "limits")]
+    names = [name for name in missing if is_huge_page(name) or not is_native(name)]
+    return f". Fix: set {names[0]} in limits" if names and error.path[-1] == "limits" else _BY_ITSELF
 
 
 def _violations(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> Iterator[FieldError]:
