@@ -326,7 +326,7 @@ class Apply:
         others, faults = list[ApiObject](), list[InvalidObject]()
         read = start.read(self.manifests, self.namespace, others=others)
         queues = [obj for obj in others if group_kind(obj) != AUTOSCALER]
-        scalers = {ref_of(obj, self.namespace)[2:]: obj for obj in others if group_kind(obj) == AUTOSCALER}
+        scalers = [obj for obj in others if group_kind(obj) == AUTOSCALER]
         cluster = with_queues(start.cluster, queues, faults)
         if faults:
             raise faults[0]

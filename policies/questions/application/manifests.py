@@ -110,7 +110,7 @@ def applied(
                 count += 1
                 check_decodes(subject, strict=strict)
                 if others is not None and group_kind(subject.object) in _OTHERS:
-                    others.append(subject.object)
+                    others.append(_with_names(subject))
                     continue
                 check_template(subject.object, cluster)
                 int32(subject.object, "spec", "replicas")
@@ -206,10 +206,12 @@ def with_manifests(
             in_order += _decoded(_subjects(file, wanted, namespace, places, skipped), cluster, faults)
         except (SourceError, InvalidObject) as fault:
             _collect(faults, [fault])
-    scalers = {ref_of(obj, namespace)[2:]: obj for obj in in_order if group_kind(obj) == registry.AUTOSCALER}
-    in_order = [obj for obj in in_order if group_kind(obj) != registry.AUTOSCALER]
-    of_kinds = (registry.PRIORITY_CLASS,), registry.APPLIED, _QUEUES, (registry.POD, *registry.POD_TEMPLATE_PATHS)
-    classes, others, queues, objects = ([obj for obj in in_order if group_kind(obj) in kinds] for kinds in of_kinds)
+    workloads = registry.POD, *registry.POD_TEMPLATE_PATHS
+    of_kinds = (registry.PRIORITY_CLASS,), registry.APPLIED, _QUEUES, workloads, (registry.AUTOSCALER,)
+    classes, others, queues, objects, scalers = (
+        [obj for obj in in_order if group_kind(obj) in kinds] for kinds in of_kinds
+    )
+    in_order = _without({*map(id, scalers)}, in_order)
     priority_classes, invalid = with_classes(cluster, classes)
     _collect(faults, invalid)
     cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
@@ -224,7 +226,7 @@ def with_manifests(
     to_be = with_queues(to_be, queues, unreadable)
     _collect(faults, unreadable)
     if not objects:
-        not_wanted = (*classes, *_without(left_out, others), *scalers.values())
+        not_wanted = (*classes, *_without(left_out, others), *scalers)
         skipped += Counter(str(obj.get("kind")) for obj in not_wanted)
         faults = faults or places.left_out
         if not faults:

@@ -19,6 +19,7 @@ from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod, admit_pod_group, check_default
 from forewarn.policies.kubernetes.kube_apiserver.validation import pod as pod_validation
 from forewarn.policies.kubernetes.kube_apiserver.validation import priority_class as validation
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import POD_STRUCT, decode_fault
 from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import name_faults, policy_fault
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
 from forewarn.policies.kubernetes.kube_apiserver.validation.tables import check
@@ -276,6 +277,7 @@ def not_admitted(
         if is_group:
             _admit_group(obj, cluster)
         else:
+            _check_types(obj, where, ref)
             admit_pod(spec, cluster.priority_classes)
             return None if _has_pods(cluster, obj) else _fault_of_defaults(cluster, spec, where, ref)
     except fields.InvalidObject as fault:
@@ -289,6 +291,14 @@ def not_admitted(
             fix = f". Fix: {'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
         return (PodsRejected if where and _is_valid(spec) else fields.InvalidObject)(f"{fault}{fix}", path, ref)
     return None
+
+
+def _check_types(obj: fields.ApiObject, template: Path, ref: ObjectRef) -> None:
+    """Raise InvalidObject if kube-apiserver cannot decode a field of a template; quantities are read with the Pods."""
+    fault = decode_fault({**fields.mapping(obj, *template), "kind": "Pod"}, POD_STRUCT)
+    if fault is not None and fault.text.startswith("json: "):
+        fix = ". Fix: quote the value" if fault.text.endswith("of type string") else ""
+        raise fields.InvalidObject(f"{fault.text}{fix}", (*template, *fault.path), ref)
 
 
 def _check_update(

@@ -348,7 +348,7 @@ def applied(
     arrivals: Sequence[Arrival],
     cluster: ClusterSnapshot,
     autoscalers: Mapping[tuple[str, str], ApiObject],
-    added: Mapping[tuple[str, str], ApiObject] = {},
+    added: Sequence[ApiObject] = (),
 ) -> Question:
     """Return the question of applying objects. `autoscalers`: as in `scaled`. `added`: those that are applied, too.
 
@@ -368,12 +368,13 @@ def notes_about_scalers(
     objects: Iterable[ApiObject],
     cluster: ClusterSnapshot,
     autoscalers: Mapping[tuple[str, str], ApiObject],
-    added: Mapping[tuple[str, str], ApiObject],
+    added: Sequence[ApiObject],
 ) -> Iterator[str]:
     """Yield what HorizontalPodAutoscalers do with the replicas of applied `objects`, and `added` ones with those of
     other workloads.
     """
-    scalers, others = _by_target({**autoscalers, **added}), _by_target(added)
+    new = {ref_of(obj, registry.DEFAULT_NAMESPACE)[2:]: obj for obj in added}
+    scalers, others = _by_target({**autoscalers, **new}), _by_target(new)
     for obj in objects if scalers else ():
         target = group_kind(obj), *ref_of(obj, registry.DEFAULT_NAMESPACE)[2:]
         stored, replicas = cluster.workloads.get(target), _replicas(obj)
