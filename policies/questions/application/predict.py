@@ -424,20 +424,22 @@ def _question(result: PredictResult) -> str:
     names += [f"{group.id} ({group.policy})" for group in result.groups]
     classes, noun = result.new_classes, "PriorityClasses" if result.new_classes[1:] else "PriorityClass"
     with_classes = f" with new {noun} {listed(classes, 1)}" if classes else ""
-    return (names[0] if len(names) == 1 else plural(len(names or result.faults), "object")) + with_classes
+    objects = len(names) + len(result.faults)
+    return (names[0] if len(names) == objects == 1 else plural(objects, "object")) + with_classes
 
 
 def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> str:
     new, run, missing = result.outcomes.total(), _run(result), _missing(result)
     by_preemption = result.outcomes["preempts"]
-    if result.faults and not new:
-        return f"{plural(len(result.faults), 'object')} rejected" if len(result.faults) > 1 else "rejected"
+    rejected = f"{plural(len(result.faults), 'object')} rejected" if result.faults else ""
+    if rejected and not new:
+        return rejected if result.placements or result.faults[1:] else "rejected"
     if not new:
         return _without_new_pods(result.placements)
     how = "by preemption" if effects.victims or not effects.placeholders else "by preemption of placeholder Pods"
     if missing:
-        return f"{missing:,} of {plural(new, 'new Pod')} not predicted"
-    if new == 1:
+        text = f"{missing:,} of {plural(new, 'new Pod')} not predicted"
+    elif new == 1:
         (outcome,) = result.outcomes.elements()
         node = "".join(f" on {each.node}" for each in result.predicted.alone[-1:] if each.node)
         text = f"the new Pod {_OF_ONE.get(outcome, 'runs{on}').format(on=node, how=how)}"
@@ -447,7 +449,8 @@ def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> s
         if effects.blocked:
             rollouts = plural(effects.blocked, "rollout does not finish", "rollouts do not finish")
             text = f"{rollouts}, {run:,} of {new:,} new Pods run"
-    return text if grown is None else f"{text}; {left_by_new_nodes(grown)}"
+    text = f"{rejected}, {text}" if rejected else text
+    return text if grown is None or missing else f"{text}; {left_by_new_nodes(grown)}"
 
 
 def _without_new_pods(placements: Sequence[Placement]) -> str:

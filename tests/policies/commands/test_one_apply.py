@@ -486,7 +486,7 @@ def test_a_note_names_the_quota_that_victims_of_several_objects_free(tmp_path: P
     ("service", "first"),
     [
         ("db", "PENDING  StatefulSet default/new: 2 of 3 new Pods run, 1 stays Pending\n"),
-        ("other", "REJECTED  StatefulSet default/new: the new Pod runs on n1\n"),
+        ("other", "REJECTED  2 objects: 1 object rejected, the new Pod runs on n1\n"),
     ],
 )
 def test_a_stateful_set_twice_is_updated(service: str, first: str, tmp_path: Path) -> None:

@@ -434,7 +434,7 @@ def test_one_bad_file_of_a_directory_leaves_the_others_answered(
     write(tmp_path / "good.yaml", make_pod("web"))
     status, out, err = run(capsys, "-f", str(tmp_path), "--cluster", "dump.json")
     assert status == 3
-    assert out.startswith("REJECTED  Pod default/web: the new Pod runs on n1\n")
+    assert out.startswith("REJECTED  3 objects: 2 objects rejected, the new Pod runs on n1\n")
     assert "WHY 2 OBJECTS ARE REJECTED\n    1  PriorityClass gold (value: " in out
     assert "\n    1  not predicted; see the errors\n" in out
     bad, rejected = err.splitlines()

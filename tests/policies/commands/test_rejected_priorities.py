@@ -89,7 +89,7 @@ def test_a_workload_whose_pods_are_rejected_is_left_out(
     new = [deployment("bad", **pod), deployment("good")]
     predicted = asked(tmp_path, "predict", new)
     assert predicted.returncode == 3
-    assert predicted.stdout.startswith("REJECTED  Deployment default/good: the new Pod runs on n1\n")
+    assert predicted.stdout.startswith("REJECTED  2 objects: 1 object rejected, the new Pod runs on n1\n")
     assert f"\nWHY 1 OBJECT IS REJECTED\n    1  {what} default/bad (" in predicted.stdout
     assert problem in predicted.stderr
     assert predicted.stderr.startswith(f"forewarn predict: {tmp_path / 'new.json'}:2:")
@@ -120,6 +120,24 @@ def test_invalid_numbers_of_pods_and_selectors_are_rejected(command: str, tmp_pa
     ):
         assert problem in line
     assert (answer.returncode, bool(answer.stdout)) == (3, True)
+
+
+def test_a_headline_counts_the_rejected_objects_beside_the_others(tmp_path: Path) -> None:
+    new = [deployment("bad").spec(replicas=-2), deployment("worse").spec(replicas=-2), deployment("good")]
+    answer = asked(tmp_path, "predict", new)
+    assert answer.stdout.startswith("REJECTED  3 objects: 2 objects rejected, the new Pod runs on ")
+
+
+@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
+@pytest.mark.parametrize("fields", [{"env": [{"name": "A", "value": 1}]}, {"command": [1]}, {"args": [True]}])
+def test_a_value_without_quotes_is_rejected_as_by_the_linter(
+    command: str, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    new = deployment("new")
+    new.obj["spec"]["template"]["spec"]["containers"][0].update(fields)
+    answer = asked(tmp_path, command, [new])
+    assert (answer.returncode, "json: cannot unmarshal" in answer.stderr) == (3, True)
+    assert answer.stderr.endswith("Fix: quote the value\n")
 
 
 @pytest.mark.parametrize(
@@ -301,7 +319,7 @@ def test_pods_of_a_rejected_pod_group_are_left_out(tmp_path: Path) -> None:
     answer = asked(tmp_path, "predict", new)
     _, of_pods = answer.stderr.splitlines()
     assert ": Deployment default/bad: kube-apiserver rejects PodGroup train. Fix: " in of_pods
-    assert answer.stdout.startswith("REJECTED  Deployment default/good: the new Pod runs on n1\n")
+    assert answer.stdout.startswith("REJECTED  3 objects: 2 objects rejected, the new Pod runs on n1\n")
     assert "    1  PodGroup default/train (" in answer.stdout
     assert "    1  not predicted; see the errors\n" in answer.stdout
 
