@@ -38,7 +38,7 @@ from forewarn.policies.questions.application.manifests import (
     manifests_of,
     with_queues,
 )
-from forewarn.policies.questions.application.removal import price_of, removal
+from forewarn.policies.questions.application.removal import removal
 from forewarn.policies.questions.whatif import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED, class_change, questions
 from forewarn.policies.questions.whatif.autoscalers import (
     Autoscalers,
@@ -154,8 +154,7 @@ class Remove:
             which = f" with {self.pool}" if self.pool else ""
             raise InvalidInput(f"{self.count:,} nodes to remove, but the cluster has {len(nodes):,}{which}")
         world = simulated.world_with(start.cache, [], DEFAULT_UNTIL)
-        found = removal(start.cluster, world, nodes, self.count, start.options)
-        found = found._replace(saved=price_of([node for node in nodes if node.name in found.nodes], start.groups))
+        found = removal(start.cluster, world, nodes, self.count, start.options, start.groups)
         arrivals = questions.drained(start.cluster, found.nodes).arrivals if found.nodes else ()
         title = f"removal of {self.count:,} of {plural(len(nodes), 'node')}"
         return Question(title, arrivals, removal=found, notes=found.notes)

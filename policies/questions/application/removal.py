@@ -107,8 +107,17 @@ class _Drains:
 class _Search:
     """The search in one cluster."""
 
-    def __init__(self, cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], options: Options) -> None:
-        """`nodes`: the candidates."""
+    def __init__(
+        self,
+        cluster: ClusterSnapshot,
+        world: World,
+        nodes: Sequence[Node],
+        options: Options,
+        groups: Sequence[NodeGroup],
+    ) -> None:
+        """`nodes`: the candidates. `groups`: with their prices."""
+        prices = {node.name: price_of([node], groups) for node in nodes}
+        self._cents = {name: price.cents if price is not None else 0 for name, price in prices.items()}
         self._cluster, self._world, self._options = cluster, world, options
         self._unnamed = without_names(world)
         self._pods = [pod for pod in cluster.pods.values() if not pod.terminal]
@@ -250,7 +259,8 @@ class _Search:
 
     def by_cost(self) -> list[str]:
         """Return the names of the nodes, those first whose drain lets replicas be down for the shortest time, and of
-        these those whose drain restarts fewest Pods. Those of Jobs count twice: what they have done is lost.
+        these those whose drain restarts fewest Pods, the dearest first. Those of Jobs count twice: what they have done
+        is lost.
 
         Last are nodes with more Pods of a Job than may fail after the drain of those before, then those whose drain a
         PDB blocks, or with Pods that an exceeded quota rejects when they are recreated.
@@ -258,7 +268,7 @@ class _Search:
         ranks = dict[str, tuple[object, ...]]()
         for name, obstacles in self._obstacles.items():
             restarted = len(self._moved[name]) + 2 * self._of_jobs[name].total()
-            ranks[name] = obstacles, self._seconds_down(name), restarted, self._share(name), name
+            ranks[name] = obstacles, self._seconds_down(name), restarted, -self._cents[name], self._share(name), name
         may_fail, fails = self._may_fail.copy(), dict[str, bool]()
         for name in sorted(ranks, key=ranks.__getitem__):
             fails[name] = any(pods > may_fail.get(job, pods) for job, pods in self._of_jobs[name].items())
@@ -299,12 +309,20 @@ def _may_fail(cluster: ClusterSnapshot) -> Counter[str]:
     return found
 
 
-def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wanted: int, options: Options) -> Removal:
-    """Return which `wanted` of these nodes can go, or as many as can.
+def removal(
+    cluster: ClusterSnapshot,
+    world: World,
+    nodes: Sequence[Node],
+    wanted: int,
+    options: Options,
+    groups: Sequence[NodeGroup],
+) -> Removal:
+    """Return which `wanted` of these nodes can go, or as many as can, and what they cost.
 
-    `world`: the cluster without arrivals. `options`: those of rules, which select placeholder Pods.
+    `world`: the cluster without arrivals. `options`: those of rules, which select placeholder Pods. `groups`: node
+    groups with prices.
     """
-    search = _Search(cluster, world, nodes, options)
+    search = _Search(cluster, world, nodes, options, groups)
     candidates = search.by_cost()
     chosen, kept = search.greedy(candidates, wanted)
     sizes = range(wanted, len(chosen), -1)
@@ -320,7 +338,8 @@ def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wante
     if len(chosen) < wanted and not is_complete:
         notes = [f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more"]
     weaker = "; ".join(search.weaker(chosen)) if chosen else ""
-    return Removal(wanted, chosen, kept, search.untried(untried, kept), notes, weaker)
+    saved = price_of([node for node in nodes if node.name in chosen], groups)
+    return Removal(wanted, chosen, kept, search.untried(untried, kept), notes, weaker, saved)
 
 
 def price_of(nodes: Sequence[Node], groups: Sequence[NodeGroup]) -> Price | None:

@@ -115,12 +115,12 @@ def test_all_wanted_nodes_can_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("prices", "clause"),
     [
-        ({"even": "10 EUR", "odd": "20.50 EUR"}, "all can go, 40.50 EUR per month less"),
+        ({"even": "10 EUR", "odd": "20.50 EUR"}, "all can go, 51 EUR per month less"),
         ({"even": "10 EUR"}, "all can go"),
     ],
 )
 def test_the_price_of_the_nodes_is_saved(prices: dict[str, str], clause: str, tmp_path: Path) -> None:
-    """Of n0, n1 and n2; without a price for n1, the sum is unknown."""
+    """The dearest of nodes alike go first: n1, n3 and n0; without a price for n1, the sum is unknown."""
     status = {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}}
     groups = [
         {"name": pool, "pricePerMonth": price, "template": {"metadata": {"labels": {"pool": pool}}, "status": status}}
