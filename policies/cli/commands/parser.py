@@ -293,7 +293,7 @@ class Parser(argparse.ArgumentParser):
         is_first = not (self._subparsers or argument.startswith("argument -"))
         if near := nearest_word(value, options):
             return f"; did you mean {quote(near)}?{self._usage().removeprefix('.') * is_first}"
-        return "" if argument.startswith("argument -") else self._usage()
+        return "" if argument.startswith("argument -") else self._usage().partition("; known: ")[0]
 
     def _positional(self) -> list[argparse.Action]:
         return [each for each in self._actions if not each.option_strings]

@@ -114,7 +114,7 @@ class FileDiagnostic(NamedTuple):
     @property
     def in_one_line(self) -> str:
         """The message with the fix."""
-        return f"{self.message}. Fix: {self.remediation}" if self.remediation else self.message
+        return f"{self.message}. Fix: {self.remediation}".replace("?. ", "? ") if self.remediation else self.message
 
 
 class ChangeSet(NamedTuple):

@@ -60,7 +60,7 @@ _SHORT: Final = {
 }
 """The short names of kubectl."""
 _INSTEAD: Final = {
-    "job": "pass its manifest to forewarn whatif apply -f or delete -f",
+    "job": "pass its manifest to forewarn whatif apply -f, whatif delete -f or headroom -f",
     "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
 }
 """Kinds without such changes -> what to do instead."""
@@ -547,8 +547,9 @@ def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Seque
         return key
     if not found or not name:
         fix, instead = _with_kind(cluster, workload, namespace, kinds), _INSTEAD.get(kind.lower(), "")
-        keys = (key for key in cluster.workloads if key[0] in kinds and not instead)
-        why = f". Fix: {fix}" if fix else nearest(workload, {"/".join(key[-len(parts) :]) for key in keys})
+        keys = [key for key in cluster.workloads if key[0] in kinds and not instead]
+        names = {f"{key[0].rpartition('/')[2].lower()}/{key[2]}" for key in keys if key[2] == name}
+        why = f". Fix: {fix}" if fix else nearest(workload, {*names, *("/".join(key[-len(parts) :]) for key in keys)})
         known = ", ".join(f"{each.rpartition('/')[2].lower()} ({_SHORT[each]})" for each in kinds)
         why = why or f" of a supported kind. Fix: {instead or 'write NAMESPACE/KIND/NAME'}; known: {known}"
         raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{why}")
