@@ -24,7 +24,7 @@ from forewarn.policies.cli.commands.parser import (
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.shards import add_shard_option, shard_given
 from forewarn.policies.cli.commands.sweep import add_fail_on, evaluate_sweep
-from forewarn.policies.cli.terminal import counting, print_faults
+from forewarn.policies.cli.terminal import counting, print_faults, print_notice
 from forewarn.policies.inputs.sources.files import kept
 from forewarn.policies.questions.whatif import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
 
@@ -51,7 +51,10 @@ def main(arguments: Sequence[str]) -> int:
     _check(options, run.output.forms, parser)
     release = release_of(options, parser)
     settings_of = simulated.autoscaling_of(options, parser)
-    if getattr(options, "each", None):
+    is_sweep = bool(getattr(options, "each", None))
+    if options.namespace and (is_sweep or not hasattr(options.request(options), "namespace")):
+        print_notice("forewarn whatif: -n has no effect on this change; the answer is about all namespaces")
+    if is_sweep:
         options.until = options.until or DEFAULT_UNTIL
         shard = shard_given(options.shard, run.output, parser)
         each = partial(evaluate_sweep, options, release, shard, settings_of)

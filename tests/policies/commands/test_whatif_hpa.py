@@ -259,3 +259,15 @@ def test_a_name_with_braces_is_no_format(tmp_path: Path) -> None:
     scaler = autoscaler("a", 1, "we{b}")
     result = asked(tmp_path, workload("we{b}"), scaler, change=forewarn.Scale("deployment/we{b}", 2, "team"))
     assert result.notes[0].endswith("Fix: forewarn whatif scale deployment/we{b} 1 -n team")
+
+
+@pytest.mark.parametrize(
+    ("change", "noted"),
+    [("lose node n", True), ("lose --each node", True), ("drain n", True), ("restart deployment/a", False)],
+)
+def test_a_namespace_without_effect_is_noted(
+    change: str, noted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked(tmp_path, workload("a"), autoscaler("a", 3))
+    main(["whatif", *change.split(), "-n", "team", "--cluster", str(tmp_path / "cluster.yaml")])
+    assert ("-n has no effect" in capsys.readouterr().err) is noted
