@@ -31,6 +31,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     MAX_WORKLOADS,
     Comparisons,
     Labelled,
+    namespace_of_others,
     naming,
     selected,
     workloads_in,
@@ -321,8 +322,10 @@ def _selecting(
     pdbs: Mapping[tuple[str, str], PodDisruptionBudget], by_label: _ByLabel, context: Context
 ) -> Iterator[tuple[str, Sequence[str], str, str]]:
     """Yield (namespace, names of the PodDisruptionBudgets that select them, kind, name) for the workloads and Pods that
-    several select. Raises TooLarge.
+    several select. If a selector with labels selects a workload alone, no Pod has
+    the labels of several. Raises TooLarge.
     """
+    used = set[tuple[str, str]]()
     known = dict[tuple[str, frozenset[tuple[str, str]]], Sequence[str]]()
     for namespace, labels, kind, name in _pods(pdbs, context):
         alike = namespace, frozenset(labels.items())
@@ -333,6 +336,10 @@ def _selecting(
             context.once(Comparisons).charge(len(candidates))
             known[alike] = sorted(name for name, pdb in candidates if pdb.selects(labels))
         names = known[alike]
+        if kind:
+            used.update((namespace, pdb) for pdb in names if at(pdbs[namespace, pdb].spec, "selector", "matchLabels"))
+        elif any((namespace, pdb) in used for pdb in names):
+            continue
         is_stored = context.cluster is not None and any(
             (namespace, pdb) in context.cluster.objects.pdbs for pdb in names
         )
@@ -703,25 +710,15 @@ def _misspelt_labels(
 def _in_another_namespace(subject: ReviewedObject, selector: Any, context: Context) -> Iterator[Problem]:
     """Yield the namespace of the only workloads that a PodDisruptionBudget without Pods in its own would select."""
     own = namespace_of(subject.object)
-    names = context.once(_namespaces)
-    others = sorted(names - {own}) if own and len(names) <= _MAX_NAMESPACES else []
-    if next(workloads_in([own], context), None) is not None or not others:
+    if not own or next(workloads_in([own], context), None) is not None:
         return
-    places = {each.subject.effective_namespace for each in selected(selector, others, context)}
-    if len(places) == 1:
-        place = places.pop()
+    if place := namespace_of_others(selector, own, context):
         message = (
             f"selects no Pod in namespace {cut(own, _LONGEST_NAME)}; its workload is in {cut(place, _LONGEST_NAME)}"
         )
         yield Problem(message, ("metadata", "namespace"), f"set namespace: {place}")
 
 
-def _namespaces(context: Context) -> set[str]:
-    """Return the namespaces that objects of the change set name."""
-    return {each.effective_namespace for each in context.change_set.subjects if namespace_of(each.object)}
-
-
-_MAX_NAMESPACES: Final = 100
 _COSTLY: Final = 10
 """How many comparisons of a selector take as long as the search for a misspelling."""
 

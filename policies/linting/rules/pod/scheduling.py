@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, grouped, listed, plural, quote
@@ -21,6 +20,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     group_kind,
     list_at,
     mapping_at,
+    namespace_of,
     text_at,
 )
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
@@ -45,6 +45,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     diagnostics,
     integer,
     is_template_variable,
+    namespace_of_others,
     resolved,
     selected,
     workloads_in,
@@ -833,7 +834,9 @@ def _bound_volumes(context: Context) -> Mapping[tuple[str, str], tuple[str, ApiO
 
 
 def _without_pods(template: PodTemplate, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Report required affinities to Pods that the input lacks, if a workload has a similar label."""
+    """Report required affinities to Pods that the input lacks, if a workload has a similar label, or is in another
+    namespace.
+    """
     namespace = subject.effective_namespace
     for path, term in found_at(template.spec, ("affinity", "podAffinity", REQUIRED, ITEMS)):
         selector = mapping_at(term, "labelSelector")
@@ -842,7 +845,13 @@ def _without_pods(template: PodTemplate, subject: ReviewedObject, context: Conte
         is_stored = any(labels.items() <= pod.labels.items() for pod in context.pods) if is_simple else True
         if not is_stored and not selected(selector, [namespace], context):
             place = template.at(*path, "labelSelector", "matchLabels")
-            yield from islice(_near_labels(labels, place, namespace, context), 1)
+            near = next(_near_labels(labels, place, namespace, context), None)
+            others = namespace_of_others(selector, namespace, context) if namespace_of(subject.object) else ""
+            if near is not None:
+                yield near
+            elif others:
+                message = f"Pods stay Pending: namespace {namespace} has no Pod with these labels, but {others} has"
+                yield Problem(message, place, f"add namespaces: [{others}] to the term")
 
 
 def _near_labels(labels: ApiObject, path: Path, namespace: str, context: Context) -> Iterator[Problem]:

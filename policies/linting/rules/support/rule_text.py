@@ -19,7 +19,15 @@ from forewarn.policies.kubernetes.kube_apiserver.priority import (
     class_by_namespace,
     establish_priority,
 )
-from forewarn.policies.kubernetes.objects.fields import INT32, ApiObject, InvalidObject, mapping, mapping_at, text_at
+from forewarn.policies.kubernetes.objects.fields import (
+    INT32,
+    ApiObject,
+    InvalidObject,
+    mapping,
+    mapping_at,
+    namespace_of,
+    text_at,
+)
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, Workload, parts_of, pod_template_of
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
@@ -313,6 +321,22 @@ def selected(selector: Any, namespaces: Collection[str], context: Context) -> li
     if key not in comparisons.selected:
         comparisons.selected[key] = _selected(selector, namespaces, context)
     return comparisons.selected[key]
+
+
+def namespace_of_others(selector: Any, own: str, context: Context) -> str:
+    """Return the only namespace except one in which a label selector selects workloads; "" for none or several."""
+    names = context.once(_namespaces)
+    others = sorted(names - {own}) if len(names) <= _MAX_NAMESPACES else []
+    places = {each.subject.effective_namespace for each in selected(selector, others, context)} if others else set()
+    return places.pop() if len(places) == 1 else ""
+
+
+def _namespaces(context: Context) -> set[str]:
+    """Return the namespaces that objects of the change set name."""
+    return {each.effective_namespace for each in context.change_set.subjects if namespace_of(each.object)}
+
+
+_MAX_NAMESPACES: Final = 100
 
 
 def _selected(selector: Any, namespaces: Collection[str], context: Context) -> list[Labelled]:
