@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, listed, plural, quote
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
+from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, namespace_of, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.names import Names, is_misspelt, kueue_names, suggested, workload_classes
@@ -94,7 +94,8 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
     Why: Kueue does not admit workloads of an unknown queue, or of a ClusterQueue with an unknown flavor, so the Job
     stays suspended.
 
-    Details: without a cluster that has Kueue, the rule reports only names that are similar to a name in the input.
+    Details: without a cluster that has Kueue, the rule checks the names of LocalQueues and ClusterQueues if the input
+    defines queues of this kind in the namespace, and of ResourceFlavors those that are similar to a name in the input.
 
     Example:
 
@@ -120,10 +121,28 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
         if name in names or is_template_variable(name, subject, context):
             continue
         near, in_cluster = names.meant(name), _or_the_cluster(context)
-        if near or in_cluster:
+        if kind == registry.LOCAL_QUEUE and not near and (elsewhere := _elsewhere(name, namespace, subject, context)):
+            yield Problem(f"no LocalQueue {quote(name)} in namespace {namespace}: {elsewhere[0]}", path, elsewhere[1])
+        elif near or in_cluster or (names.sorted and kind != registry.RESOURCE_FLAVOR):
             hint = f". Did you mean {quote(near)}?" if near else ""
             fix = f"write {near}" if near else "create it, or write the name of another one"
             yield Problem(f"no {kind.rpartition('/')[2]} {quote(name)} in this input{in_cluster}{hint}", path, fix)
+
+
+def _elsewhere(name: str, namespace: str, subject: ReviewedObject, context: Context) -> tuple[str, str] | None:
+    """Return what else has the name of a LocalQueue, and the fix; None if nothing has it."""
+    queues = context.of_kind(registry.LOCAL_QUEUE)
+    if name in context.once(kueue_names).get((registry.CLUSTER_QUEUE, ""), ()):
+        own = [each for each in queues if each.effective_namespace == namespace]
+        names = [each.ref.name for each in own if text_at(each.object, "spec", "clusterQueue") == name]
+        return (
+            "this is a ClusterQueue",
+            f"write {names[0]}" if names else "create a LocalQueue of it, and write its name",
+        )
+    places = [namespace_of(each.object) for each in queues if each.ref.name == name]
+    if not places or not all(places) or not namespace_of(subject.object):
+        return None
+    return f"it is in {places[0]}", f"create one in {namespace}, or write the name of another one"
 
 
 def _or_the_cluster(context: Context) -> str:
