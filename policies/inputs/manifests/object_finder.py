@@ -81,8 +81,13 @@ _DEEPEST: Final = 100
 _UNKNOWN: Final = object()
 
 
-INCOMPLETE: Final = "object with "
-"""Begins the message for an object without `apiVersion` or `kind`, which may be a patch."""
+_INCOMPLETE: Final = "object with "
+"""Begins the message for an object without `apiVersion` or `kind`."""
+
+
+def is_incomplete(diagnostic: FileDiagnostic) -> bool:
+    """Report whether an object lacks `apiVersion` or `kind`: it may be a patch, or of another product."""
+    return diagnostic.message.startswith(_INCOMPLETE)
 
 
 class Parameters:
@@ -181,6 +186,8 @@ class ObjectFinder:
         """
         self.objects = 0
         self.skipped: Counter[str] = Counter()
+        self.is_of_another_product = False
+        """Whether an object without `apiVersion` is of a kind that Kubernetes does not have."""
 
     def fork(self) -> ObjectFinder:
         return ObjectFinder(self._wanted, self._namespace, self._texts, self._depth, self._within)
@@ -191,6 +198,7 @@ class ObjectFinder:
         self.defined |= other.defined
         self.objects += other.objects
         self.skipped += other.skipped
+        self.is_of_another_product |= other.is_of_another_product
 
     def wants(self, api_version: str, kind: str, data: bytes = b"") -> bool:
         """Report whether to parse objects of this type: wanted kinds, Lists, and kinds that contain other objects.
@@ -307,9 +315,10 @@ class ObjectFinder:
         elif api_version and not kind and isinstance(value.get("metadata"), dict) and value.keys() <= _ROOT_FIELDS:
             where, lacks, has = source.locate(("apiVersion",)), "kind", f"apiVersion {api_version}"
         else:
+            self.is_of_another_product |= is_object and not api_version and isinstance(kind, str)
             return
         yield FileDiagnostic(
-            "parse-error", f"{INCOMPLETE}{has} has no {lacks}: kubectl rejects it", where, f"add `{lacks}:`"
+            "parse-error", f"{_INCOMPLETE}{has} has no {lacks}: kubectl rejects it", where, f"add `{lacks}:`"
         )
 
     def _no_object(self, value: str | list[Any], source: Source) -> Iterator[FileDiagnostic]:

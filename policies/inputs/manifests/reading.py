@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.base.findings import Path, cut, listed
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Comment, Document, Fault, as_utf8, comments_of, split
-from forewarn.policies.inputs.manifests.object_finder import NO_KIND, ObjectFinder, filled_in, items_of
+from forewarn.policies.inputs.manifests.object_finder import NO_KIND, ObjectFinder, filled_in, is_incomplete, items_of
 from forewarn.policies.inputs.manifests.yaml.nodes import check, check_as_kubectl, compose, leniently
 from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction, Tree, YamlSource, quick_value
 from forewarn.policies.kubernetes.kinds.registry import incomplete_list
@@ -272,7 +272,10 @@ class _FileReader:
     def reading(self) -> Reading:
         """The collected result."""
         finder = self._finder
-        read = tuple(finder.subjects), tuple(self._diagnostics), finder.objects, finder.skipped
+        problems = tuple(
+            each for each in self._diagnostics if not (finder.is_of_another_product and is_incomplete(each))
+        )
+        read = tuple(finder.subjects), problems, finder.objects, finder.skipped
         return Reading(*read, defined=frozenset(finder.defined), others_read=self._others_read)
 
     def fault(self, document: Document, fault: Fault) -> None:

@@ -15,7 +15,7 @@ from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import Group, Grouping, Member, grouped, matches
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization
-from forewarn.policies.inputs.manifests.object_finder import INCOMPLETE, NO_KIND
+from forewarn.policies.inputs.manifests.object_finder import NO_KIND, is_incomplete
 from forewarn.policies.inputs.manifests.reading import (
     BROKEN,
     Reading,
@@ -305,7 +305,7 @@ def _of_manifests(files: Input) -> Iterator[FileDiagnostic]:
         path = os.path.realpath(diagnostic.location.file)
         if diagnostic.rule in BROKEN and path in data:
             files.leave_out(diagnostic.location.file, DATA)
-        elif not (diagnostic.message.startswith(INCOMPLETE) and path in patches):
+        elif not (is_incomplete(diagnostic) and path in patches):
             yield diagnostic
 
 

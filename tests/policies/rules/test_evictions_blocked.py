@@ -50,12 +50,23 @@ TWICE = make_budget("shop", 1, **{"part-of": "shop"}).obj
     [
         ([ONE, TWO, POD], [], ["one (Pod db-0): one, two", "two (Pod db-0): one, two"]),
         ([ONE, TWO, DONE], [], []),
+        ([], [ONE, NARROW | {"metadata": {**NARROW["metadata"], "name": "three"}}], []),
+        ([], [ONE, TWICE], ["one: one, shop", "shop: one, shop"]),
         ([ONE, POD], [TWO], ["two (Pod db-0): one (stored), two"]),
         ([ONE, TWO, POD], [NARROW], []),
         ([ONE, TWICE], [deployment("api")], ["api: one (stored), shop (stored)"]),
         ([TWICE], [ONE, deployment("api")], ["one (Deployment api): one, shop (stored)"]),
     ],
-    ids=["audit", "succeeded", "stored-budget", "narrowed", "workload", "workload-and-budget"],
+    ids=[
+        "audit",
+        "succeeded",
+        "no-pod-of-both",
+        "equal-selectors",
+        "stored-budget",
+        "narrowed",
+        "workload",
+        "workload-and-budget",
+    ],
 )
 def test_budgets_that_select_the_same_pods(
     stored: list[dict[str, Any]], new: list[dict[str, Any]], found: list[str], tmp_path: Path
