@@ -37,7 +37,7 @@ def test_an_error_of_one_object_leaves_the_predictions_of_the_others() -> None:
     assert [str(fault) for fault in result.faults] == [
         "Deployment default/bad: spec.replicas: must be an integer, not string"
     ]
-    assert repr(result) == "<PredictResult Deployment shop/till: the new Pod runs on b-2 by preemption>"
+    assert repr(result) == "<PredictResult 2 objects: 1 object rejected, the new Pod runs on b-2 by preemption>"
 
 
 def test_classes_and_a_plan_of_a_change() -> None:
