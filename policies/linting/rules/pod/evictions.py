@@ -358,8 +358,8 @@ def _read(subject: ReviewedObject) -> Iterator[tuple[tuple[str, str], PodDisrupt
 
 
 def _pods(pdbs: Mapping[tuple[str, str], PodDisruptionBudget], context: Context) -> Iterator[_Labelled]:
-    """Yield the workloads and Pods of namespaces with several PodDisruptionBudgets, and Pods with labels that several
-    selectors require, without a name.
+    """Yield the workloads and Pods of namespaces with several PodDisruptionBudgets, and Pods with labels that a
+    selector requires, without a name.
     """
     for namespace in (name for name, number in Counter(namespace for namespace, _ in pdbs).items() if number > 1):
         for subject, _, labels in workloads_in([namespace], context):
@@ -367,11 +367,9 @@ def _pods(pdbs: Mapping[tuple[str, str], PodDisruptionBudget], context: Context)
         pods = context.cluster.pods_of(namespace).values() if context.cluster else ()
         by_name = sorted(pods, key=lambda pod: pod.name)
         yield from ((namespace, pod.labels, "Pod", pod.name) for pod in by_name if not pod.terminal)
-    alike = Counter[tuple[str, frozenset[tuple[str, str]]]]()
     for (namespace, _), pdb in pdbs.items():
         if pdb.selector and not pdb.spec["selector"].get("matchExpressions"):
-            alike[namespace, frozenset((pdb.spec["selector"].get("matchLabels") or NOTHING).items())] += 1
-    yield from ((namespace, dict(labels), "", "") for (namespace, labels), number in alike.items() if number > 1)
+            yield namespace, pdb.spec["selector"].get("matchLabels") or NOTHING, "", ""
 
 
 class _Selected(NamedTuple):
