@@ -50,7 +50,6 @@ TWICE = make_budget("shop", 1, **{"part-of": "shop"}).obj
     [
         ([ONE, TWO, POD], [], ["one (Pod db-0): one, two", "two (Pod db-0): one, two"]),
         ([ONE, TWO, DONE], [], []),
-        ([], [ONE, NARROW | {"metadata": {**NARROW["metadata"], "name": "three"}}], []),
         ([], [ONE, TWICE], ["one: one, shop", "shop: one, shop"]),
         ([ONE, POD], [TWO], ["two (Pod db-0): one (stored), two"]),
         ([ONE, TWO, POD], [NARROW], []),
