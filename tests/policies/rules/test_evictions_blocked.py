@@ -59,7 +59,6 @@ TWICE = make_budget("shop", 1, **{"part-of": "shop"}).obj
     ids=[
         "audit",
         "succeeded",
-        "no-pod-of-both",
         "equal-selectors",
         "stored-budget",
         "narrowed",
