@@ -25,6 +25,7 @@ from forewarn.policies.inputs.sources.files import File, find_files, readable
 from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 from forewarn.policies.linting.lint.charts import CHART
+from forewarn.policies.linting.rules.support.names import is_misspelt
 
 
 class Scope(NamedTuple):
@@ -545,16 +546,23 @@ def _may_repeat(data: bytes) -> bool:
 
 
 def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
-    """Yield the values under the name of a dependency that has an alias."""
+    """Yield the values under the name of a dependency that has an alias, or under a name that is similar."""
     file = os.path.join(os.path.dirname(values.file.path), CHART)
     data = readable(file)
-    dependencies = list_at(first_value(data, file), "dependencies") if b"alias:" in data else []
-    used = {text_at(dependency, "alias") or text_at(dependency, "name") for dependency in dependencies}
-    for dependency in dependencies:
-        name, alias = text_at(dependency, "name"), text_at(dependency, "alias")
-        is_read = any(f".Values.{name}" in template.text or f'"{name}"' in template.text for template in templates)
-        if name and name not in used and not is_read and isinstance(at(values.value, name), dict):
-            message = f"no chart reads {name}: the dependency has the alias {alias}"
-            yield FileDiagnostic(
-                "update-without-effect", message, values.source.locate((name,), key=True), f"write {alias}"
-            )
+    dependencies = list_at(first_value(data, file), "dependencies") if b"dependencies:" in data else []
+    pairs = [(text_at(each, "name"), text_at(each, "alias") or text_at(each, "name")) for each in dependencies]
+    names, used = dict(pairs), {used for _, used in pairs}
+    own = values.value if isinstance(values.value, dict) and names else {}
+    absent = sorted(used - own.keys())
+    others = own.keys() - used - {"global"}
+    for key in [key for key in own if key in others and isinstance(own[key], dict)]:
+        near = (name for name in absent if _normal(name) == _normal(key) or is_misspelt(key, name))
+        wanted = names.get(key) or next(near, "")
+        if wanted and f"{key}.".encode() not in data and not _is_mentioned(key, templates):
+            what = f"the dependency has the {'alias' if key in names else 'name'} {wanted}"
+            place = values.source.locate((key,), key=True)
+            yield FileDiagnostic("update-without-effect", f"no chart reads {key}: {what}", place, f"write {wanted}")
+
+
+def _is_mentioned(key: str, templates: Sequence[ChartText]) -> bool:
+    return any(f".Values.{key}" in template.text or f'"{key}"' in template.text for template in templates)

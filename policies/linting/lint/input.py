@@ -466,7 +466,7 @@ def read_templates(files: Input, request: LintRequest) -> None:
         values = values_of[os.path.dirname(directory)]
         for file in values:
             _read_values(file, files, used, defining)
-        if texts:
+        if texts or values:
             from forewarn.policies.linting.lint.chart_texts import faults_in_chart
 
             files.diagnostics += faults_in_chart(texts, values)
