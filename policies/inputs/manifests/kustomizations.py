@@ -58,7 +58,7 @@ _CHANGING: Final = (
 )
 """Keys of a kustomization that change objects, as far as rules read them."""
 _OPEN: Final = frozenset(
-    ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "replacements", "crds")
+    ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "crds")
 )
 """Keys of a kustomization that may add or rename objects, in lower case."""
 RESOURCES: Final = ("resources", "bases", "components")
@@ -119,7 +119,7 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
     directory = real(os.path.dirname(path) or os.curdir)
     namespace = content.get("namespace")
     is_component = content.get("kind") == "Component"
-    is_open = is_component or b"allowNameChange" in text
+    is_open = is_component or b"allowNameChange" in text or _may_write_names(content)
     return Kustomization(
         directory,
         tuple(real_in(directory, p) for p in _paths(content, RESOURCES, directory)),
@@ -134,6 +134,16 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         is_component,
         tuple(real_in(directory, path) for path in _data_of(content)),
         {key: name for name in map(str, given) if (key := _KEYS.get(name.casefold(), name)) != name},
+    )
+
+
+def _may_write_names(content: dict[str, Any]) -> bool:
+    """Report whether `replacements` may change names or namespaces of objects."""
+    entries = list_at(content, "replacements")
+    targets = [target for entry in entries for target in list_at(entry, "targets")]
+    fields = [str(field) for target in targets for field in list_at(target, "fieldPaths")]
+    return any(text_at(entry, "path") for entry in entries) or any(
+        field.startswith("metadata.name") for field in fields
     )
 
 

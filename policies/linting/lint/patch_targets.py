@@ -1,4 +1,4 @@
-"""Patches of kustomizations that are for no object, and Components in wrong lists."""
+"""Patches and replacements of kustomizations that are for no object, and Components in wrong lists."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Severity, cut, grouped
+from forewarn.policies.base.findings import Path, Severity, cut, grouped
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.groups import reached
 from forewarn.policies.inputs.manifests.kustomizations import RESOURCES, EntrySource, Kustomization
 from forewarn.policies.inputs.manifests.reading import BROKEN, first_value
-from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, POD_TEMPLATE_PATHS
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, text_at
+from forewarn.policies.kubernetes.kinds.registry import (
+    AUTOSCALER,
+    DEFAULT_NAMESPACE,
+    DISRUPTION_BUDGET,
+    POD_TEMPLATE_PATHS,
+)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
     from forewarn.policies.linting.lint.input import Input
 
-_KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in POD_TEMPLATE_PATHS)
+_KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in (*POD_TEMPLATE_PATHS, AUTOSCALER, DISRUPTION_BUDGET))
 _NAME: Final = later(r"([a-z0-9-]{0,253})(\.\*)?([a-z0-9-]{0,253})")
 """A name in a target without regular expressions except one `.*`; other targets are not checked."""
 _SHOWN: Final = 40
@@ -27,12 +32,12 @@ _Namespaces = Mapping[str, Mapping[str, Collection[str]]]
 
 
 def unmatched(files: Input) -> Iterator[FileDiagnostic]:
-    """Yield the patches without an object, of kustomizations all of whose objects are read."""
+    """Yield the patches and replacements without an object, of kustomizations all of whose objects are read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
     broken = {files.real_path(fault.location.file) for fault in files.diagnostics if fault.rule in BROKEN}
     read = files.by_path.keys() - broken
     subjects = grouped((files.real_path(member.file), member.subject) for member in files.members)
-    for kustomization in [k for k in by_directory.values() if k.has_patches]:
+    for kustomization in [k for k in by_directory.values() if k.has_patches or "replacements" in k.content]:
         bases = (by_directory[path] for path in reached(kustomization.directory, by_directory) if path in by_directory)
         used = [kustomization, *bases]
         paths = {path for each in used for path in each.resources if path not in by_directory}
@@ -84,7 +89,9 @@ def _namespace_of(subject: ReviewedObject) -> str:
 def _unmatched_in(
     kustomization: Kustomization, objects: _Namespaces, files: Input, subjects: Mapping[str, Sequence[ReviewedObject]]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the patches of a kustomization that are for none of the objects. `subjects`: the objects of each file."""
+    """Yield the patches and replacements of a kustomization that are for none of the objects. `subjects`: those of
+    each file.
+    """
     source = None
     for key in ("patches", "patchesStrategicMerge"):
         for number, patch in enumerate(list_at(kustomization.content, key)):
@@ -99,13 +106,24 @@ def _unmatched_in(
                     known = sorted(filter(None, objects.get(merge.ref.kind, {}).get(merge.ref.name, ())))
                     what = f"namespace: {known[0]}" if known else "the kind and name of an object of this kustomization"
                     yield FileDiagnostic("parse-error", message, place, f"write {what}")
-            kind, name = text_at(target, "kind"), text_at(target, "name")
-            is_plain = isinstance(target, dict) and not target.keys() - {"group", "version", "kind", "name"}
-            if is_plain and kind in _KINDS and not _may_match(name, objects.get(kind, {})):
-                message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the patch"
-                fix = "write the kind and name of an object of this kustomization"
-                place = source.locate((key, number, "target", "name"))
-                yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
+    for path, target in _targets(kustomization.content):
+        kind, name = text_at(target, "kind"), text_at(target, "name")
+        is_plain = isinstance(target, dict) and not target.keys() - {"group", "version", "kind", "name"}
+        if is_plain and kind in _KINDS and not _may_match(name, objects.get(kind, {})):
+            what = "patch" if path[0] == "patches" else "replacement"
+            message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the {what}"
+            fix = "write the kind and name of an object of this kustomization"
+            place = EntrySource(kustomization, files.content, path).locate(("name",))
+            yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
+
+
+def _targets(content: ApiObject) -> Iterator[tuple[Path, Any]]:
+    """Yield the targets of the patches and replacements of a kustomization, with their paths."""
+    for number, patch in enumerate(list_at(content, "patches")):
+        yield ("patches", number, "target"), at(patch, "target")
+    for number, replacement in enumerate(list_at(content, "replacements")):
+        for index, target in enumerate(list_at(replacement, "targets")):
+            yield ("replacements", number, "targets", index, "select"), at(target, "select")
 
 
 def _merges_in(
