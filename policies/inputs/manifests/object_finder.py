@@ -308,8 +308,7 @@ class ObjectFinder:
             message, where = removed.problem(api_version, kind), source.locate(("apiVersion",))
             yield FileDiagnostic("removed-api-version", message, where, removed.fix, ref_of(value))
             return
-        is_foreign = kind == "Namespace" and value.get("spec") is not None  # of another program, such as Octelium
-        is_object = not is_foreign and any(isinstance(value.get(key), dict) for key in ("metadata", "spec"))
+        is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
         if is_object and not api_version and isinstance(kind, str) and kind in _OWN_KINDS:
             where, lacks, has = source.locate(("kind",)), "apiVersion", f"kind {kind}"
         elif api_version and not kind and isinstance(value.get("metadata"), dict) and value.keys() <= _ROOT_FIELDS:
