@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import forewarn  # imports requests when they are used
 from forewarn.policies.base.documents.answer import AnswerStatus
@@ -52,7 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     settings_of = simulated.autoscaling_of(options, parser)
     is_sweep = bool(getattr(options, "each", None))
-    if options.namespace and (is_sweep or not hasattr(options.request(options), "namespace")):
+    request: Any = None if is_sweep else options.request(options)
+    if options.namespace and not hasattr(request, "namespace"):
         print_notice("forewarn whatif: -n has no effect on this change; the answer is about all namespaces")
     if is_sweep:
         options.until = options.until or DEFAULT_UNTIL
@@ -79,7 +80,6 @@ def main(arguments: Sequence[str]) -> int:
         printed = _printed(result, run.output, timeline=options.timeline)
         return Evaluated(status, rank_of(document), row_of(document), printed, failures, head=head)
 
-    request = options.request(options)
     modules = ("inputs.sources.cluster", "cli.render.answer", "questions.application.whatif")
     return answered_each(Evaluation("whatif", evaluate, modules=modules), run)
 

@@ -12,13 +12,13 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from forewarn.policies.base.cow_table import FrozenTable
 from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from forewarn.policies.kubernetes.objects import devices, storage
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.objects.namespace import Namespace
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod_group import GroupTemplates, PodGroup
     from forewarn.policies.kubernetes.objects.workload import Workload
 
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-Rows = NDArray[np.intp]
-"""Row numbers of nodes, or other indices."""
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+    Rows = NDArray[np.intp]
+    """Row numbers of nodes, or other indices."""
+else:  # numpy takes longer to import than a command without predictions runs
+    Ints = Mask = Rows = object
 
 
 _SERIALS: Final = count(1)
