@@ -175,8 +175,9 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     `resources` names a Component.
 
     Details: in Helm charts, the rule reports fields such as `.Release.Name` in a `with` or range, where the dot is
-    another value, and values that a template always reads although their parent is an empty mapping or a scalar: Helm
-    cannot render such a template. It also reports `key: {{- .Values.x }}`, where the dash removes the blank.
+    another value. It reports values that a template always reads although their parent is an empty mapping or a
+    scalar: Helm cannot render such a template. It also reports `key: {{- .Values.x }}`, where the
+    dash removes the blank.
 
     Bad:
 

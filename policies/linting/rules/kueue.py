@@ -95,7 +95,7 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
     stays suspended.
 
     Details: without a cluster that has Kueue, the rule checks the names of LocalQueues and ClusterQueues if the input
-    defines queues of this kind in the namespace, and of ResourceFlavors those that are similar to a name in the input.
+    defines queues of this kind in the namespace. It checks a ResourceFlavor if its name is similar to one in the input.
 
     Example:
 
