@@ -259,7 +259,7 @@ class Finding(NamedTuple):
 
     @property
     def as_note(self) -> Finding:
-        """The finding as one that nobody must act on."""
+        """The finding as a note that needs no action."""
         return self._replace(severity=Severity.NOTE, action=Action.AUDIT)
 
     def with_texts(self, change: Callable[[Text], Text]) -> Finding:

@@ -291,6 +291,8 @@ CHARTS = {
         "---\nkind: HorizontalPodAutoscaler\n  minReplicas: {{ .Values.a }}\n  maxReplicas: {{ .Values.b }}\n" * MANY,
         "a: 2\nb: 1\n",
     ),
+    "entries after one kind": ("---\nkind: Deployment\n" + "replicas: {{ .Values.k }}\n" * 8 * MANY, "k: 1\n"),
+    "values of dependencies": ("", "".join(f"value{number}: {{a: 1}}\n" for number in range(MANY))),
     "keys of an empty mapping": (
         "".join(f"x: {{{{ .Values.a.b{number}.c }}}}\n" for number in range(MANY)),
         "a: {}\n",
@@ -301,7 +303,9 @@ CHARTS = {
 @pytest.mark.parametrize(("template", "values"), CHARTS.values(), ids=CHARTS)
 def test_the_texts_of_a_chart_take_time_by_their_size(template: str, values: str, tmp_path: Path) -> None:
     (tmp_path / "templates").mkdir()
-    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 1.0.0\n")
+    names = range(MANY) if "value1:" in values else ()
+    dependencies = "".join(f"- {{name: depends-on{name}, version: 1.0.0}}\n" for name in names) or "[]"
+    (tmp_path / "Chart.yaml").write_text(f"apiVersion: v2\nname: a\nversion: 1.0.0\ndependencies:\n{dependencies}")
     (tmp_path / "values.yaml").write_text(values)
     (tmp_path / "templates" / "a.yaml").write_text(f"apiVersion: v1\nkind: ConfigMap\n{template}")
     since = time.process_time()

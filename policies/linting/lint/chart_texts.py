@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -45,6 +45,8 @@ _DEEPEST: Final = 50
 _MAX_BLOCKS: Final = 4
 _MAX_READ: Final = 20
 """Keys for which all files of a chart are searched."""
+_MAX_SIMILAR: Final = 100
+"""Dependencies without values whose names are compared with the keys of values."""
 
 
 class ChartText:
@@ -62,7 +64,16 @@ class ChartText:
     def entries(self) -> Sequence[re.Match[str]]:
         """The keys of objects of known kinds with an action that prints their value."""
         found = _ENTRY.finditer(self.text) if _KINDS.search(self.text) else ()
-        return [each for each in found if _KINDS.match(self.text, max(self.text.rfind("\nkind:", 0, each.start()), 0))]
+        return [each for each in found if _KINDS.match(self.text, self.kind_before(each.start()))]
+
+    @cached_property
+    def _kinds(self) -> Sequence[int]:
+        return [match.start() for match in re.finditer("\nkind:", self.text)]
+
+    def kind_before(self, position: int) -> int:
+        """Return where the last line with a kind before a position begins; 0 if there is none."""
+        before = bisect_left(self._kinds, position)
+        return self._kinds[before - 1] if before else 0
 
     @cached_property
     def _lines(self) -> Sequence[int]:
@@ -480,7 +491,7 @@ def _contradicting_limits(
     settings = [values]
     for template in templates:
         limits = [entry for entry in template.entries if entry["key"] in _LIMITS]
-        objects = grouped((template.text.rfind("\nkind:", 0, entry.start()), entry) for entry in limits)
+        objects = grouped((template.kind_before(entry.start()), entry) for entry in limits)
         for own in [each for each in objects.values() if len(each) > 1]:
             if len(settings) == 1:
                 settings += (ChartValues(file, values) for file in files[:_MAX_READ] if file is not values.file)
@@ -553,7 +564,7 @@ def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> 
     pairs = [(text_at(each, "name"), text_at(each, "alias") or text_at(each, "name")) for each in dependencies]
     names, used = dict(pairs), {used for _, used in pairs}
     own = values.value if isinstance(values.value, dict) and names else {}
-    absent = sorted(used - own.keys())
+    absent = sorted(used - own.keys())[:_MAX_SIMILAR]
     others = own.keys() - used - {"global"}
     for key in [key for key in own if key in others and isinstance(own[key], dict)]:
         near = (name for name in absent if _normal(name) == _normal(key) or is_misspelt(key, name))
