@@ -311,3 +311,15 @@ def test_the_texts_of_a_chart_take_time_by_their_size(template: str, values: str
     since = time.process_time()
     _lint(tmp_path)
     assert time.process_time() - since < 5
+
+
+def test_names_of_queues_take_time_by_their_number(tmp_path: Path) -> None:
+    kueue = "apiVersion: kueue.x-k8s.io/v1beta1\n"
+    queue = f"{kueue}kind: LocalQueue\nmetadata: {{name: q%d, namespace: n}}\nspec: {{clusterQueue: all}}\n---\n"
+    labels = "labels: {kueue.x-k8s.io/queue-name: all}"
+    job = f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j%d, namespace: n, {labels}}}\n---\n"
+    texts = [text % number for text in (queue, job) for number in range(4_500)]
+    (tmp_path / "all.yaml").write_text(f"{kueue}kind: ClusterQueue\nmetadata: {{name: all}}\n---\n{''.join(texts)}")
+    since = time.process_time()
+    _lint(tmp_path)
+    assert time.process_time() - since < 10

@@ -131,18 +131,26 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
 
 def _elsewhere(name: str, namespace: str, subject: ReviewedObject, context: Context) -> tuple[str, str] | None:
     """Return what else has the name of a LocalQueue, and the fix; None if nothing has it."""
-    queues = context.of_kind(registry.LOCAL_QUEUE)
+    queues, places = context.once(_local_queues)
     if name in context.once(kueue_names).get((registry.CLUSTER_QUEUE, ""), ()):
-        own = [each for each in queues if each.effective_namespace == namespace]
-        names = [each.ref.name for each in own if text_at(each.object, "spec", "clusterQueue") == name]
-        return (
-            "this is a ClusterQueue",
-            f"write {names[0]}" if names else "create a LocalQueue of it, and write its name",
-        )
-    places = [namespace_of(each.object) for each in queues if each.ref.name == name]
-    if not places or not all(places) or not namespace_of(subject.object):
+        own = queues.get((namespace, name))
+        return "this is a ClusterQueue", f"write {own}" if own else "create a LocalQueue of it, and write its name"
+    place = places.get(name)
+    if not place or not namespace_of(subject.object):
         return None
-    return f"it is in {places[0]}", f"create one in {namespace}, or write the name of another one"
+    return f"it is in {place}", f"create one in {namespace}, or write the name of another one"
+
+
+def _local_queues(context: Context) -> tuple[Mapping[tuple[str, str], str], Mapping[str, str]]:
+    """Return the first LocalQueue of each (namespace, ClusterQueue), and the first namespace of each LocalQueue's name;
+    "" if a LocalQueue with this name has none in its file.
+    """
+    own, places = dict[tuple[str, str], str](), dict[str, str]()
+    for each in context.of_kind(registry.LOCAL_QUEUE):
+        name, place = each.ref.name, namespace_of(each.object)
+        own.setdefault((each.effective_namespace, text_at(each.object, "spec", "clusterQueue")), name)
+        places[name] = places.get(name, place) if place else ""
+    return own, places
 
 
 def _or_the_cluster(context: Context) -> str:
