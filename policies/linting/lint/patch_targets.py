@@ -113,7 +113,8 @@ def _unmatched_in(
             what = "patch" if path[0] == "patches" else "replacement"
             message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the {what}"
             fix = "write the kind and name of an object of this kustomization"
-            place = EntrySource(kustomization, files.content, path).locate(("name",))
+            source = source or EntrySource(kustomization, files.content, path).source()[0]
+            place = source.locate((kustomization.names.get(str(path[0]), path[0]), *path[1:], "name"))
             yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
 
 
