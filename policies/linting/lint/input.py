@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Location, Severity
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import Group, Grouping, Member, grouped, matches
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, is_incomplete
@@ -24,7 +23,7 @@ from forewarn.policies.inputs.manifests.reading import (
     may_be_typed,
     named_kinds,
     read,
-    values,
+    readable_values,
 )
 from forewarn.policies.inputs.manifests.yaml.scalars import FIELD_WANTS
 from forewarn.policies.inputs.sources.files import (
@@ -378,12 +377,8 @@ def _read_as_text(content: bytes, file: File, files: Input, reading: Reading, *,
 
 def _listed_classes(content: bytes, file: File) -> set[str]:
     """The names in the list `priorityClasses` of values from which a template makes PriorityClasses."""
-    if b"priorityClasses:" not in content:
-        return set()
-    try:
-        listed = [item for text in values(content, file.name) for item in list_at(text.value, "priorityClasses")]
-    except Fault:
-        return set()
+    found = readable_values(content, file.name) if b"priorityClasses:" in content else ()
+    listed = [item for value in found for item in list_at(value, "priorityClasses")]
     return {name for item in listed if isinstance(name := at(item, "name"), str) and at(item, "value") is not None}
 
 
@@ -548,7 +543,7 @@ def _read_template(
     classes. `before`: objects of the file that are not templates.
     """
     from forewarn.policies.inputs.manifests.templates import outline
-    from forewarn.policies.linting.lint.templates import definition_in, keys_of, literal_names, printed_keys_of
+    from forewarn.policies.linting.lint.templates import keys_of, keys_of_name, literal_names, printed_keys_of
 
     outlined = outline(content, file.name, files.wanted, files.namespace, before)
     files.diagnostics += outlined.diagnostics
@@ -563,13 +558,15 @@ def _read_template(
     _count_uses(content, files)
     lines = text.split("\n")
     for subject in outlined.partial:
-        if group_kind(subject.object) == PRIORITY_CLASS:
-            definition = definition_in(lines, subject)
-            files.members += (
-                Member(ReviewedObject(class_), file.path, reported=False) for class_ in definition.classes
-            )
-            files.class_names |= definition.names
-            defining |= definition.keys
+        obj = subject.object
+        if group_kind(obj) != PRIORITY_CLASS:
+            continue
+        if not subject.ref.name:
+            defining |= keys_of_name(lines, subject)
+        elif obj.get("value") is None or obj.get("preemptionPolicy", "") is None:
+            files.class_names.add(subject.ref.name)
+        else:
+            files.members.append(Member(ReviewedObject(obj), file.path, reported=False))
     files.members += (Member(s, file.path) for s in literal_names(text, file.name, outlined.complete))
     used |= keys_of(text)
     files.printed_keys[file.path.partition(_TEMPLATES)[0]] |= printed_keys_of(text)
@@ -577,13 +574,13 @@ def _read_template(
 
 def _read_values(file: File, files: Input, used: set[str], defining: set[str]) -> None:
     """Add the class names in a chart's values. `used`, `defining`: see `_read_template`."""
-    from forewarn.policies.linting.lint.templates import class_of_value, maps_in_values, names_in_values
+    from forewarn.policies.linting.lint.templates import maps_in_values, names_in_values
 
     maps = maps_in_values(readable(file), file.name, files.printed_keys[os.path.dirname(file.path)])
     files.members += (Member(subject, file.path) for subject in maps)
-    for key, subject in names_in_values(readable(file), file.name, used | defining):
+    for key, name, subject in names_in_values(readable(file), file.name, used | defining):
         if key in defining:
-            files.class_names.add(class_of_value(subject))
+            files.class_names.add(name)
         else:
             files.members.append(Member(subject, file.path))
 

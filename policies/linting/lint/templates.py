@@ -22,7 +22,7 @@ from forewarn.policies.inputs.manifests.templates import lines_of
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.kubernetes.kinds.class_paths import ANYWHERE, PRESETS, found_at
 from forewarn.policies.kubernetes.kinds.registry import ONLY_LINTED, POD_TEMPLATE_PATHS
-from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, text_at
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, at, group_kind, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, parts_of, pod_template_of
 
@@ -217,22 +217,10 @@ def _without_comments(text: str) -> str:
     return text
 
 
-class Defined(NamedTuple):
-    """The definitions of PriorityClasses in a template: literal classes, and names or value keys of other classes."""
-
-    classes: list[ApiObject]
-    names: set[str]
-    keys: set[str]
-
-
-def definition_in(lines: Sequence[str], subject: ReviewedObject) -> Defined:
-    """Return the definition in a PriorityClass template. `lines`: the lines of the file."""
-    name = subject.ref.name
-    if not name:
-        line = lines[subject.locate(("metadata", "name")).line - 1][:_LONGEST]
-        return Defined([], set(), {key[1:] for key in _VALUE.findall(line)})
-    is_known = subject.object.get("value") is not None and subject.object.get("preemptionPolicy", "") is not None
-    return Defined([subject.object], set(), set()) if is_known else Defined([], {name}, set())
+def keys_of_name(lines: Sequence[str], subject: ReviewedObject) -> set[str]:
+    """Return the value keys in the name of a PriorityClass template. `lines`: the lines of the file."""
+    line = lines[subject.locate(("metadata", "name")).line - 1][:_LONGEST]
+    return {key[1:] for key in _VALUE.findall(line)}
 
 
 def keys_of(text: str) -> set[str]:
@@ -251,11 +239,6 @@ def keys_of(text: str) -> set[str]:
 _MAX_VALUES: Final = 100_000
 _FILLED: Final = later(rb"riorityClass(?:Name)?[\"']?[ \t]*:[ \t]*(?:[\"'][\w{$@%]|[\w{$@%&*!|>\r\n])")
 """A key of a PriorityClass name with a value on its line or below."""
-
-
-def class_of_value(subject: ReviewedObject) -> str:
-    """Return the PriorityClass name of a subject that this module created; "" if there is none."""
-    return str(subject.part.spec["priorityClassName"]) if subject.part else ""
 
 
 _CONDITION: Final = later(r"\{\{-?[ \t]*(?:if|with)\b[^}\n]{0,500}")
@@ -285,8 +268,11 @@ def maps_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[ReviewedO
             yield _named("map[]" if isinstance(value, dict) else "[]", source.locate(path))
 
 
-def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[str, ReviewedObject]]:
-    """The PriorityClass names in a chart's values, with their keys. `keys`: keys that templates use as class names."""
+def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[str, str, ReviewedObject]]:
+    """The keys, names and subjects of the PriorityClass names in a chart's values.
+
+    `keys`: keys that templates use as class names.
+    """
     if not _FILLED.search(data) and all(key.endswith(("priorityClassName", "priorityClass")) for key in keys):
         return  # most charts leave these keys empty
     data, source = as_utf8(data), None
@@ -294,4 +280,4 @@ def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[st
         key = ".".join(map(str, path))
         if isinstance(value, str) and value and path and (path[-1] == "priorityClassName" or key in keys):
             source = source or YamlSource(Tree(Document(data, file)))
-            yield key, _named(value, source.locate(path))
+            yield key, value, _named(value, source.locate(path))

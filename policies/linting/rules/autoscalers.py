@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -183,18 +184,12 @@ def _scaled_vertically(subject: ReviewedObject, workload: ReviewedObject, contex
 
 def _vertical_autoscalers(context: Context) -> Mapping[tuple[str, ...], Sequence[ReviewedObject]]:
     """Return those that change requests, by namespace, kind and name of their workload."""
-    changing = (
-        each
-        for each in context.of_kind(VERTICAL_AUTOSCALER)
-        if at(each.object, "spec", "updatePolicy", "updateMode") not in ("Off", "Initial")
-    )
-    return grouped(
-        (
-            (each.effective_namespace, *(text_at(each.object, "spec", "targetRef", key) for key in ("kind", "name"))),
-            each,
-        )
-        for each in changing
-    )
+    found: dict[tuple[str, ...], list[ReviewedObject]] = defaultdict(list)
+    for each in context.of_kind(VERTICAL_AUTOSCALER):
+        if at(each.object, "spec", "updatePolicy", "updateMode") not in ("Off", "Initial"):
+            target = mapping_at(each.object, "spec", "targetRef")
+            found[each.effective_namespace, text_at(target, "kind"), text_at(target, "name")].append(each)
+    return found
 
 
 def _controlled_by(policy: ApiObject) -> set[str]:
