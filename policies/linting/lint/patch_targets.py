@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Path, Severity, cut, grouped
@@ -93,6 +95,7 @@ def _unmatched_in(
     each file.
     """
     source = None
+    ordered = cache(lambda kind: sorted(objects.get(kind, ())))
     for key in ("patches", "patchesStrategicMerge"):
         for number, patch in enumerate(list_at(kustomization.content, key)):
             source = source or EntrySource(kustomization, files.content, (key,)).source()[0]
@@ -109,7 +112,7 @@ def _unmatched_in(
     for path, target in _targets(kustomization.content):
         kind, name = text_at(target, "kind"), text_at(target, "name")
         is_plain = isinstance(target, dict) and not target.keys() - {"group", "version", "kind", "name"}
-        if is_plain and kind in _KINDS and not _may_match(name, objects.get(kind, {})):
+        if is_plain and kind in _KINDS and not _may_match(name, ordered(kind)):
             what = "patch" if path[0] == "patches" else "replacement"
             message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the {what}"
             fix = "write the kind and name of an object of this kustomization"
@@ -144,11 +147,13 @@ def _is_absent(merge: ReviewedObject, objects: _Namespaces) -> bool:
     return bool(name) and "" not in named and _namespace_of(merge) not in named.get(name, ())
 
 
-def _may_match(target: str, names: Collection[str]) -> bool:
-    """Report whether the name in a target is that of an object, or may be."""
+def _may_match(target: str, names: Sequence[str]) -> bool:
+    """Report whether the name in a target is that of an object, or may be. `names`: in order."""
     start, is_open, end = target.partition(".*")
-    if "" in names or not target or not _NAME.fullmatch(target):
+    if "" in names[:1] or not target or not _NAME.fullmatch(target):
         return True
+    first = bisect_left(names, start)
     if not is_open:
-        return target in names
-    return any(len(name) >= len(start + end) and name.startswith(start) and name.endswith(end) for name in names)
+        return target in names[first : first + 1]
+    near = names[first : bisect_left(names, f"{start}~")]
+    return any(len(name) >= len(start + end) and name.endswith(end) for name in near)
