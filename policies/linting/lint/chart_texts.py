@@ -54,6 +54,7 @@ class ChartText:
 
     def __init__(self, file: str, text: str) -> None:
         self.file, self.text = file, text
+        self.place = Document(text.encode(), file).location
 
     @cached_property
     def _actions(self) -> Sequence[tuple[int, int, Scope]]:
@@ -75,11 +76,6 @@ class ChartText:
         before = bisect_left(self._kinds, position)
         return self._kinds[before - 1] if before else 0
 
-    @cached_property
-    def _lines(self) -> Sequence[int]:
-        """The positions at which lines begin."""
-        return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
-
     def scope_at(self, position: int) -> Scope | None:
         """The scope of the action at a position; None in strings, in comments and outside of actions."""
         number = bisect_right(self._actions, position, key=itemgetter(0)) - 1
@@ -95,14 +91,7 @@ class ChartText:
         keys = (*(scope.dot if reference[0] != "$" else ()), *filter(None, reference.split(".")[1:]))
         return keys[1:] if keys[:1] == ("Values",) else ()
 
-    def place(self, start: int, end: int) -> Location:
-        """The location of a part of one line."""
-        line = bisect_right(self._lines, start)
-        column = start - self._lines[line - 1] + 1
-        return Location(self.file, line, column, column + end - start)
 
-
-_LINE_END: Final = later(r"\n")
 _STRING: Final = later(r"\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`")
 _OF_ROOT: Final = later(r"(?<![\w$.)\]])\.(?:Values|Release|Chart|Capabilities|Files|Template)(?:\.\w+)+()")
 """A field of the root; its group is empty, where that of _INCLUDE is a name."""
@@ -192,7 +181,7 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
     if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
         yield from _wrong_dots(templates, suspects)
     for file in files:
-        yield from _repeated_keys(file)
+        yield from repeated_keys(file, "Helm")
         if os.path.basename(file.name) in _OF_VALUES:
             values = ChartValues(file)
             paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
@@ -529,8 +518,8 @@ def _contradiction(paths: Mapping[str, Path], values: ChartValues) -> Iterator[F
 _KEY_OR_ITEM: Final = later(rb"^([ ]*(?:- )*)([\w.-]+):", re.MULTILINE)
 
 
-def _repeated_keys(file: File) -> Iterator[FileDiagnostic]:
-    """Yield the keys that a mapping in a file with values has twice."""
+def repeated_keys(file: File, tool: str) -> Iterator[FileDiagnostic]:
+    """Yield the keys that a mapping in a file has twice, which this tool reads."""
     data = as_utf8(readable(file))
     if not _may_repeat(data):
         return
@@ -538,7 +527,7 @@ def _repeated_keys(file: File) -> Iterator[FileDiagnostic]:
     with suppress(Fault):
         root, _ = compose(document)
         for fault in of_yaml(document, root, Construction(root).repeated, ()) if root is not None else ():
-            yield fault._replace(message=fault.message.replace("kubectl", "Helm"))
+            yield fault._replace(message=fault.message.replace("kubectl", tool))
 
 
 def _may_repeat(data: bytes) -> bool:

@@ -284,9 +284,15 @@ def read_input(request: LintRequest) -> Input:
         if file.name not in given.sources:
             _read(file, given, reported=False)
     if given.kustomizations:
-        from forewarn.policies.linting.lint.patch_targets import misplaced, unmatched
+        from forewarn.policies.linting.lint.patch_targets import failing, unmatched
 
-        given.diagnostics = [*_of_manifests(given), *unmatched(given), *misplaced(given)]
+        faults = [*failing(given)]
+        unknown = {id(kustomization) for kustomization, _ in faults}
+        given.kustomizations = [
+            each._replace(resources=(), components=(), content={}, is_open=True) if id(each) in unknown else each
+            for each in given.kustomizations
+        ]
+        given.diagnostics = [*_of_manifests(given), *unmatched(given), *(fault for _, fault in faults)]
     if request.schemas or given.defining:
         read_by_schema(given, request.config, request.schemas)
     if given.with_names:
@@ -296,14 +302,18 @@ def read_input(request: LintRequest) -> Input:
 
 def _of_manifests(files: Input) -> Iterator[FileDiagnostic]:
     """Yield the diagnostics without those of patches that lack `apiVersion` or `kind`, whose target is elsewhere, and
-    of data of ConfigMaps and Secrets, which need not be YAML.
+    of data of ConfigMaps and Secrets, which need not be YAML. kustomize rejects repeated keys in resources.
     """
     patches = {path for kustomization in files.kustomizations for path in kustomization.patches}
+    resources = {path for kustomization in files.kustomizations for path in kustomization.resources} - patches
     data = {path for kustomization in files.kustomizations for path in kustomization.data}
     for diagnostic in files.diagnostics:
         path = os.path.realpath(diagnostic.location.file)
         if diagnostic.rule in BROKEN and path in data:
             files.leave_out(diagnostic.location.file, DATA)
+        elif diagnostic.rule == "duplicate-key" and path in resources:
+            message = f"{diagnostic.message.rpartition(': ')[0]}: kustomize build fails"
+            yield diagnostic._replace(rule="parse-error", message=message, severity=None)
         elif not (is_incomplete(diagnostic) and path in patches):
             yield diagnostic
 

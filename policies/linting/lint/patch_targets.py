@@ -1,4 +1,4 @@
-"""Patches and replacements of kustomizations that are for no object, and Components in wrong lists."""
+"""Kustomizations that cannot be built, and patches and replacements that are for no object."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, FileDiagnostic, ReviewedObject
+from forewarn.policies.linting.lint.chart_texts import repeated_keys
 
 if TYPE_CHECKING:
     from forewarn.policies.linting.lint.input import Input
@@ -48,21 +49,41 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
             yield from _unmatched_in(kustomization, _namespaces(objects, used), files, subjects)
 
 
-def misplaced(files: Input) -> Iterator[FileDiagnostic]:
-    """Yield the Components that kustomizations name as resources, and the other kustomizations named as components."""
-    components = {kustomization.directory: kustomization.is_component for kustomization in files.kustomizations}
+def failing(files: Input) -> Iterator[tuple[Kustomization, FileDiagnostic]]:
+    """Yield the kustomizations that kustomize does not build as written, with the reasons: keys that it drops, circles,
+    and Components in wrong lists.
+    """
+    by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
     for kustomization in files.kustomizations:
-        if not any(components.get(path, False) or path in kustomization.components for path in kustomization.resources):
-            continue
-        data = files.content(kustomization.real(os.path.basename(kustomization.file))) or b""
+        file = kustomization.real(os.path.basename(kustomization.file))
+        faults = repeated_keys(files.by_path[file], "kustomize") if file in files.by_path else ()
+        yield from ((kustomization, fault) for fault in faults if fault.severity is not Severity.NOTE)
+        named = {path: by_directory[path] for path in kustomization.resources if path in by_directory}
+        is_wrong = any(_why_wrong(kustomization, each, "resources")[0] for each in named.values())
+        content = first_value(files.content(file) or b"", "") if is_wrong or kustomization.components else {}
         for key in RESOURCES:
-            for number, entry in enumerate(list_at(first_value(data, ""), key)):
+            for number, entry in enumerate(list_at(content, key)):
                 path = kustomization.real(entry) if isinstance(entry, str) else ""
-                if path in components and components[path] is not (key == "components"):
-                    what, where = ("a", "components") if components[path] else ("no", "resources")
+                why, fix = _why_wrong(kustomization, named[path], key) if path in named else ("", "")
+                if why:
                     place = EntrySource(kustomization, files.content, (key, number)).locate(())
-                    message = f"{cut(entry, _SHOWN)} is {what} Component: kustomize build fails"
-                    yield FileDiagnostic("parse-error", message, place, f"list it under {where}")
+                    message = f"{cut(entry, _SHOWN)} {why}: kustomize build fails"
+                    yield kustomization, FileDiagnostic("parse-error", message, place, fix)
+
+
+def _why_wrong(kustomization: Kustomization, named: Kustomization, key: str) -> tuple[str, str]:
+    """Return why a kustomization cannot name another one under a key, and the fix; twice "" if it can.
+
+    Source: kustomize api/internal/loader/fileloader.go, errIfArgEqualOrHigher.
+    """
+    if os.path.join(kustomization.directory, "").startswith(os.path.join(named.directory, "")):
+        return "contains this kustomization", "move one of both to a directory beside the other"
+    if kustomization.directory in named.resources:
+        return "names this kustomization", "remove the entry here or there"
+    if named.is_component is (key == "components"):
+        return "", ""
+    what, where = ("a", "components") if named.is_component else ("no", "resources")
+    return f"is {what} Component", f"list it under {where}"
 
 
 def _may_add_or_rename(used: Sequence[Kustomization]) -> bool:

@@ -58,7 +58,7 @@ def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem
     the file.
 
     Details: the rule also reports loops of Helm templates that print several objects without `---` between them, and
-    repeated keys in the values files of charts.
+    repeated keys in the values files of charts and in kustomizations.
 
     Bad:
 
