@@ -31,6 +31,7 @@ from forewarn.policies.questions.application.fixes import Edit, of_quotas, with_
 from forewarn.policies.questions.application.survival_answer import (
     AddedNodes,
     LossHarm,
+    RaisedQuotas,
     Survival,
     Trial,
     nodes_text,
@@ -286,10 +287,23 @@ class _Search:
         self._alone, self._end = _Harm(0, 0), monotonic() + limit
         self.held: dict[Sequence[int], tuple[int, int]] = {}
         """Of choices: the number of random runs of the losses, and of those in which no more nodes are needed."""
+        self.before: Mapping[str, _Harm] = {}
+        """The harm of the losses without new nodes, without that which happens anyway."""
+        self.choice: Sequence[int] | None = None
+        """The best choice of `run`; None without one."""
+        self.is_least = False
+        """Whether all better choices were tried."""
 
-    def count_alone(self) -> None:
-        """Count what happens without a loss; losses do not count it."""
+    def run(self) -> None:
+        """Search the best choice. Raises InvalidInput if there is nothing to lose, and _TimeIsUp."""
         (self._alone,) = counted(self._world, [question_of_loss(Loss("nothing", ()))], self._counting, self._report)
+        self.before = self.harms_of(self.none)
+        if not self.before:
+            raise nothing_to_lose(self._request.scope)
+        for better in self.choices(self.before):
+            self.choice, self.is_least = better
+        if self.choice is not None and (more := self.in_all_runs(self.choice, [*self.before])) != self.choice:
+            self.choice, self.is_least = more, False
 
     def _losses(self, new: Iterable[Node], names: Container[str] | None = None) -> list[Loss]:
         """The losses to survive, all or those with these names, also of new nodes. Raises InvalidInput."""
@@ -413,13 +427,11 @@ class _Search:
             if harm.is_prevented and best in self.held:
                 total, held = self.held[best]
                 effect = f"enough in {held} of {total} random runs of the losses"
-            cost = f", {self.price(best)} per month" if self.price(best) else ""
-            action = f"or {plural(sum(best), 'node')}{cost}: {self._text_of(best)}"
-            yield Fix(action, effect)
+            yield Fix(f"or {self.purchase(best)}", effect)
 
-    def explained(self, choice: Sequence[int], loss: LossHarm) -> tuple[list[Cause], int, list[Fix]]:
+    def explained(self, choice: Sequence[int], loss: LossHarm) -> tuple[list[Cause], int, list[RaisedQuotas]]:
         """Return why replicas stay lost with a choice, how many Pods quotas reject, and what raised quotas change."""
-        answer, quotas = self.answer_of(choice, loss.loss), list[Fix]()
+        answer, quotas = self.answer_of(choice, loss.loss), list[RaisedQuotas]()
         why = [*why_lost(answer)]
         rejected = sum(cause.number for cause in why if cause.kind == Kind.QUOTA)
         if rejected and (edits := [*of_quotas(self._cluster, answer)]):
@@ -427,16 +439,23 @@ class _Search:
                 quotas.append(self._with_quotas(choice, loss, edits))
         return why, rejected, quotas
 
-    def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> Fix:
-        """Return a fix with raised quotas, and what a loss then harms."""
+    def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> RaisedQuotas:
+        """Return a fix with raised quotas, the nodes that are enough then, and what a loss then harms."""
         cluster = with_edits(self._cluster, edits)
         other = _Search(cluster, self._request, self.kinds, self._progress, self._end - monotonic())
-        other.count_alone()
-        harm = other.harms_of(choice, [loss.loss])[loss.loss]
-        nodes = f"with the {plural(sum(choice), 'more node')}, " if any(choice) else ""
-        later = LossHarm(loss.loss, *loss[4:], *harm[:3]).effect
-        more = "" if harm.is_prevented else "; more nodes would help then"
-        return Fix(f"first {'; '.join(each.action for each in edits)}; then ask again", f"{nodes}{later}{more}")
+        with suppress(_TimeIsUp):
+            other.run()
+        then = choice if other.choice is None else other.choice
+        harm = other.harms_of(then, [loss.loss])[loss.loss]
+        effect = LossHarm(*loss[:4], *harm[:3]).effect + ("" if harm.is_prevented else "; more nodes would help then")
+        action = f"first {'; '.join(each.action for each in edits)}"
+        fix = Fix(f"{action}; then add {other.purchase(then)}" if any(then) else action, effect)
+        return RaisedQuotas(fix, None if other.choice is None else sum(then))
+
+    def purchase(self, choice: Sequence[int]) -> str:
+        """A choice as text, such as `2 nodes, 40 EUR per month: 1 general a, 1 general b`."""
+        cost = f", {price} per month" if (price := self.price(choice)) else ""
+        return f"{plural(sum(choice), 'node')}{cost}: {self._text_of(choice)}"
 
     def price(self, choice: Sequence[int]) -> Price | None:
         """Return what a choice costs; None without prices."""
@@ -693,22 +712,14 @@ def survive(
     snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, request.autoscaling)
     kinds = _kinds(snapshot, autoscaling.groups, request.like)
     search = _Search(cluster, request, kinds, progress, limit)
-    choice, is_least, unknown, late = None, False, "", list[str]()
-    before: Mapping[str, _Harm] = {}
+    unknown, late = "", list[str]()
     try:
-        search.count_alone()
-        before = search.harms_of(search.none)
-        if not before:
-            raise nothing_to_lose(request.scope)
-        for better in search.choices(before):
-            choice, is_least = better
-        if choice is not None and (more := search.in_all_runs(choice, [*before])) != choice:
-            choice, is_least = more, False
+        search.run()
     except _TimeIsUp:
         late = [f"the search ended after {duration(limit)}. Fix: pass --like NAME, or use a machine with more CPUs"]
-        if choice is None:
+        if search.choice is None:
             unknown = f"not found within {duration(limit)}, in which {plural(len(search.trials), 'choice')} were tried"
-    is_found, choice = choice is not None, choice or search.none
+    is_found, choice, before = search.choice is not None, search.choice or search.none, search.before
     cheaper = list[Fix]()
     with suppress(_TimeIsUp):
         cheaper += search.cheaper(search.key(choice) if is_found else (inf, inf))
@@ -724,10 +735,9 @@ def survive(
         "is_found": is_found,
         "runs": search.held.get(choice, (0, 0)),
         "why": why,
-        "rejected": rejected,
         "quotas": quotas,
         "cheaper": cheaper,
-        "is_least": is_least,
+        "is_least": search.is_least,
     }
     head = head_with_nodes(snapshot, (), is_loss=True)
     added, question = search.added(choice, before), (request.scope, request.selector, [*request.protect])
@@ -740,7 +750,7 @@ def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind], rejected: int, protect
     exceeded = [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(cluster.snapshot).items()]
     if rejected or (exceeded and not protect):
         pods = f"{plural(rejected, 'rejected Pod needs', 'rejected Pods need')}" if rejected else "rejected Pods need"
-        yield f"{listed(exceeded, 3) or 'quotas'}: {pods} no nodes until the quota is raised. Fix: raise it, ask again"
+        yield f"{listed(exceeded, 3) or 'quotas'}: {pods} no nodes until the quota is raised. Fix: raise it first"
     zero = sum(pod.effective_priority == 0 and not pod.terminal for pod in cluster.snapshot.pods.values())
     if zero and not protect:
         are = plural(zero, "Pod of priority 0 is", "Pods of priority 0 are")

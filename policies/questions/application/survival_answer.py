@@ -76,6 +76,13 @@ class LossHarm(NamedTuple):
 _COUNTERS: Final = ("preempted", "pending", "lost")
 
 
+class RaisedQuotas(NamedTuple):
+    """Quotas to raise, with what they and the nodes to add then change. `nodes`: their number; None if not found."""
+
+    fix: Fix
+    nodes: int | None
+
+
 class Trial(NamedTuple):
     """A simulated choice of nodes, each counter with the worst of the losses that were simulated.
 
@@ -111,9 +118,7 @@ class Survival(Result):
     """Why protected replicas stay lost in the first loss, although nodes are added."""
     unknown: Hidden[str] = field(default="", kw_only=True)
     """Why there is no answer."""
-    rejected: Hidden[int] = field(default=0, kw_only=True)
-    """The Pods that quotas reject in the first loss."""
-    quotas: Hidden[Sequence[Fix]] = field(default=(), kw_only=True)
+    quotas: Hidden[Sequence[RaisedQuotas]] = field(default=(), kw_only=True)
     """What raised quotas change."""
     cheaper: Hidden[Sequence[Fix]] = field(default=(), kw_only=True)
     """The best of the simulated choices with fewer nodes or a lower price."""
@@ -143,12 +148,7 @@ class Survival(Result):
             why=why_of("lost", number, f"REPLICA STAYS LOST WITH {loss}", f"REPLICAS STAY LOST WITH {loss}", self.why),
             tables=[*self._tables()],
             fix=[*self._fixes()],
-            more=(
-                *["raise the quota, then ask again"] * bool(self.rejected),
-                "-v trials",
-                "--protect CLASS",
-                "--like NODE, pool or node group",
-            ),
+            more=("-v trials", "--protect CLASS", "--like NODE, pool or node group"),
         )
 
     @property
@@ -163,6 +163,10 @@ class Survival(Result):
     def _clause(self) -> str:
         if self.unknown:
             return self.unknown
+        stay = plural(self._worst("lost_then"), "replica stays", "replicas stay")
+        if self.quotas:
+            then = "" if self.quotas[0].nodes is None else f", then {plural(self.quotas[0].nodes, 'more node')}"
+            return f"{stay} lost: raise the quota first{then}"
         if not self.is_found:
             return "no number of nodes that was tried suffices"
         cost = f", {self.price} per month" if self.price else ""
@@ -171,9 +175,6 @@ class Survival(Result):
         needed = f"{plural(self.nodes, 'more node')} {verb}{cost}" if self.add else none
         if self.survives:
             return needed
-        stay = plural(self._worst("lost_then"), "replica stays", "replicas stay")
-        if self.rejected and self.add:
-            return f"{stay} lost with {plural(self.nodes, 'more node')}{cost}; raise the quota first"
         return f"{needed}; {stay} lost {'all the same' if self.add else 'in the worst loss'}"
 
     def _worst(self, name: str) -> int:
@@ -192,6 +193,8 @@ class Survival(Result):
         tried = "all cheaper choices were tried" if self.is_least else "others may need fewer"
         if self.is_found:
             yield Counter("nodes to add", self.nodes, more=f" ({tried})" if self.add else "")
+        for quotas in self.quotas:
+            yield Counter("after the quotas are raised", quotas.nodes, optional=True)
         new = f", {self.nodes} of them new" if self.scope == "node" and self.nodes else ""
         alone, total = f"each {self.scope} alone{new}; the worst counts; one run of each", self.runs[0]
         other = ", `whatif lose` has the most frequent" if total else ""
@@ -221,7 +224,7 @@ class Survival(Result):
             yield Table(heads, rows, detail=1, zeros=True)
 
     def _fixes(self) -> Iterator[Fix]:
-        yield from self.quotas
+        yield from (each.fix for each in self.quotas)
         worst = next((each for each in self.losses if each.gain > 0), None)
         if self.add and worst is not None:
             yield Fix(f"add {nodes_text(each[:3] for each in self.add)}", worst.effect)

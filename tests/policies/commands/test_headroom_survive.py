@@ -379,28 +379,35 @@ def test_pods_that_no_node_helps_need_none(tmp_path: Path) -> None:
 
 
 def test_the_quota_that_rejects_pods_comes_before_the_nodes(tmp_path: Path) -> None:
-    """The nodes suffice only as long as the quota rejects the replacements of class low."""
+    """Two nodes suffice only as long as the quota rejects the replacements of class low; the answer has both numbers,
+    and the second is that of the same question with the quota raised.
+    """
     made: list[Made] = [make_node(f"n{number}").has(cpu="4").zone(zone) for number, zone in enumerate("ab")]
     made += [make_priority_class(value, name) for name, value in (("high", 1000), ("low", 10))]
     made += replica_set("web", 2, [0, 1], {"priorityClassName": "high", "priority": 1000})
     made += replica_set("etl", 2, [0, 1], {"priorityClassName": "low", "priority": 10})
     made += replica_set("job", 2, [0], {"priorityClassName": "low", "priority": 10})
-    hard, used = {"pods": "1"}, {"pods": "3"}
     scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["low"]}]}
-    made.append(Made("v1", "ResourceQuota", "q", "default").spec(hard=hard, scopeSelector=scope))
-    made[-1].status(hard=hard, used=used)
-    (tmp_path / "c.json").write_text(cluster_text(made))
     asked = ("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json")
-    document = json.loads(run(*asked, "-o", "json").stdout)
-    assert document["clause"] == "2 replicas stay lost with 2 more nodes; raise the quota first"
-    assert (
-        "2 rejected Pods need no nodes until the quota is raised. Fix: raise it, ask again" in document["warnings"][0]
-    )
+
+    def with_quota(pods: str) -> dict[str, Any]:
+        quota = Made("v1", "ResourceQuota", "q", "default").spec(hard={"pods": pods}, scopeSelector=scope)
+        quota.status(hard={"pods": pods}, used={"pods": "3"})
+        (tmp_path / "c.json").write_text(cluster_text([*made, quota]))
+        document: dict[str, Any] = json.loads(run(*asked, "-o", "json").stdout)
+        return document
+
+    document, later = with_quota("1"), with_quota("3")
+    assert document["clause"] == "2 replicas stay lost: raise the quota first, then 3 more nodes"
+    assert "2 rejected Pods need no nodes until the quota is raised. Fix: raise it first" in document["warnings"][0]
+    nodes = ", ".join(f"{each['nodes']} {each['like']} {each['zone']}" for each in later["add"])
     assert document["fix"][0] == {
-        "action": "first quota default/q: pods 1 → 3; then ask again",
-        "effect": "with the 2 more nodes, zone a lost: Pending 0 → 1, lost 2 → 1; more nodes would help then",
+        "action": f"first quota default/q: pods 1 → 3; then add 3 nodes: {nodes}",
+        "effect": "zone a lost: preempted 1 → 0, Pending 1 → 0, lost 3 → 0",
     }
-    assert "raise the quota, then ask again" in run(*asked).stdout
+    assert sum(each["nodes"] for each in document["add"]) == 2
+    with_quota("1")
+    assert "nodes to add 2 (all cheaper choices were tried) | after the quotas are raised 3" in run(*asked).stdout
     assert "quota" not in run(*asked, "--protect", "high").stdout
 
 
