@@ -368,16 +368,20 @@ class _Search:
         while many not in self.held and len(self.held) < _MAX_GROWN:
             runs = self.in_random_runs(many, names)
             self.held[many] = len(runs), sum(harm.is_prevented for _, harm in runs)
-            wanted, is_enough = dict[tuple[str, object], int](), True
-            for name, harm in [*self.harms_of(many).items(), *runs]:
-                needed, is_enough = self._needed(many, harm, name) or {}, is_enough and harm.is_prevented
-                for family in map(self._family, range(len(self.kinds))):
-                    enough = self._count(many, name, family) + ceil(needed.get(family, 0))
-                    wanted[name, family] = max(wanted.get((name, family), 0), enough)
-            if is_enough:
+            harms = [*self.harms_of(many).items(), *runs]
+            if all(harm.is_prevented for _, harm in harms):
                 return many
-            many = self._covering(wanted)
+            many = self._with_more(many, harms)
         return choice
+
+    def _with_more(self, choice: Sequence[int], harms: Iterable[tuple[str, _Harm]]) -> Sequence[int]:
+        """Return a choice with the nodes that are missing after losses. `harms`: of all losses, by name."""
+        wanted = Tally[tuple[str, object]]()
+        for name, harm in harms:
+            needed = self._needed(choice, harm, name) or {}
+            for family in map(self._family, range(len(self.kinds))):
+                wanted |= {(name, family): self._count(choice, name, family) + ceil(needed.get(family, 0))}
+        return self._covering(wanted)
 
     def answer_of(self, choice: Sequence[int], name: str) -> Answer:
         """Return the answer of `whatif` about a loss with the nodes of a choice, with the protected workloads alone."""
@@ -480,22 +484,24 @@ class _Search:
         """
         names = sorted(before, key=lambda name: (-before[name].preempted - before[name].pending, name))
         names = [name for name in names if not before[name].is_prevented]
-        best, search, rejected = None, (False, self._known), set[tuple[int, ...]]()
+        best, search, rejected, grown = None, (False, self._known), set[object](), set[object]()
         for by_price in dict.fromkeys((False, any(self._cents))):
             self._by_price, is_complete = by_price, False
             while not is_complete:
                 is_complete = True
                 for choice in self._enough(names):
-                    if more := self.harmful(choice):
-                        self._report()
-                        if tuple(choice) in rejected:
-                            continue  # more nodes can do harm, too
-                        rejected.add(tuple(choice))
+                    enough, more = choice, self.harmful(choice)
+                    if more and choice not in rejected:
+                        rejected.add(choice)
                         names, is_complete = [*dict.fromkeys((*more, *names))], False
                         break
-                    if best is None or self.key(choice) < self.key(best):
-                        best, search = choice, (by_price, self._known)
-                        yield choice, False
+                    while more and enough not in grown and len(grown) < _MAX_GROWN:  # more nodes can do harm, too
+                        grown.add(enough)
+                        enough = self._with_more(enough, self.harms_of(enough).items())
+                        more = self.harmful(enough)
+                    if not more and (best is None or self.key(enough) < self.key(best)):
+                        best, search = enough, (by_price, self._known)
+                        yield enough, False
         self._by_price, self._known = search
         many = MAX_WORK // max(1, len(self._world.pods))
         below = (inf, inf) if best is None else self.key(best)

@@ -156,6 +156,22 @@ def test_the_nodes_that_suffice_in_all_runs_are_the_answer(monkeypatch: pytest.M
     assert "→ enough in 1 of 2 random runs of the losses" in shown
 
 
+def test_if_chance_lets_the_choice_of_the_bisection_do_harm_more_nodes_are_added(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each loss alone needs 2 nodes in the other zone; with these numbers in all zones, one Pod still is Pending."""
+    monkeypatch.setattr(survival, "MAX_WORK", 0)
+    missing: dict[tuple[int, ...], Any] = {(1,): survival._Missing(1000, 0, Counter(high=1))}
+    own = survival._Search.harms_of
+
+    def harms_of(search: Any, choice: Any, names: Any = None) -> Any:
+        harms = own(search, choice, names)
+        return harms if names or sum(choice) != 4 else dict.fromkeys(harms, survival._Harm(0, 1, 1, missing))
+
+    monkeypatch.setattr(survival._Search, "harms_of", harms_of)
+    assert "5 more nodes are enough" in run("headroom", "--survive", "zone", "--cluster", CLUSTER).stdout
+
+
 def test_replicas_that_no_node_brings_back_are_counted(tmp_path: Path) -> None:
     """A Job without retries fails with its node; the new Pods of a quota without room are rejected."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
