@@ -142,12 +142,8 @@ def _with_class_of(cluster: ClusterSnapshot, old: ApiObject, new: ApiObject) -> 
 
 def new_classes(cluster: ClusterSnapshot, change: Wanted) -> list[PriorityClass]:
     """Return the PriorityClasses that are created or recreated, by name."""
-    old = cluster.priority_classes
-    return [c for _, c in sorted(change.classes.items()) if c.name not in old or _is_recreated(old[c.name], c)]
-
-
-def _is_recreated(old: PriorityClass, new: PriorityClass) -> bool:
-    return (old.value, old.preemption_policy) != (new.value, new.preemption_policy)
+    kept = {(c.name, c.value, c.preemption_policy) for c in cluster.priority_classes.values()}
+    return [c for _, c in sorted(change.classes.items()) if (c.name, c.value, c.preemption_policy) not in kept]
 
 
 class _Unit(NamedTuple):

@@ -215,7 +215,7 @@ def preventions(before: ClusterSnapshot, preemptors: Sequence[Pod], workloads: C
     ((workload, pods),), total = own.most_common(1), _preempted(first)
     of_class = max(asking, key=lambda pod: pod.effective_priority)
     fixes = list[tuple[int, Fix]]()
-    for action, second in (*_ways(before, first, workload, of_class), *_quota(before, snapshot, asking, of_class)):
+    for action, second in _ways(before, first, workload, of_class):
         after = _preempted(second)
         spared = f"preempted {total:,} → {after:,}" if after < total else f"preempted Pods of {workload} {pods:,} → 0"
         rejected = _subject(asking, len(asking) - len(second), "is rejected", "are rejected")
@@ -252,30 +252,27 @@ def _ways(
     theirs = [pod for info in snapshot.node_infos for pod in info.pods if before.top_workload_of(pod) == workload]
     raised = [replace(pod, priority=value, priority_class_name=name) for pod in theirs]
     yield f"{name or f'priority {value:,}'} for {workload}", _cycles(snapshot.with_pods(raised, theirs), asking)
-    have = plural(len(_alike(before, of_class, asking)), "Pod has", "Pods have")
+    yield from _of_class(before, snapshot, asking, of_class)
+
+
+def _of_class(
+    before: ClusterSnapshot, snapshot: Snapshot, asking: Sequence[Pod], of_class: Pod
+) -> Iterator[tuple[str, list[Prediction]]]:
+    """Yield changes of a preemptor's class, and a quota of the class in its namespace, with the cycles of the Pods that
+    the quota admits.
+    """
+    name, namespace, own = of_class.priority_class_name, of_class.namespace, {pod.key for pod in asking}
+    of_name = (pod for pod in before.pods.values() if pod.priority_class_name == name and not pod.terminal)
+    alike = Tally(pod.namespace for pod in of_name if pod.key not in own)
+    have = plural(alike.total(), "Pod has", "Pods have")
     why = f" (immutable: recreate the class, which {have})" if name else ""
     never = [
         replace(pod, preemption_policy=PREEMPT_NEVER) if pod.priority == of_class.priority else pod for pod in asking
     ]
     yield f"preemptionPolicy: Never for {name or of_class.key}{why}", _cycles(snapshot, never)
-
-
-def _quota(
-    before: ClusterSnapshot, snapshot: Snapshot, asking: Sequence[Pod], of_class: Pod
-) -> Iterator[tuple[str, list[Prediction]]]:
-    """Yield a quota of a preemptor's class in its namespace, with the cycles of the Pods that the quota admits."""
-    name, namespace = of_class.priority_class_name, of_class.namespace
     if name:
-        count = sum(pod.namespace == namespace for pod in _alike(before, of_class, asking))
         admitted = [pod for pod in asking if (pod.namespace, pod.priority_class_name) != (namespace, name)]
-        yield f"quota for class {name} in namespace {namespace}: pods {count:,}", _cycles(snapshot, admitted)
-
-
-def _alike(before: ClusterSnapshot, of_class: Pod, asking: Iterable[Pod]) -> list[Pod]:
-    """Return the Pods of a class in the earlier snapshot, without the preemptors."""
-    own, name = {pod.key for pod in asking}, of_class.priority_class_name
-    pods = (pod for pod in before.pods.values() if pod.priority_class_name == name and not pod.terminal)
-    return [pod for pod in pods if pod.key not in own]
+        yield f"quota for class {name} in namespace {namespace}: pods {alike[namespace]:,}", _cycles(snapshot, admitted)
 
 
 def _victims(cycles: Iterable[Prediction]) -> Iterator[Pod]:
