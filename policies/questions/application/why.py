@@ -136,7 +136,8 @@ class PodWhy(Result):
     fit.
 
     `reported`: type of a condition, or reason of an Event -> its message. `missing`: what the answer lacks, for example
-    Events. `autoscalers`: their reaction to a Pod that fits on no node. `age`: seconds since a Pending Pod was created.
+    Events. `preempted`: the Pods that it preempted, according to Events, conditions and audit logs. `autoscalers`:
+    their reaction to a Pod that fits on no node. `age`: seconds since a Pending Pod was created.
     """
 
     key: Hidden[str]
@@ -145,6 +146,7 @@ class PodWhy(Result):
     nodes: Sequence[CountedReason]
     reported: Mapping[str, str]
     missing: Sequence[str]
+    preempted: Sequence[PreemptedPod] = ()
     autoscalers: Autoscalers | None = None
     age: Hidden[float] = 0.0
     fixes: Hidden[Sequence[Fix]] = ()
@@ -316,13 +318,7 @@ def explain_all(
     """
     if request.namespace and (unknown := unknown_namespace(cluster, request.namespace)):
         raise InvalidInput(unknown.removeprefix("; "))
-    missing = []
-    try:
-        for source in sources:
-            for obj in objects_of(source, "preemptions"):
-                events.collect(obj)
-    except SourceError as fault:
-        missing.append(f"Events not read: {brief(str(fault), LONG)}")
+    missing = _read_preemptions(sources, events)
     if not events.read and not any(has_events(source, "preemptions") for source in sources):
         missing.append(NO_EVENTS)
     if events.left_out:
@@ -337,7 +333,8 @@ def explain_all(
         if victims and records.before is not None and not fixes:
             missing.append(f"no fix was tried: in {request.before}, the preemptors preempt none of these workloads")
         missing += records.notes
-        gone = _gone(cluster, request, records, found)
+        gone = records.disappeared(cluster, (each.pod for each in found))
+        gone = [each for each in gone if request.includes(each[0].partition("/")[0])]
         if more := sum(not by for _, by, _ in gone):
             pods = plural(more, "Pod no longer exists", "Pods no longer exist")
             missing.append(f"{pods} since {request.before}, and nothing shows why")
@@ -358,6 +355,17 @@ def explain_all(
     )
 
 
+def _read_preemptions(sources: Sequence[str], events: PreemptionEvents) -> list[str]:
+    """Read Events about preemptions from running clusters; return why that fails."""
+    try:
+        for source in sources:
+            for obj in objects_of(source, "preemptions"):
+                events.collect(obj)
+    except SourceError as fault:
+        return [f"Events not read: {brief(str(fault), LONG)}"]
+    return []
+
+
 def _listed(
     preempted: Iterable[PreemptedPod], request: WhyRequest, of_placeholders: Collection[str]
 ) -> tuple[Sequence[PreemptedPod], Sequence[PreemptedPod]]:
@@ -371,14 +379,6 @@ def _of_placeholders(cluster: ClusterSnapshot, records: PostMortem | None) -> se
     """Return the workloads of placeholder Pods, also of those in the earlier snapshot."""
     pods = [*cluster.pods.values(), *(records.before.pods.values() if records and records.before else ())]
     return {cluster.top_workload_of(pod) for pod in pods if is_placeholder(pod, Options())}
-
-
-def _gone(
-    cluster: ClusterSnapshot, request: WhyRequest, records: PostMortem, victims: Sequence[PreemptedPod]
-) -> list[tuple[str, str, str]]:
-    """Return the Pods that disappeared since the earlier snapshot, without victims, as `ClusterWhy.gone`."""
-    found = records.disappeared(cluster, (each.pod for each in victims))
-    return [each for each in found if request.includes(each[0].partition("/")[0])]
 
 
 def _all_not_created(cluster: ClusterSnapshot, request: WhyRequest) -> list[NotCreated]:
@@ -546,10 +546,14 @@ def _explained(
     evidence.forget()
     _read_events(sources, evidence)
     now = time.time() if evidence.is_live else evidence.latest or None
-    return _pod(cluster, request, evidence, now) if evidence.kind == POD else _workload(cluster, evidence, now)
+    if evidence.kind == POD:
+        return _pod(cluster, request, evidence, sources, now)
+    return _workload(cluster, evidence, now)
 
 
-def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now: float | None) -> PodWhy:
+def _pod(
+    cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, sources: Sequence[str], now: float | None
+) -> PodWhy:
     namespace, name = evidence.namespace, evidence.name
     pod, key = cluster.pods.get((namespace, name)), f"{namespace}/{name}"
     diagnosis = _of_gone_pod(cluster, evidence, name) if pod is None else _of_pod(cluster, pod, evidence, now)
@@ -567,27 +571,31 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     reasons = why_not(prediction) if prediction is not None and prediction.outcome == "pending" else ()
     is_bound = pod is not None and bool(pod.node_name)
     missing = evidence.missing() if diagnosis.state != "pending" or is_bound or evidence.not_read else []
+    missing += _read_preemptions(sources, evidence.preemptions)
     messages = _messages(evidence, pod.uid if pod is not None else "")
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
     age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
-    nodes, fixes = list(starmap(CountedReason, reasons)), [*_of_a_preemption(cluster, evidence, name)]
-    counts = [*_workload_now(cluster, evidence)]
-    return PodWhy(*(head, key, cluster, diagnosis, nodes, messages, missing), None, max(age, 0.0), fixes, counts)
+    nodes, counts = list(starmap(CountedReason, reasons)), [*_workload_now(cluster, evidence)]
+    victims, fixes = _of_preemptions(cluster, evidence, key)
+    records = head, key, cluster, diagnosis, nodes, messages, missing, victims
+    return PodWhy(*records, None, max(age, 0.0), fixes, counts)
 
 
 _KINDS: Final = ", ".join(sorted(kind.rpartition("/")[2].lower() for kind in POD_TEMPLATE_PATHS))
 
 
-def _of_a_preemption(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Iterator[Fix]:
-    """Yield what would have prevented the preemption of a Pod, by an earlier snapshot."""
-    if (records := evidence.records) is None:
-        return
-    uid, _ = evidence.events.last(name)
-    event, deletion = evidence.events.preempted(name, uid), records.deletion(cluster, evidence.namespace, name)
-    by = _named_in(cluster, event) if event is not None else deletion.by if deletion is not None else ""
-    victim = _preempted(cluster, records, f"{evidence.namespace}/{name}", by, "", 0)
-    if victim.workload not in _of_placeholders(cluster, records):
-        yield from _preventions(cluster, [victim], records)
+def _of_preemptions(
+    cluster: ClusterSnapshot, evidence: Evidence, key: str
+) -> tuple[Sequence[PreemptedPod], Sequence[Fix]]:
+    """Return the Pods that a Pod preempted, and what would have prevented its own preemption."""
+    events, records = evidence.preemptions, evidence.records
+    preempted = preempted_since(cluster, events, 0.0, events.latest, records)
+    of_it = [each for each in preempted if each.by == key]
+    if records is None:
+        return of_it, []
+    placeholders = _of_placeholders(cluster, records)
+    own = [each for each in preempted if each.pod == key and each.workload not in placeholders]
+    return of_it, [*_preventions(cluster, own, records)]
 
 
 def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:

@@ -87,6 +87,8 @@ def of_pod(result: PodWhy) -> AnswerDocument:
         tables += autoscaler_tables.tables_of(result.autoscalers)
     pod = diagnosis.pod
     rank = [*filter(None, (pod.priority_class_name, f"{pod.effective_priority:,}"))] if pod is not None else []
+    victims: Rows = [[each.pod, each.node, each.time, each.source] for each in result.preempted]
+    tables.append(Table(("PREEMPTED BY IT", "NODE", "AT", "SOURCE"), victims))
     is_needed = not diagnosis.troubles or not _OTHERS_KNOW.isdisjoint(result.conditions)
     tables.append(Table(("REPORTED", "MESSAGE"), [*result.reported.items()], detail=int(not is_needed)))
     return AnswerDocument(

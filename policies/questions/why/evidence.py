@@ -664,6 +664,7 @@ class Evidence:
         self.not_read = ""
         """Why Events could not be read."""
         self.is_live = False
+        self.preemptions = PreemptionEvents()
         self.workload: ApiObject = NOTHING
         self.pods: dict[str, PodRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
@@ -680,6 +681,8 @@ class Evidence:
         if self.otherwise is not None:
             self.otherwise.collect(obj)
         self.latest = max(self.latest, seconds(at(obj, "metadata", "creationTimestamp")))
+        if self.kind == POD:
+            self.preemptions.collect(obj)
         if self.events.add(obj):
             return False
         kind = group_kind(obj)

@@ -112,6 +112,20 @@ def test_the_preemptor_of_an_event_is_named(tmp_path: Path) -> None:
     assert (pod["pod"], pod["by"], pod["node"], pod["source"]) == ("shop/web-1", "shop/urgent", "n1", "Event")
 
 
+def test_a_running_pod_shows_whom_it_preempted_and_when(tmp_path: Path) -> None:
+    """According to Events, conditions and audit logs; a Pod that preempted none has no such rows."""
+    log = _log(tmp_path / "audit.log", *_preemption("web-3", "urgent", 70))
+    cluster = _now(tmp_path / "c.json", _event("web-1", HIGH, 60), _event("web-2", "another", 61))
+    asked = ("urgent", "-n", "shop", "--cluster", cluster, "--audit-log", log)
+    found = [(each["pod"], each["node"], each["time"], each["source"]) for each in _answer(*asked)["preempted"]]
+    assert found == [("shop/web-3", "n1", _at(70), "audit log"), ("shop/web-1", "n1", _at(60), "Event")]
+    lines = [line.split() for line in forewarn("why", *asked).stdout.splitlines()]
+    assert ["PREEMPTED", "BY", "IT", "NODE", "AT", "SOURCE"] in lines
+    assert ["shop/web-1", "n1", _at(60), "Event"] in lines
+    (tmp_path / "d.json").write_text(cluster_text([*_base(), _owned("web-1", "web").on("n1")]))
+    assert "PREEMPTED BY IT" not in forewarn("why", "web-1", "-n", "shop", "--cluster", tmp_path / "d.json").stdout
+
+
 def test_the_period_selects_events_and_the_answer_names_the_oldest(tmp_path: Path) -> None:
     events = (_event("web-1", HIGH, 10), _event("web-2", HIGH, 120))
     cluster = _now(tmp_path / "c.json", *events)
