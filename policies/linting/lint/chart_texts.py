@@ -352,9 +352,8 @@ def _may_be_set(key: str, files: Sequence[File]) -> bool:
 def _may_be_read(path: tuple[str, ...], paths: set[str], templates: Sequence[ChartText], values: ChartValues) -> bool:
     """Report whether a template or another chart may read a value. `paths`: those that templates read."""
     text = "\n".join([template.text for template in templates])
-    if any(".".join(path[:end]) in paths for end in range(1, len(path))) or _WHOLE.search(text):
-        return True
-    if not {*_CALL.findall(text)} <= {*_DEFINE.findall(text)}:
+    is_inner = any(".".join(path[:end]) in paths for end in range(1, len(path)))
+    if is_inner or _WHOLE.search(text) or not {*_CALL.findall(text)} <= {*_DEFINE.findall(text)}:
         return True
     word = re.compile(rf"[.\"'`]{re.escape(path[-1])}(?![\w-])".encode())
     files = find_files((os.path.join(os.path.dirname(values.file.path), "templates"),), ("",))
@@ -451,12 +450,9 @@ def _always_read(name: str, templates: Iterable[ChartText]) -> Iterator[Location
     """Yield where templates read a value whatever other values are."""
     for template in templates:
         match = re.search(rf"(?<![\w)\]])\.Values\.{re.escape(name)}\b", template.text)
-        line = template.text.rfind("\n", 0, match.start()) + 1 if match else 0
-        if (
-            match
-            and template.scope_at(match.start()) == Scope()
-            and not _LAZY.search(template.text, line, match.start())
-        ):
+        start = match.start() if match else 0
+        line = template.text.rfind("\n", 0, start) + 1
+        if match and template.scope_at(start) == Scope() and not _LAZY.search(template.text, line, start):
             yield template.place(*match.span())
 
 

@@ -115,17 +115,16 @@ def _unmatched_in(
     """Yield the patches and replacements of a kustomization that are for none of the objects. `subjects`: those of
     each file.
     """
-    source = None
+    source = cache(lambda: EntrySource(kustomization, files.content, ("patches",)).source()[0])
     ordered = cache(lambda kind: sorted(objects.get(kind, ())))
     for key in ("patches", "patchesStrategicMerge"):
         for number, patch in enumerate(list_at(kustomization.content, key)):
-            source = source or EntrySource(kustomization, files.content, (key,)).source()[0]
             target = at(patch, "target")
             merges = _merges_in(patch, kustomization, subjects) if target is None else ()
             for merge in merges:
                 if group_kind(merge.object) in files.wanted and _is_absent(merge, objects):
                     is_inline = merge.source is NO_SOURCE
-                    place = source.locate((key, number)) if is_inline else merge.locate(("metadata", "name"))
+                    place = source().locate((key, number)) if is_inline else merge.locate(("metadata", "name"))
                     message = f"no {merge.ref.kind} {cut(merge.ref.name, _SHOWN)} to patch: kustomize build fails"
                     known = sorted(filter(None, objects.get(merge.ref.kind, {}).get(merge.ref.name, ())))
                     what = f"namespace: {known[0]}" if known else "the kind and name of an object of this kustomization"
@@ -137,8 +136,7 @@ def _unmatched_in(
             what = "patch" if path[0] == "patches" else "replacement"
             message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the {what}"
             fix = "write the kind and name of an object of this kustomization"
-            source = source or EntrySource(kustomization, files.content, path).source()[0]
-            place = source.locate((kustomization.names.get(str(path[0]), path[0]), *path[1:], "name"))
+            place = source().locate((kustomization.names.get(str(path[0]), path[0]), *path[1:], "name"))
             yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
 
 
@@ -173,8 +171,5 @@ def _may_match(target: str, names: Sequence[str]) -> bool:
     start, is_open, end = target.partition(".*")
     if "" in names[:1] or not target or not _NAME.fullmatch(target):
         return True
-    first = bisect_left(names, start)
-    if not is_open:
-        return target in names[first : first + 1]
-    near = names[first : bisect_left(names, f"{start}~")]
-    return any(len(name) >= len(start + end) and name.endswith(end) for name in near)
+    near = names[bisect_left(names, start) : bisect_left(names, f"{start}~")]
+    return any(name == target or (is_open and len(name) >= len(start + end) and name.endswith(end)) for name in near)

@@ -709,9 +709,7 @@ def _host_ports(spec: ApiObject) -> Iterator[int]:
     sidecars = (c for c in list_at(spec, "initContainers") if text_at(c, "restartPolicy") == "Always")
     for container in (*list_at(spec, "containers"), *sidecars):
         for port in list_at(container, "ports"):
-            number = next(filter(None, (integer(at(port, field)) for field in fields)), None)
-            if number:
-                yield number
+            yield from filter(None, (integer(at(port, field)) for field in fields))
 
 
 _SHOWN: Final = 60
