@@ -404,6 +404,12 @@ def _wrong_entries(templates: Sequence[ChartText], values: ChartValues) -> Itera
                     yield FileDiagnostic("value-rejected", message, template.place(*entry.span("value")), fix)
             elif key in _SHAPES and entry["pipe"] == "nindent":
                 yield from _wrong_value(template, entry, values)
+            elif key in _SHAPES and entry["call"] == "toYaml " and entry["pipe"] is None:
+                path = template.path_at(entry.start("value"), entry["value"])
+                if path and isinstance(value := values.get(path), dict | list) and len(value) > 1:
+                    message = f"toYaml without nindent: only the first line of {field_path(path)} is below {key}"
+                    fix = f"write | nindent {len(entry['indent']) + 2}"
+                    yield FileDiagnostic("parse-error", message, template.place(*entry.span("value")), fix)
 
 
 def _wrong_value(template: ChartText, entry: re.Match[str], values: ChartValues) -> Iterator[FileDiagnostic]:
