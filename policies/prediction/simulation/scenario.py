@@ -69,13 +69,14 @@ class Arrival(NamedTuple):
     """A change by a user `at` seconds after the start.
 
     `op`: create, update, delete, scale, run, cordon, uncordon, drain or lost. `node`: the new node, if `object` has
-    only its name.
+    only its name. `sooner`: randomized runs draw a time of up to so many seconds before `at`.
     """
 
     at: float
     op: str
     object: ApiObject
     node: Node | None = None
+    sooner: float = 0.0
 
 
 class World(NamedTuple):

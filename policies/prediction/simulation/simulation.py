@@ -405,6 +405,7 @@ class Simulation:
 
     def _arrange_arrivals(self) -> None:
         for number, (time, arrival) in enumerate(_in_turn(self.world.arrivals), self._place):
+            time -= self._latencies.up_to(arrival.sooner) if arrival.sooner else 0.0
             self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)), number)
 
     def admit_by(self, admission: Callable[[ApiObject], Pod], group_admission: Callable[[ApiObject], PodGroup]) -> None:

@@ -20,6 +20,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     group_kind,
     ref_of,
 )
+from forewarn.policies.prediction.simulation.scenario import Arrival
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import names_in
 from forewarn.policies.questions.application import simulated
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
-    from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache
+    from forewarn.policies.prediction.simulation.scenario import DumpCache
     from forewarn.policies.questions.application.places import Places
 
 
@@ -329,12 +330,13 @@ class Apply:
         cluster = with_queues(start.cluster, queues, faults)
         if faults:
             raise faults[0]
-        if not read:
+        arrivals, jobs = queued_arrivals(cluster, read)
+        created = [*read, *(Arrival(0.0, "create", obj) for obj in scalers)]
+        title = f"{questions.objects_text(read or created)} applied"
+        question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers, scalers)
+        if not question.arrivals:
             fix = "apply Jobs or workloads with them"
             raise InvalidInput(f"only objects of Kueue or autoscalers: their effect is not simulated. Fix: {fix}")
-        arrivals, jobs = queued_arrivals(cluster, read)
-        title = f"{questions.objects_text(read)} applied"
-        question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers, scalers)
         if not jobs:
             return question
         queueing = Queueing(status_of(AnswerStatus.OK, jobs), summary_of(jobs), assumed(start.cluster))
@@ -385,7 +387,8 @@ class Events:
             titles.append(plural(len(events), "event"))
             objects += events
         objects, notes = simulated.with_run_times(start.cluster, objects)
-        return Question(", ".join(titles), objects, notes=notes)
+        question = questions.applied(", ".join(titles), objects, start.cluster, start.cache.autoscalers)
+        return question._replace(notes=[*notes, *question.notes])
 
 
 @dataclass(frozen=True)

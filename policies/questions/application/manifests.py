@@ -38,7 +38,7 @@ from forewarn.policies.questions.application.simulated import (
     rejected,
     with_classes,
 )
-from forewarn.policies.questions.whatif.questions import notes_about_scalers
+from forewarn.policies.questions.whatif.questions import Rescaling, rescaled
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
@@ -233,8 +233,12 @@ def with_manifests(
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if isinstance(faults[0], InvalidObject) else faults[0]
     objects = _latest(_without(left_out, objects))
-    places.notes = [*notes_about_scalers(objects, cluster, {}, scalers)]
+    places.notes = [*map(_not_followed, rescaled(objects, cluster, {}, scalers))]
     return objects, replace(to_be, later_quotas=later_quotas(in_order, cluster))
+
+
+def _not_followed(again: Rescaling) -> str:
+    return f"{again.note}; this is not predicted. Fix: use `forewarn whatif apply`" if again.arrival else again.note
 
 
 def _decoded(

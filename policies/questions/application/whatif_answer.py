@@ -321,6 +321,7 @@ def _blocking(answer: Answer) -> set[str]:
 def _warnings(result: Simulated) -> Iterator[str]:
     answer = result.answer.of_upgrade
     yield from _of_the_state_before(result, answer)
+    yield from result.notes
     arrived = result.answer.with_new_nodes
     yield from autoscaler_tables.warnings_of(answer.autoscalers, arrived, answer.placeholders)
     yield from _without_replicas(answer)
@@ -336,7 +337,6 @@ def _warnings(result: Simulated) -> Iterator[str]:
         yield f"after the removal, losses cost more: {answer.removal.weaker}"
     yield from _of_extended_resources(answer)
     yield from _of_restarted_jobs(answer)
-    yield from result.notes
 
 
 def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:

@@ -179,7 +179,7 @@ def _scaled(simulation: Simulation, start: Mapping[Workload, int]) -> Iterator[_
     more = surplus(simulation, start)
     replicas = Counter(start) - more
     yield from (_Step(0, workload, 0, -pods) for workload, pods in more.items())
-    for at, operation, obj, _ in sorted(simulation.world.arrivals, key=lambda arrival: arrival.at):
+    for at, operation, obj, *_ in sorted(simulation.world.arrivals, key=lambda arrival: arrival.at):
         kind, ref = group_kind(obj), ref_of(obj, DEFAULT_NAMESPACE)
         if kind in SCALED and at <= simulation.clock.now:
             workload = kind, f"{ref.namespace}/{ref.name}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from fnmatch import fnmatchcase
-from functools import partial
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -36,7 +35,7 @@ from forewarn.policies.questions.whatif.node_groups import free_names, new_node_
 from forewarn.policies.questions.whatif.upgrade import UpgradeRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents import Hidden
     from forewarn.policies.base.documents.answer import AnswerStatus
@@ -304,7 +303,7 @@ def scaled(
 ) -> Question:
     """Return the question of scaling a workload, given as `KIND/NAME`, to `replicas`. Raises InvalidInput.
 
-    `autoscalers`: HorizontalPodAutoscalers, of which a note names those that change the number again.
+    `autoscalers`: HorizontalPodAutoscalers; the one of the workload keeps the number within its limits.
     """
     if replicas > MAX_REPLICAS:
         raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
@@ -312,25 +311,35 @@ def scaled(
         fix = "change its nodeSelector, and pass its manifest to forewarn whatif apply -f"
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
     target = _named(cluster, workload, namespace, SCALED)
-    arrival = _scaling(target, replicas)
-    notes = _scaled_again(replicas, _by_target(autoscalers or {}).get(target, ()), partial(_scale_command, target))
+    again = _rescaled(target, replicas, _by_target(autoscalers or {}).get(target, ()))
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
-    return Question(f"{_text_of(target)} {verb} {plural(replicas, 'replica')}", [arrival], notes=notes)
-
-
-def _scale_command(target: Key, replicas: int) -> str:
-    return f"forewarn whatif scale {target[0].rpartition('/')[2].lower()}/{target[2]} {replicas} -n {target[1]}"
+    title = f"{_text_of(target)} {verb} {plural(replicas, 'replica')}"
+    arrivals = [_scaling(target, replicas), *(each.arrival for each in again if each.arrival)]
+    return Question(title, arrivals, notes=[each.note for each in again])
 
 
 def _by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, list[_Scaler]]:
     return grouped((target_of(item[0][0], item[1]), item) for item in autoscalers.items())
 
 
-def _scaled_again(replicas: int, scalers: Sequence[_Scaler], fix: Callable[[int], str]) -> list[str]:
-    """Return the note about the HorizontalPodAutoscaler of a workload, if any, and what it does with so many replicas.
+class Rescaling(NamedTuple):
+    """What a HorizontalPodAutoscaler does with the replicas of its workload. `arrival`: replicas that its limits force,
+    whatever the metrics are.
+    """
 
-    `fix`: returns the text for its number of replicas.
+    note: str
+    arrival: Arrival | None = None
+
+
+_HPA_SYNC: Final = 15.0
+"""Seconds between two syncs: the default of kube-controller-manager's `--horizontal-pod-autoscaler-sync-period`."""
+
+
+def _rescaled(target: Key, replicas: int, scalers: Sequence[_Scaler]) -> list[Rescaling]:
+    """Return what the HorizontalPodAutoscaler of a workload does with so many replicas; [] without one.
+
+    Source: upstream pkg/controller/podautoscaler/horizontal.go, `reconcileAutoscaler`.
     """
     if not scalers or not replicas:
         return []
@@ -338,9 +347,10 @@ def _scaled_again(replicas: int, scalers: Sequence[_Scaler], fix: Callable[[int]
     (least, most), scaler = _limits_of(obj), "/".join(key)
     kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
     if kept and kept != replicas and len(scalers) == 1:  # two autoscalers of a workload change nothing
-        return [f"HPA {scaler} would set replicas to {kept}; this is not simulated. Fix: {fix(kept)}"]
+        scaling = _scaling(target, kept)._replace(at=_HPA_SYNC, sooner=_HPA_SYNC)
+        return [Rescaling(f"HPA {scaler} sets replicas to {kept} within {_HPA_SYNC:.0f} s", scaling)]
     limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
-    return [f"HPA {scaler} {limits}; its changes are not simulated"]
+    return [Rescaling(f"HPA {scaler} {limits}; its changes are not simulated")]
 
 
 def applied(
@@ -354,22 +364,24 @@ def applied(
 
     The title says so if all are workloads, and the apply changes none of them.
     """
-    notes = [*notes_about_scalers([arrival.object for arrival in arrivals], cluster, autoscalers, added)]
-    left = len(notes) - _MOST_NOTES
-    others = [f"changes of {plural(left, 'more HorizontalPodAutoscaler')} are not simulated"] if left > 0 else []
+    again = [*rescaled([arrival.object for arrival in arrivals], cluster, autoscalers, added)]
+    left = len(again) - _MOST_NOTES
+    notes = [each.note for each in again[:_MOST_NOTES]]
+    others = [f"{plural(left, 'more HorizontalPodAutoscaler')} with such limits"] if left > 0 else []
     is_same = arrivals and all(_is_stored(arrival.object, cluster) for arrival in arrivals)
-    return Question(f"{title}{' (unchanged)' if is_same else ''}", arrivals, notes=[*notes[:_MOST_NOTES], *others])
+    later = [each.arrival for each in again if each.arrival]
+    return Question(f"{title}{' (unchanged)' if is_same else ''}", [*arrivals, *later], notes=[*notes, *others])
 
 
 _MOST_NOTES: Final = 10
 
 
-def notes_about_scalers(
+def rescaled(
     objects: Iterable[ApiObject],
     cluster: ClusterSnapshot,
     autoscalers: Mapping[tuple[str, str], ApiObject],
     added: Sequence[ApiObject],
-) -> Iterator[str]:
+) -> Iterator[Rescaling]:
     """Yield what HorizontalPodAutoscalers do with the replicas of applied `objects`, and `added` ones with those of
     other workloads.
     """
@@ -379,11 +391,10 @@ def notes_about_scalers(
         target = group_kind(obj), *ref_of(obj, registry.DEFAULT_NAMESPACE)[2:]
         stored, replicas = cluster.workloads.get(target), _replicas(obj)
         if stored is None or _replicas(stored.object) != replicas or target in others:
-            yield from _scaled_again(replicas, scalers.get(target, ()), lambda kept: f"apply replicas: {kept}")
+            yield from _rescaled(target, replicas, scalers.get(target, ()))
         others.pop(target, None)
     for target in others.keys() & cluster.workloads.keys():
-        present = _replicas(cluster.workloads[target].object)
-        yield from _scaled_again(present, scalers[target], partial(_scale_command, target))
+        yield from _rescaled(target, _replicas(cluster.workloads[target].object), scalers[target])
 
 
 def _is_stored(obj: ApiObject, cluster: ClusterSnapshot) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -45,6 +46,21 @@ def test_a_rollout_goes_through(strategy: dict[str, Any]) -> None:
     created = {event.pod for event in simulation.timeline.events if event.event == "created"}
     assert len(hashes) == 1
     assert len(created) == 6
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_randomized_runs_draw_the_time_of_an_arrival_that_may_come_sooner(seed: int | None) -> None:
+    cache = DumpCache()
+    cache.add(make_node("n").obj)
+    created, scaled = deployment("old", {}), {"apiVersion": "apps/v1", "kind": "Deployment", "replicas": 1}
+    arrivals = [
+        Arrival(1.0, "create", created),
+        Arrival(60.0, "scale", {**scaled, "metadata": created["metadata"]}, sooner=15.0),
+    ]
+    simulation = Simulation(world_of(cache, arrivals, until=300.0), None if seed is None else Random(seed))
+    simulation.run()
+    times = {round(event.t) for event in simulation.timeline.events if event.event == "deleted"}
+    assert times == {{None: 60, 1: 56, 2: 59, 3: 51}[seed]}
 
 
 @pytest.mark.parametrize(
