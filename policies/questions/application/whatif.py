@@ -381,8 +381,8 @@ def _by_limit_ranges(
 def _cache_for(change: Change, cluster: Cluster) -> DumpCache:
     """Return a copy of the cache, with the objects of running clusters on which only this change depends."""
     cache = cluster.cache.copy()
-    with suppress(SourceError) if isinstance(change, Scale) else nullcontext():  # without permission to list them
-        for source in cluster.sources if isinstance(change, MaxReplicas | Scale) else ():
+    with nullcontext() if isinstance(change, MaxReplicas) else suppress(SourceError):  # without permission to list them
+        for source in cluster.sources if isinstance(change, Apply | Events | MaxReplicas | Scale) else ():
             for obj in objects_of(source, "autoscalers"):
                 cache.add(obj)
     return cache

@@ -220,6 +220,22 @@ def test_an_applied_autoscaler_scales_another_workload(alone: bool, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        forewarn.Apply([workload("a", 5)]),
+        forewarn.Events(manifests=[workload("a", 5)]),
+        forewarn.Scale("deployment/a", 5, "team"),
+    ],
+)
+def test_the_autoscalers_of_a_running_cluster_are_listed(
+    change: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = "forewarn.policies.questions.application.whatif.objects_of"
+    monkeypatch.setattr(listed, lambda _source, name: [autoscaler("a", 2)] if name == "autoscalers" else [])
+    assert running(asked(tmp_path, workload("a"), change=change), "a") == 2
+
+
+@pytest.mark.parametrize(
     ("least", "most", "told", "kept"),
     [
         (0, 2, "allows 0 to 2 replicas", None),
