@@ -392,12 +392,8 @@ class _Search:
         after = answer.after._replace(workloads=own)
         return answer._replace(after=after, placeholders=placeholders_of(answer, pods, options))
 
-    @property
-    def is_late(self) -> bool:
-        return monotonic() > self._end
-
     def _report(self, *_: object) -> None:
-        if self.is_late:
+        if monotonic() > self._end:
             raise _TimeIsUp
         if self._progress is not None:
             self._progress(len(self._done), 0)
@@ -433,15 +429,14 @@ class _Search:
                 effect = f"enough in {held} of {total} random runs of the losses"
             yield Fix(f"or {self.purchase(best)}", effect)
 
-    def explained(self, choice: Sequence[int], loss: LossHarm) -> tuple[list[Cause], int, list[RaisedQuotas]]:
-        """Return why replicas stay lost with a choice, how many Pods quotas reject, and what raised quotas change."""
+    def explained(self, choice: Sequence[int], loss: LossHarm) -> tuple[list[Cause], list[RaisedQuotas]]:
+        """Return why replicas stay lost with a choice, and if quotas reject Pods, what raised quotas change."""
         answer, quotas = self.answer_of(choice, loss.loss), list[RaisedQuotas]()
         why = [*why_lost(answer)]
-        rejected = sum(cause.number for cause in why if cause.kind == Kind.QUOTA)
-        if rejected and (edits := [*of_quotas(self._cluster, answer)]):
+        if any(cause.kind == Kind.QUOTA for cause in why) and (edits := [*of_quotas(self._cluster, answer)]):
             with suppress(_TimeIsUp):
                 quotas.append(self._with_quotas(choice, loss, edits))
-        return why, rejected, quotas
+        return why, quotas
 
     def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> RaisedQuotas:
         """Return a fix with raised quotas, the nodes that are enough then, and what a loss then harms."""
@@ -734,8 +729,8 @@ def survive(
         unknown = INCOMPLETE
     losses = [LossHarm(name, *before.get(name, _Harm(0, 0))[:3], *harm[:3]) for name, harm in after.items()]
     worst = sorted(losses, key=lambda loss: (-loss.lost_then, -loss.pending, -loss.preempted, loss.loss))
-    why, rejected, quotas = search.explained(choice, worst[0]) if worst and worst[0].lost_then else ([], 0, [])
-    notes = [*late, *_of_cluster(cluster, kinds, rejected, request.protect)]
+    why, quotas = search.explained(choice, worst[0]) if worst and worst[0].lost_then else ([], [])
+    notes = [*late, *_of_cluster(cluster, kinds, request.protect)]
     states: dict[str, Any] = {
         "unknown": unknown,
         "is_found": is_found,
@@ -751,12 +746,11 @@ def survive(
     return Survival(head, *question, added, survives, worst, search.trials, search.price(choice), notes, **states)
 
 
-def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind], rejected: int, protect: Sequence[str]) -> Iterator[str]:
-    """Yield quotas that reject Pods, which Pods are not protected, missing prices, and what is not simulated."""
+def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind], protect: Sequence[str]) -> Iterator[str]:
+    """Yield exceeded quotas, which Pods are not protected, missing prices, and what is not simulated."""
     exceeded = [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(cluster.snapshot).items()]
-    if rejected or (exceeded and not protect):
-        pods = f"{plural(rejected, 'rejected Pod needs', 'rejected Pods need')}" if rejected else "rejected Pods need"
-        yield f"{listed(exceeded, 3) or 'quotas'}: {pods} no nodes until the quota is raised. Fix: raise it first"
+    if exceeded and not protect:
+        yield f"{listed(exceeded, 3)}: rejected Pods need no nodes until the quota is raised. Fix: raise it first"
     zero = sum(pod.effective_priority == 0 and not pod.terminal for pod in cluster.snapshot.pods.values())
     if zero and not protect:
         are = plural(zero, "Pod of priority 0 is", "Pods of priority 0 are")

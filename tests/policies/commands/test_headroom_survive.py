@@ -415,7 +415,7 @@ def test_the_quota_that_rejects_pods_comes_before_the_nodes(tmp_path: Path) -> N
 
     document, later = with_quota("1"), with_quota("3")
     assert document["clause"] == "2 replicas stay lost: raise the quota first, then 3 more nodes"
-    assert "2 rejected Pods need no nodes until the quota is raised. Fix: raise it first" in document["warnings"][0]
+    assert "rejected Pods need no nodes until the quota is raised. Fix: raise it first" in document["warnings"][0]
     nodes = ", ".join(f"{each['nodes']} {each['like']} {each['zone']}" for each in later["add"])
     assert document["fix"][0] == {
         "action": f"first quota default/q: pods 1 → 3; then add 3 nodes: {nodes}",
