@@ -41,7 +41,6 @@ from forewarn.policies.questions.why.evidence import NO_EVENTS, PreemptionEvents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
@@ -185,21 +184,16 @@ def _loss(
         for row, answer in islice(zip(harmful, repeated, strict=True), _REPEATED):
             if answer.counters.harm:
                 worst, status = row._replace(counters=answer.counters), answer.document.status
-                about = "about " if any(counter.range for counter in answer.document.shown) else ""
+                about = "about " * any(counter.range for counter in answer.document.shown)
                 break
         else:
             status, chance = AnswerStatus.WARN, " in some runs"
     about = f"of all but {listed(rest, 1)}: {about}" if rest and kind == "zone" else about
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending
-    finding = about + _in_short(worst.counters) + chance
+    phrases = islice(consequences(worst.counters._replace(down_seconds=0)), _PHRASES)
+    finding = f"{about}{'; '.join(phrases) or 'no steady state'}{chance}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else status
     return OverviewLine(f"worst {kind}", status, number, finding, f"whatif lose {worst.case}", sample)
-
-
-def _in_short(effects: Effects) -> str:
-    """Return the first consequences, without a duration."""
-    phrases = islice(consequences(effects._replace(down_seconds=0)), _PHRASES)
-    return "; ".join(phrases) or "no steady state"
 
 
 def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: str, nothing: str) -> OverviewLine:

@@ -148,10 +148,6 @@ class _Search:
             found[name] = is_blocked, any(pod.namespace in exceeded for pod in pods)
         return found
 
-    def _costs(self, choices: Sequence[Sequence[str]]) -> Generator[_Cost]:
-        """Yield what it costs to drain all nodes of each choice together."""
-        return self._counted([drained(self._cluster, names) for names in choices])
-
     def _counted(self, asked: Sequence[Question]) -> Generator[_Cost]:
         return counted(self._world, asked, self._counting)
 
@@ -170,7 +166,7 @@ class _Search:
             else:
                 groups = [left[: block >> power] for power in range(block.bit_length())]
             taken, stays = list[str](), set[str]()
-            with closing(self._costs([[*chosen, *group] for group in groups])) as costs:
+            with closing(self._counted([drained(self._cluster, [*chosen, *group]) for group in groups])) as costs:
                 for group, cost in zip(groups, costs, strict=False):
                     why = cost.why
                     if cost.is_free(self._alone):
@@ -189,7 +185,7 @@ class _Search:
     def first_free(self, choices: Iterable[Sequence[str]]) -> list[str]:
         """Return the first of these sets that can go; empty for none."""
         choices = [names for names in choices if self._may_fit(names)]
-        with closing(self._costs(choices)) as costs:
+        with closing(self._counted([drained(self._cluster, names) for names in choices])) as costs:
             for names, cost in zip(choices, costs, strict=True):
                 if cost.is_free(self._alone) and self._by_chance(names) is None:
                     return [*names]

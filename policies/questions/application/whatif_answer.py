@@ -623,10 +623,8 @@ def _of_extended_resources(answer: Answer) -> Iterator[str]:
     removed = {*(answer.removal.nodes if answer.removal is not None else ())}
     nodes, states = answer.after.simulation.world.nodes, answer.after.simulation.api.pods.values()
     others = {node.name: node.allocatable for node in nodes if node.name not in removed}
-    left, gone = (
-        _extended_resources(others.values()),
-        _extended_resources(node.allocatable for node in nodes if node.name in removed),
-    )
+    left = _extended_resources(others.values())
+    gone = _extended_resources(node.allocatable for node in nodes if node.name in removed)
     pods = (state.pod for state in states if state.pod.node_name in others and not state.pod.terminal)
     used = _extended_resources(pod.occupies.resource for pod in pods)
     for name in sorted(gone):

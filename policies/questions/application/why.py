@@ -604,7 +604,8 @@ def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Dia
     if records is None:
         return diagnosis
     troubles = diagnosis.troubles if diagnosis is not None else ()
-    deletion, former = records.deletion(cluster, evidence.namespace, name), records.former(evidence.namespace, name)
+    deletions = {each.pod: each for each in records.deletions(cluster, 0.0)}
+    deletion, former = deletions.get(f"{evidence.namespace}/{name}"), records.former(evidence.namespace, name)
     if deletion is not None and not (troubles and troubles[0].id == "preempted" and deletion.by == ""):
         on = f" on {deletion.node}" if deletion.node else ""
         by = f" by {deletion.by}" if deletion.by else "; the log does not name the preemptor"

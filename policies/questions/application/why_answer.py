@@ -358,8 +358,7 @@ def _of_not_created(row: NotCreated) -> list[str | int]:
 
 
 def _in_events(result: ClusterWhy) -> Iterator[Counter]:
-    if result.preempted or not result.missing:
-        yield Counter(f"preempted in {duration(result.period)}", len(result.preempted))
+    yield Counter(f"preempted in {duration(result.period)}", len(result.preempted), optional=bool(result.missing))
     unknown = sum(pod.by == "unknown" or "no longer exists" in pod.by for pod in result.preempted)
     yield Counter("by an unknown Pod", unknown, optional=True)
 

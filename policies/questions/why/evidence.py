@@ -580,10 +580,8 @@ class PreemptionEvents:
         if (kind := group_kind(obj)) not in KINDS:
             targets = conditions_of(obj) if kind == POD else ()
             namespace, name = (text_at(obj, "metadata", key) for key in ("namespace", "name"))
-            times = {
-                f"{namespace or 'default'}/{name}": each.when for each in targets if each.type == "DisruptionTarget"
-            }
-            self.conditions.update(times)
+            pod = f"{namespace or 'default'}/{name}"
+            self.conditions.update((pod, each.when) for each in targets if each.type == "DisruptionTarget")
             return None
         self.read += 1
         when, reason = _when(obj), _event_text(obj, "reason")

@@ -164,10 +164,6 @@ class PostMortem:
         distance, pod = min(((abs(time - when), pod) for time, pod in near), default=(_NEAR + 1, ""))
         return pod if distance <= _NEAR else ""
 
-    def deletion(self, cluster: ClusterSnapshot, namespace: str, name: str) -> Deletion | None:
-        """Return the deletion of a Pod by kube-scheduler; None without a record."""
-        return next((each for each in self.deletions(cluster, 0.0) if each.pod == f"{namespace}/{name}"), None)
-
     def preemptor(self, uid: str, node: str, when: float) -> str:
         """Return the preemptor with this uid, or else the Pod that was nominated for a node nearest to a time, if its
         uid is unknown; "" without one.
