@@ -70,13 +70,14 @@ from forewarn.policies.questions.whatif.placeholders import NewPlaceholders as N
 from forewarn.policies.questions.whatif.placeholders import PlaceholderNodes as PlaceholderNodes
 from forewarn.policies.questions.whatif.placeholders import PlaceholderPool as PlaceholderPool
 from forewarn.policies.questions.whatif.placeholders import Placeholders as Placeholders
-from forewarn.policies.questions.whatif.risk_answer import AfterNewNodes as AfterNewNodes
 from forewarn.policies.questions.whatif.risk_answer import Amounts as Amounts
 from forewarn.policies.questions.whatif.risk_answer import PreemptedTogether as PreemptedTogether
 from forewarn.policies.questions.whatif.risk_answer import Preemptor as Preemptor
-from forewarn.policies.questions.whatif.risk_answer import Unfinished as Unfinished
 from forewarn.policies.questions.whatif.risk_answer import ZonesAndNodes as ZonesAndNodes
+from forewarn.policies.questions.whatif.sweep import AfterNewNodes as AfterNewNodes
 from forewarn.policies.questions.whatif.sweep import Needs as Needs
+from forewarn.policies.questions.whatif.sweep import Unfinished as Unfinished
+from forewarn.policies.questions.whatif.sweep import WorkloadLoss as WorkloadLoss
 from forewarn.policies.questions.whatif.upgrade import DrainBlocker as DrainBlocker
 from forewarn.policies.questions.whatif.upgrade import ForcedPod as ForcedPod
 from forewarn.policies.questions.whatif.upgrade import UpgradedPool as UpgradedPool

@@ -27,8 +27,7 @@ from forewarn.policies.questions.whatif import questions
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.headroom import headroom
-from forewarn.policies.questions.whatif.risk import Tried
-from forewarn.policies.questions.whatif.sweep import counted
+from forewarn.policies.questions.whatif.sweep import Tally, counted
 from forewarn.webhook.controllers.replica import scan
 from tests.benchmarks.clusters import Size, container, objects
 
@@ -152,11 +151,11 @@ def main() -> None:
         names = [f"n{number:05}" for number in range(options.losses)]
         asked = [questions.nodes_lost(cluster, [name]) for name in names]
         began = time.monotonic()
-        found = list(counted(world_of(cache, [], until=3600.0), asked, partial(Tried, autoscaling=NO_GROUPS)))
+        found = list(counted(world_of(cache, [], until=3600.0), asked, partial(Tally, autoscaling=NO_GROUPS)))
         took = time.monotonic() - began
         forks = resource.getrusage(resource.RUSAGE_CHILDREN)
         each = (forks.ru_utime + forks.ru_stime) / max(len(found), 1)
-        lost = sum(map(bool, found))
+        lost = sum(bool(each.row.lost) for each in found)
         return f"{len(found)} nodes lost, each alone in {each:.2f} s; {took:.0f} s by the clock; {lost} not survived"
 
     def in_turn() -> str:

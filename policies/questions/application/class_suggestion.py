@@ -265,8 +265,8 @@ def more_lost(now: Row, then: Row) -> list[str]:
     """Return the classes whose workloads lose more replicas then, the most first; a workload has its class of then."""
     lost = Tally[str](), Tally[str]()
     for counts, row in zip(lost, (now, then), strict=True):
-        for name, (class_, replicas) in row.lost.items():
-            counts[then.lost.get(name, (class_,))[0]] += replicas
+        for name, loss in row.lost.items():
+            counts[then.lost.get(name, loss).priority_class] += loss.replicas
     before, after = lost
     return [f"{name or NO_CLASS} {before[name]:,} → {after[name]:,}" for name, _ in (after - before).most_common()]
 

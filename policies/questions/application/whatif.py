@@ -63,11 +63,11 @@ from forewarn.policies.questions.whatif.repetition import (
     repeat,
     without_names,
 )
-from forewarn.policies.questions.whatif.risk import Tried, risks
+from forewarn.policies.questions.whatif.risk import risks
 from forewarn.policies.questions.whatif.sweep import Sweep, Tallied, Tally, counted, worst_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from random import Random
 
     from forewarn.policies.base.documents.answer import AnswerDocument, Effects
@@ -477,9 +477,12 @@ def sweep_of(
         yield from values
 
     tallied = list(counted_results(results, len(losses), progress))
-    (without_change, _), (tally,) = unchanged[0], tallies
+    without_change, (tally,) = unchanged[0].row, tallies
     rows = worst_first(each.row.without(without_change.rejections) for each in tallied)
-    limits = list(dict.fromkeys(note for each in tallied for note in each.not_modelled))[:_MAX_NOTES]
+    notes = (
+        note for each in tallied for note in (*each.not_modelled, *(f"not simulated: {pods}" for pods in each.left_out))
+    )
+    limits = [*dict.fromkeys(notes)][:_MAX_NOTES]
     nothing_else = at_rest(world) and not without_change.counters.harm
     snapshot, victims = cache.snapshot(), any(row.counters.preempted or row.counters.pdbs_violated for row in rows)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
@@ -553,18 +556,18 @@ def risk(
     check_numbers(0, limit=limit)
     autoscaling = autoscaling_for(cluster, autoscaling)
 
-    def lose(world: World, asked: Sequence[questions.Question]) -> Iterator[Mapping[str, Any]]:
-        tried = partial(Tried, autoscaling=autoscaling)
-        return counted_results(partial(counted, world, asked, tried), len(asked), progress)
+    def lose(asked: Sequence[questions.Question]) -> Iterator[Tallied]:
+        tally = partial(Tally, autoscaling=autoscaling)
+        return counted_results(partial(counted, world, asked, tally), len(asked), progress)
 
     cluster.require(registry.NODE, registry.POD)
-    snapshot = cluster.snapshot
+    snapshot, world = cluster.snapshot, simulated.world_with(cluster.cache, [], until)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     if not any(workloads.has(pod.namespace, pod.priority_class_name) for pod in running):
         workloads.require(snapshot)
         limit = 0
     options = cluster.config.options
-    answer = risks(snapshot, simulated.world_with(cluster.cache, [], until), limit, lose, options, autoscaling)
+    answer = risks(snapshot, world, limit, lose, options, autoscaling)
     selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
     head = head_with_nodes(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)), is_loss=True)
     waiting = (pod for pod in snapshot.waiting_pods.values() if workloads.has(pod.namespace, pod.priority_class_name))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, head_of
@@ -20,110 +20,45 @@ from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions
 from forewarn.policies.kubernetes.scheduling.preemption import pod_priority
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.simulation.simulation import Simulation
-from forewarn.policies.prediction.simulation.summary import is_incomplete, missing, of_other_schedulers, pods_left_out
-from forewarn.policies.questions.whatif.arrivals import Branch, last_scheduled
-from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS, Autoscaling, not_predicted
-from forewarn.policies.questions.whatif.comparison import Losses, prepare
+from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS, Autoscaling
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.occupancy import Occupancy, PodInterval
-from forewarn.policies.questions.whatif.questions import Question, nodes_lost, zone_lost
-from forewarn.policies.questions.whatif.races import rivals_by_loser
+from forewarn.policies.questions.whatif.questions import Question, each_lost
 from forewarn.policies.questions.whatif.risk_answer import (
-    AfterNewNodes,
     Amounts,
     PreemptedTogether,
     Preemptor,
     Risks,
-    Unfinished,
     WorkloadRisk,
     ZonesAndNodes,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.prediction.simulation.scenario import World
+    from forewarn.policies.questions.whatif.sweep import Tallied
 
 MAX_CLASSES: Final = 30
 """The maximum number of listed PriorityClasses that may preempt a workload, lowest value first."""
 _NO_LOSS: Final = "no loss"
 
 
-class Tried:
-    """Measures the effects of a loss. Create an instance from a simulation before the simulation runs."""
-
-    def __init__(self, simulation: Simulation, autoscaling: Autoscaling) -> None:
-        """`autoscaling`: new nodes arrive if node groups and a delay are known."""
-        self._losses = Losses(simulation)
-        self._autoscaling = autoscaling if autoscaling.node_delay is not None else NO_GROUPS
-
-    def measure(self, simulation: Simulation, question: Question) -> dict[str, Any]:
-        """Run the simulation of a loss, and return its effects as a JSON object.
-
-        `lost` and `rejected` (by a ResourceQuota): number of replicas by workload. `steady`: true in a steady state,
-        reached at `at` seconds. `stopped`: why the simulation was stopped, "" if it was not. `incomplete`: whether a
-        limit may have changed the result. `unread`: objects with which controllers cannot continue, and workloads whose
-        Pods are not all simulated. `rivals`: by lost workload. `withNodes`: fields of AfterNewNodes by workload;
-        None without node groups.
-        """
-        prepare(simulation, question)
-        autoscaling = self._autoscaling.after(question.lost)
-        with Branch(question, autoscaling, self._end) as branch:
-            branch.run(simulation)
-            lost, names = self._losses.by_workload(simulation), self._losses.names
-            rejected, racing = missing(simulation, names).items(), rivals_by_loser(simulation, names, lost)
-            growth, cut = branch.grown(), pods_left_out(simulation)
-        by_name = {names.name_of(workload): count for workload, count in lost.items()}
-        return {
-            "lost": by_name,
-            "rejected": {each.group: each.pods for workload, each in rejected if workload in lost},
-            "rivals": racing,
-            "steady": simulation.steady,
-            "stopped": simulation.stopped,
-            "incomplete": is_incomplete(simulation, cut),
-            "at": simulation.clock.now,
-            "unread": [
-                *sorted(map(str, simulation.controllers.unreadable.values())),
-                *map(str, of_other_schedulers(simulation, names)),
-                *map(str, cut),
-            ],
-            "notModelled": [*simulation.storage.not_modelled, *(not_predicted(growth.reaction) if growth else ())],
-            "withNodes": growth and _after(by_name, growth.result),
-        }
-
-    def _end(self, simulation: Simulation) -> tuple[dict[str, int], dict[str, float]]:
-        """Return the lost replicas after new nodes have arrived, and the time of the last scheduled Pod."""
-        names = self._losses.names
-        return self._losses.lost_replicas(simulation), {
-            names.name_of(of): at for of, at in last_scheduled(simulation).items()
-        }
-
-
-def _after(lost: dict[str, int], end: tuple[dict[str, int], dict[str, float]] | None) -> dict[str, AfterNewNodes]:
-    if end is None:
-        return {workload: AfterNewNodes(replicas) for workload, replicas in lost.items()}
-    left, last = end
-    return {
-        workload: AfterNewNodes(left.get(workload, 0), round(last[workload], 4) if workload in last else None)
-        for workload in {**lost, **left}
-    }
-
-
 def risks(
     cluster: ClusterSnapshot,
     world: World,
     limit: int,
-    lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
+    lose: Callable[[Sequence[Question]], Iterable[Tallied]],
     options: Options,
     autoscaling: Autoscaling = NO_GROUPS,
 ) -> Risks:
     """Return the risks of all workloads: those that lose replicas first, by priority; placeholder Pods last.
 
     `world`: this cluster without arrivals. `limit`: number of zones, and of nodes, whose loss is simulated; nodes with
-    most Pods first. `lose`: simulates the questions and yields the effects of each in turn, like `Tried.of`.
+    most Pods first. `lose`: simulates the questions and yields the effects of each in turn, also on placeholder Pods.
     `autoscaling`: whether nodes arrive.
     """
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
@@ -131,17 +66,18 @@ def risks(
     on = Counter(interval.node for interval in occupancy.intervals)
     names = sorted(occupancy.nodes, key=lambda name: (-on[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
-    outcomes = _outcomes(cluster, world, zones[:limit], names[:limit], lose)
-    losses = {what: each for what, each in outcomes.items() if what != _NO_LOSS}
+    outcomes = _outcomes(cluster, zones[:limit], names[:limit], lose)
+    losses = {**outcomes}
+    alone = losses.pop(_NO_LOSS, None)
     by_group = _priorities_in_groups(cluster)
     free_amounts, classes = _FreeAmounts(cluster, occupancy, by_group), _that_preempt(cluster)
-    workloads = [
-        _risk(name, own, _pods(cluster, own), classes, free_amounts, losses, cluster) for name, own in intervals.items()
-    ]
-    if not autoscaling.grows or autoscaling.node_delay is None:
-        workloads = [risk._replace(with_new_nodes=None) for risk in workloads]
-    placeholders = {name for name, own in intervals.items() if _only_placeholders(_pods(cluster, own), options)}
-    workloads = [risk._replace(is_placeholder=risk.workload in placeholders) for risk in workloads]
+    grows, workloads = autoscaling.grows and autoscaling.node_delay is not None, list[WorkloadRisk]()
+    for name, own in intervals.items():
+        pods = _pods(cluster, own)
+        risk = _risk(name, own, pods, classes, free_amounts, losses, cluster)
+        reserves = bool(pods) and all(is_placeholder(pod, options) for pod in pods)
+        later = risk.with_new_nodes if grows else None
+        workloads.append(risk._replace(with_new_nodes=later, is_placeholder=reserves))
     workloads.sort(key=lambda risk: (risk.is_placeholder, risk.damage, risk.workload))
     assumes = assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)
     return Risks(
@@ -149,34 +85,28 @@ def risks(
         workloads,
         ZonesAndNodes(len(zones[:limit]), len(names[:limit])),
         ZonesAndNodes(len(zones), len(names)),
-        sorted({*chain.from_iterable(each["unread"] for each in outcomes.values())}),
-        [*dict.fromkeys(chain.from_iterable(each["notModelled"] for each in outcomes.values()))],
-        _unfinished(outcomes),
-        without_loss=outcomes.get(_NO_LOSS, {}).get("lost") or None,
+        sorted({*chain.from_iterable(each.left_out for each in outcomes.values())}),
+        [*dict.fromkeys(chain.from_iterable(each.not_modelled for each in outcomes.values()))],
+        {what: each.end for what, each in outcomes.items() if not each.row.steady},
+        without_loss={name: loss.replicas for name, loss in alone.row.lost.items()} or None if alone else None,
         losses=[*losses] if max(len(zones), len(names)) > limit else None,
-        is_incomplete=any(outcome["incomplete"] for outcome in outcomes.values()),
+        is_incomplete=any(each.row.incomplete for each in outcomes.values()),
     )
-
-
-def _unfinished(outcomes: Mapping[str, Mapping[str, Any]]) -> dict[str, Unfinished]:
-    unsteady = {what: each for what, each in outcomes.items() if not each["steady"]}
-    return {what: Unfinished(each["stopped"], round(each["at"], 4)) for what, each in unsteady.items()}
 
 
 def _outcomes(
     cluster: ClusterSnapshot,
-    world: World,
     zones: Sequence[str],
     names: Sequence[str],
-    lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
-) -> dict[str, Mapping[str, Any]]:
+    lose: Callable[[Sequence[Question]], Iterable[Tallied]],
+) -> dict[str, Tallied]:
     """Return what happens without a loss, and with that of each zone and node, by what is lost."""
-    nothing = {_NO_LOSS: Question(_NO_LOSS)} if zones or names else {}
-    of_zones = {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
+    every = {loss.title: loss for scope in ("zone", "node") for loss in each_lost(cluster, scope)}
+    of_zones, of_nodes = [f"zone {zone}" for zone in zones], [f"node {name}" for name in names]
     # Nodes first: each takes less time than a zone, so progress moves at once.
-    questions = nothing | {f"node {name}": nodes_lost(cluster, [name]) for name in names} | of_zones
-    outcomes = dict(zip(questions, lose(world, [*questions.values()]), strict=True))
-    return {what: outcomes[what] for what in nothing | of_zones | questions}
+    losses = [every[what] for what in (*of_nodes, *of_zones)]
+    outcomes = {each.row.case: each for each in lose([Question(_NO_LOSS), *losses] if losses else [])}
+    return {what: outcomes[what] for what in (_NO_LOSS, *of_zones, *of_nodes) if what in outcomes}
 
 
 class _FreeAmounts:
@@ -244,7 +174,7 @@ def _risk(
     pods: Sequence[Pod],
     classes: Sequence[PriorityClass],
     free_amounts: _FreeAmounts,
-    losses: Mapping[str, Mapping[str, Any]],
+    losses: Mapping[str, Tallied],
     cluster: ClusterSnapshot,
 ) -> WorkloadRisk:
     """Return the risks of one workload, from the lowest priority of its Pods, which are preempted first.
@@ -260,7 +190,7 @@ def _risk(
     ]  # a DaemonSet's names one node
     free = Amounts(max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
     preemptors = [Preemptor(c.name, c.value, free, free_amounts.maximum(allowed, c.value)) for c in above[:MAX_CLASSES]]
-    own = {what: each for what, each in losses.items() if name in each["lost"]}
+    own = {what: each.row for what, each in losses.items() if name in each.row.lost}
     return WorkloadRisk(
         workload=name,
         namespace=least.namespace,
@@ -269,18 +199,16 @@ def _risk(
         pods=len(intervals),
         classes_above=len(above),
         may_be_preempted_by=preemptors,
-        loses_replicas_with={what: each["lost"][name] for what, each in own.items()},
+        loses_replicas_with={what: row.lost[name].replicas for what, row in own.items()},
         rejected_by_quota={
-            what: min(each["rejected"][name], each["lost"][name])
-            for what, each in own.items()
-            if each["rejected"].get(name)
+            what: min(row.rejections[name], row.lost[name].replicas)
+            for what, row in own.items()
+            if row.rejections.get(name)
         },
         pod_losses=losses_of(pods, cluster.workload),
         pod_groups=_pod_groups(cluster, pods),
-        rivals={what: each["rivals"][name] for what, each in own.items() if each["rivals"].get(name)} or None,
-        with_new_nodes={
-            what: each["withNodes"][name] for what, each in losses.items() if name in (each["withNodes"] or ())
-        },
+        rivals={what: row.lost[name].rivals for what, row in own.items() if row.lost[name].rivals} or None,
+        with_new_nodes={what: each.later[name] for what, each in losses.items() if name in each.later},
         only_in=_only_place(pods, cluster),
     )
 
@@ -299,10 +227,6 @@ def _only_place(pods: Sequence[Pod], cluster: ClusterSnapshot) -> str | None:
         return f"node {nodes.pop()}"
     has_others = any(zone_of(node) not in ("", *zones) for node in every.values())
     return f"zone {zone}" if len(zones) == 1 and has_others and (zone := zones.pop()) else None
-
-
-def _only_placeholders(pods: Sequence[Pod], options: Options) -> bool:
-    return bool(pods) and all(is_placeholder(pod, options) for pod in pods)
 
 
 def _priorities_in_groups(cluster: ClusterSnapshot) -> dict[str, int]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.base.documents.info import ReportChange
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
+    from forewarn.policies.questions.whatif.sweep import AfterNewNodes, Unfinished
 
 _MAX_LOSSES: Final = 5
 _KINDS: Final = ("zone", "node")
@@ -61,16 +62,6 @@ class PreemptedTogether(NamedTuple):
     priority: int
     preempted_pods: int
     nodes: int
-
-
-class AfterNewNodes(NamedTuple):
-    """A workload after new nodes have arrived. `replicas`: number of lost replicas that still do not run.
-
-    `backAt`: seconds until its last Pod was scheduled; absent if none was, or no nodes arrive.
-    """
-
-    replicas: int
-    back_at: float | None = None
 
 
 class WorkloadRisk(NamedTuple):
@@ -127,13 +118,6 @@ class ZonesAndNodes(NamedTuple):
 
     zones: int
     nodes: int
-
-
-class Unfinished(NamedTuple):
-    """A simulation that ended before a steady state, `at` seconds. `stopped`: why; empty if time was used up."""
-
-    stopped: str
-    at: float
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -36,7 +36,8 @@ from forewarn.policies.prediction.simulation.summary import (
 )
 from forewarn.policies.questions.whatif import EVERY
 from forewarn.policies.questions.whatif.answer import rank_of_loss
-from forewarn.policies.questions.whatif.arrivals import Branch
+from forewarn.policies.questions.whatif.arrivals import Branch, Grown, last_scheduled
+from forewarn.policies.questions.whatif.autoscalers import not_predicted
 from forewarn.policies.questions.whatif.comparison import (
     MAX_REPEATED,
     Losses,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from forewarn.policies.prediction.simulation.scenario import World
+    from forewarn.policies.prediction.simulation.summary import Names
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.questions import Question
     from forewarn.policies.questions.whatif.repetition import Counting
@@ -107,31 +109,66 @@ Workload = tuple[str, str]
 """The `group/Kind` and the `namespace/name` of a workload."""
 
 
+class AfterNewNodes(NamedTuple):
+    """A workload after new nodes have arrived. `replicas`: number of lost replicas that still do not run.
+
+    `backAt`: seconds until its last Pod was scheduled; absent if none was, or no nodes arrive.
+    """
+
+    replicas: int
+    back_at: float | None = None
+
+
+class Unfinished(NamedTuple):
+    """A simulation that ended before a steady state, `at` seconds. `stopped`: why; empty if time was used up."""
+
+    stopped: str
+    at: float
+
+
+class WorkloadLoss(NamedTuple):
+    """The lost replicas of a workload. `rivals`: the workloads that may lose these instead."""
+
+    priority_class: str
+    replicas: int
+    rivals: Sequence[str]
+
+
 class Tallied(NamedTuple):
-    """The effect of one case, and what the simulation does not contain."""
+    """The effect of one case.
+
+    `left_out`: objects with which controllers cannot continue, and workloads whose Pods are not all simulated. `end`:
+    of the simulation, also in a steady state. `later`: the workloads that lose replicas, after new nodes have arrived;
+    empty if no autoscaler is simulated.
+    """
 
     row: Row
     not_modelled: Sequence[str]
+    left_out: Sequence[str]
+    end: Unfinished
+    later: Mapping[str, AfterNewNodes]
 
 
 class _Counted(NamedTuple):
     """The counters at the end of a simulation, the lost replicas by workload, the priorities of the workloads with
-    preempted Pods, the interruptions, and the seconds until the last Pod was scheduled.
+    preempted Pods, the interruptions, and the seconds until the last Pod of each workload was scheduled.
     """
 
     effects: Effects
     lost: Mapping[Workload, int]
     victims: Mapping[Workload, int]
     outages: Sequence[Interruption]
-    scheduled_at: float
+    scheduled_at: Mapping[Workload, float]
 
 
 class Tally:
     """Counts the differences between the start of a simulation and the end of other simulations of the same cluster."""
 
-    def __init__(self, simulation: Simulation, autoscaling: Autoscaling, placeholders: set[Workload]) -> None:
+    def __init__(
+        self, simulation: Simulation, autoscaling: Autoscaling, placeholders: Collection[Workload] = ()
+    ) -> None:
         """Count the Pods at the start. `autoscaling`: the settings for nodes that may be added for Pending Pods.
-        `placeholders`: workloads of placeholder Pods.
+        `placeholders`: workloads of placeholder Pods, which are not counted.
         """
         self._autoscaling, self._placeholders = autoscaling, placeholders
         origins = simulation.timeline.origins
@@ -150,13 +187,9 @@ class Tally:
         """
         prepare(simulation, question)
         autoscaling = self._autoscaling.after(question.lost)
-        with Branch(question, autoscaling, self._end) as branch:
+        with Branch(question, autoscaling, self._counted) as branch:
             branch.run(simulation)
-            return self._row(simulation, question.title, *_needs(branch))
-
-    def _end(self, simulation: Simulation) -> tuple[Effects, float]:
-        counted = self._counted(simulation)
-        return counted.effects, counted.scheduled_at
+            return self._tallied(simulation, question.title, self._counted(simulation), branch.grown())
 
     def _counted(self, simulation: Simulation) -> _Counted:
         levels, origins = Levels(), simulation.timeline.origins
@@ -180,17 +213,16 @@ class Tally:
             pdbs_short=len(pdbs_below_desired(simulation).keys() - self._pdbs),
             placeholders=reserving,
         )
-        last = max((event.t for event in simulation.timeline.events if event.event == "scheduled"), default=0.0)
         victims = {each.origin.workload: each.origin.priority for each in evictions}
-        return _Counted(effects, lost, victims, outages, round(last, 4))
+        return _Counted(effects, lost, victims, outages, last_scheduled(simulation))
 
     def _outages(self, simulation: Simulation) -> list[Interruption]:
         reserved = {*map(self._losses.names.name_of, self._placeholders)}
         found = interruptions(simulation, self._losses.names, self._origins.values(), self._at_start)
         return [each for each in found if each.workload not in reserved]
 
-    def _row(self, simulation: Simulation, case: str, needs: Needs | None, grown: Effects | None) -> Tallied:
-        counted, names = self._counted(simulation), self._losses.names
+    def _tallied(self, simulation: Simulation, case: str, counted: _Counted, growth: Grown | None) -> Tallied:
+        names, (needs, grown) = self._losses.names, _needs(growth)
         losers = sorted(counted.lost, key=lambda e: (-self._origins[e].priority, -counted.lost[e], e))
         victims = counted.victims
         left, reserved = of_other_schedulers(simulation, names), {*map(names.name_of, self._placeholders)}
@@ -216,24 +248,43 @@ class Tally:
             rivals=sorted(set[str]().union(*rivals.values()) - reserved),
             equal_victims=sorted(set[str]().union(*equal.values()) - reserved),
             incomplete=is_incomplete(simulation, cut) or None,
-            lost={names.name_of(each): (self._origins[each].priority_class, counted.lost[each]) for each in losers},
+            lost={
+                name: WorkloadLoss(self._origins[each].priority_class, counted.lost[each], rivals.get(name, ()))
+                for each in losers
+                for name in (names.name_of(each),)
+            },
         )
-        return Tallied(row, [*simulation.storage.not_modelled, *(f"not simulated: {pods}" for pods in (*left, *cut))])
+        return Tallied(
+            row,
+            [*simulation.storage.not_modelled, *(not_predicted(growth.reaction) if growth else ())],
+            [*sorted(map(str, simulation.controllers.unreadable.values())), *map(str, (*left, *cut))],
+            Unfinished(simulation.stopped, round(simulation.clock.now, 4)),
+            dict(_later(counted, growth, names)) if growth else {},
+        )
 
 
-def _needs(branch: Branch) -> tuple[Needs | None, Effects | None]:
+def _later(counted: _Counted, growth: Grown, names: Names) -> Iterator[tuple[str, AfterNewNodes]]:
+    """Yield the workloads that lose replicas, by name, after new nodes have arrived."""
+    end: _Counted | None = growth.result
+    for workload in {**counted.lost, **(end.lost if end else {})}:
+        at = end.scheduled_at.get(workload) if end else None
+        left = end.lost.get(workload, 0) if end else counted.lost[workload]
+        yield names.name_of(workload), AfterNewNodes(left, None if at is None else round(at, 4))
+
+
+def _needs(growth: Grown | None) -> tuple[Needs | None, Effects | None]:
     """Return the nodes that Pending Pods need after a simulation, and the counters with them; None without these."""
-    growth = branch.grown()
     if growth is None:
         return None, None
-    reaction, end = growth.reaction, growth.result
+    end: _Counted | None = growth.result
+    reaction = growth.reaction
     plan, nodes = reaction.node_groups, reaction.added
     not_helped = sum(item.pods for item in plan.no_scale_up) if plan else 0
     needs = Needs(nodes, not_helped, plan is not None and plan.truncated)
     if end is None:
         return needs, None
-    effects, at = end
-    return needs._replace(back_at=at), effects._replace(new_nodes=nodes.total())
+    at = round(max(end.scheduled_at.values(), default=0.0), 4)
+    return needs._replace(back_at=at), end.effects._replace(new_nodes=nodes.total())
 
 
 def _is_pending(name: str, simulation: Simulation) -> bool:
@@ -293,8 +344,7 @@ class Row(NamedTuple):
     rivals: Sequence[str] = ()
     equal_victims: Sequence[str] = ()
     incomplete: bool | None = None
-    lost: Hidden[Mapping[str, tuple[str, int]]] = MappingProxyType({})
-    """By workload: its PriorityClass and the lost replicas."""
+    lost: Hidden[Mapping[str, WorkloadLoss]] = MappingProxyType({})
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from forewarn.policies.questions.application.class_suggestion import Suggestion,
 from forewarn.policies.questions.application.classes import _of_side_effects, _tables
 from forewarn.policies.questions.application.whatif_answer import quota_tables
 from forewarn.policies.questions.whatif.class_plan import OtherOrder, SimulatedStep
-from forewarn.policies.questions.whatif.sweep import Row
+from forewarn.policies.questions.whatif.sweep import Row, WorkloadLoss
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
 
@@ -242,7 +242,7 @@ def test_classes_that_lose_more_by_the_class_that_a_workload_gets() -> None:
 
 
 def _lost(lost: dict[str, tuple[str, int]]) -> Row:
-    return Row("zone a", Effects(), True, lost=lost)
+    return Row("zone a", Effects(), True, lost={name: WorkloadLoss(*each, ()) for name, each in lost.items()})
 
 
 def test_workloads_with_only_the_global_default_are_listed(tmp_path: Path) -> None:
