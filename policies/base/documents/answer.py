@@ -146,12 +146,14 @@ class Counter(NamedTuple):
 
 class Cause(NamedTuple):
     """A row of reasons: `number`: how many of the counter it explains, or 0 if reasons are not counted; what kind of
-    reason it is, and the reason.
+    reason it is, and the reason. `reason_first`: the reason before its object, for a table of several answers; "" if
+    that is `reason`.
     """
 
     number: int
     kind: str
     reason: str
+    reason_first: Hidden[str] = ""
 
 
 class Why(NamedTuple):

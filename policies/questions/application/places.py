@@ -112,9 +112,8 @@ def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
 
     counters = Effects(rejected=sum(map(is_rejection, faults)))
     status = AnswerStatus.REJECTED if any(map(is_rejection, faults)) else AnswerStatus.NO_ANSWER
-    if len(faults) == 1 and _with_reasons(faults):
-        name, _, reason = _with_reasons(faults)[0].partition(" (")
-        return AnswerDocument(status, name, reason.removesuffix(")"), counters)
+    if len(faults) == 1 and (reasons := _with_reasons(faults)):
+        return AnswerDocument(status, *reasons[0], counters)
     clause = "rejected" if status is AnswerStatus.REJECTED else "not predicted"
     return AnswerDocument(status, plural(len(faults), "object"), clause, counters, why=why_rejected(faults))
 
@@ -124,16 +123,16 @@ def why_rejected(faults: Sequence[Exception]) -> Why:
     from forewarn.policies.base.documents.answer import Cause, Why
 
     rejected = [*filter(is_rejection, faults)]
-    reasons = grouped(reversed(text.partition(" (")[::2]) for text in _with_reasons(rejected or faults))
+    reasons = grouped((reason, name) for name, reason in _with_reasons(rejected or faults))
     kind = "rejected" if rejected else "notPredicted"
-    causes = [
-        Cause(len(names), kind, f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''} ({why}")
-        for why, names in sorted(reasons.items(), key=lambda item: -len(item[1]))
-    ]
+    causes = list[Cause]()
+    for why, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        what = f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}"
+        causes.append(Cause(len(names), kind, f"{what} ({why})", f"{why}: {what}"))
     if missing := len(faults) - sum(cause.number for cause in causes):
         causes.append(Cause(missing, "notPredicted", "not predicted; see the errors"))
-    what = "REJECTED" if rejected else "NOT PREDICTED"
-    return Why("rejected", len(faults), f"{plural(len(faults), 'OBJECT IS', 'OBJECTS ARE')} {what}", causes)
+    are = "REJECTED" if rejected else "NOT PREDICTED"
+    return Why("rejected", len(faults), f"{plural(len(faults), 'OBJECT IS', 'OBJECTS ARE')} {are}", causes)
 
 
 def verdict_on(fault: Exception) -> str:
@@ -146,19 +145,20 @@ def verdict_on(fault: Exception) -> str:
 
 def rejections_of(faults: Iterable[Exception]) -> list[str]:
     """The objects that kube-apiserver rejects, or whose Pods it rejects, with the field and the reason."""
-    return _with_reasons(filter(is_rejection, faults))
+    return [f"{name} ({reason})" for name, reason in _with_reasons(filter(is_rejection, faults))]
 
 
-def _with_reasons(faults: Iterable[Exception]) -> list[str]:
-    texts = []
+def _with_reasons(faults: Iterable[Exception]) -> list[tuple[str, str]]:
+    """Return the name and the reason of each object."""
+    pairs = []
     for fault in faults:
         if isinstance(fault, InvalidObject) and fault.ref:
             why = re.split(". Fix: |; known: ", re.sub("^(rejected|not predicted): ", "", fault.problem))[0]
             field = field_path(fault.path[-1:])
             is_named = field.removesuffix("Name").lower() in why.lower()
             why = cut(why if is_named else f"{field}: {why}", _LONGEST)
-            texts.append(f"{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} ({why})")
-    return texts
+            pairs.append((f"{'Pods of ' if isinstance(fault, PodsRejected) else ''}{fault.ref}", why))
+    return pairs
 
 
 def refs_of(faults: Iterable[Exception]) -> list[str]:

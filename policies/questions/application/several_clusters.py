@@ -49,23 +49,24 @@ class OnCluster(NamedTuple):
 
 
 def row_of(document: AnswerDocument) -> dict[str, Cell]:
-    """The answer as cells by column head: the status, the counters or else other numbers, and the first reason."""
-    counters = document.counters._asdict() if document.counters else {}
-    names = (*_ORDER, *(name for name in counters if name not in (*_ORDER, "victims", "down_seconds")))
-    numbers = (
-        [(name, counters[name]) for name in names]
-        if counters
-        else [(each.name, each.value or 0) for each in document.shown]
-    )
-    shown = {label(name).upper(): number for name, number in numbers}
-    reasons = [cause.reason for cause in document.why.causes] if document.why else []
+    """Return the row of one answer, by column: its status, its counters (or the numbers that it shows, if it has none)
+    and its first reason.
+    """
+    shown = [(each.name, each.value or 0) for each in document.shown]
+    if document.counters:
+        counters = document.counters._asdict()
+        others = (name for name in counters if name not in (*_ORDER, "victims", "down_seconds"))
+        shown = [(name, counters[name]) for name in (*_ORDER, *others)]
+    numbers = {label(name).upper(): number for name, number in shown}
+    return {_STATUS: str(document.status), **numbers, _BECAUSE: _reason_of(document)}
+
+
+def _reason_of(document: AnswerDocument) -> str:
+    """Return the first reason, without its fix."""
+    reasons = [cause.reason_first or cause.reason for cause in document.why.causes] if document.why else []
     if document.status in (AnswerStatus.NO_ANSWER, AnswerStatus.WARN):
         reasons += [*document.warnings[:1], document.clause]
-    reason = reasons[0].partition(". Fix: ")[0] if reasons else ""
-    name, _, why = reason.partition(" (")
-    if document.status is AnswerStatus.REJECTED and why.endswith(")"):
-        reason = f"{why.removesuffix(')')}: {name}"
-    return {_STATUS: str(document.status), **shown, _BECAUSE: reason}
+    return reasons[0].partition(". Fix: ")[0] if reasons else ""
 
 
 def rank_of(document: AnswerDocument) -> list[int]:
