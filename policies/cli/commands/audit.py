@@ -17,8 +17,8 @@ from forewarn.policies.cli.commands.parser import (
     document_in,
     in_every_format,
 )
-from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
-from forewarn.policies.cli.commands.simulated import add_autoscaling_options, autoscaling_of
+from forewarn.policies.cli.commands.release import release_of, settle
+from forewarn.policies.cli.commands.simulated import add_simulation_options, autoscaling_of
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.linting.config.model import ConfigError
 
@@ -173,10 +173,8 @@ def argument_parser() -> argparse.ArgumentParser:
         ),
     )
     add = parser.add_argument
-    cluster_command.add_cluster_option(add, several=True)
-    add_release_options(add)
     add_rule_options(add)
-    add_autoscaling_options(add, has_config=True)
+    add_simulation_options(add, several=True, has_config=True)
     cluster_command.add_output_option(add, FORMATS, repeatable=True)
     known_findings.add_status_options(add)
     cluster_command.add_since_option(add)

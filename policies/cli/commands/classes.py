@@ -141,8 +141,6 @@ def _suggest_parser() -> argparse.ArgumentParser:
         examples=("classes suggest", "classes suggest --cluster cluster.json.gz -o yaml=classes.yaml"),
     )
     add = parser.add_argument
-    cluster_command.add_cluster_option(add)
-    simulated.add_autoscaling_options(add)
-    add_release_options(add)
+    simulated.add_simulation_options(add)
     cluster_command.add_answer_options(add, FORMATS, repeatable=False)
     return parser

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.findings import cut, quote
 from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import Parser, add_files_option, document_in, integer_between
-from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+from forewarn.policies.cli.commands.release import release_of, settle
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import counting, print_faults
 from forewarn.policies.inputs.sources.files import status_of
@@ -116,8 +116,6 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("workload", nargs="?", default="", metavar="KIND/NAME", help="workload of the cluster")
     add_files_option(add, "manifest of a Pod or workload (file, directory, or -; repeatable)")
-    cluster_command.add_cluster_option(add)
-    add_release_options(add)
     cluster_command.add_namespace_option(add)
     help_text = "exit with 1 if fewer than N replicas fit without preemption"
     add("--at-least", type=integer_between(0, 2**31 - 1), metavar="N", help=help_text)
@@ -133,6 +131,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--protect", nargs="+", action="extend", metavar="CLASS", help=help_text)
     help_text = "node, pool or node group that new nodes are like, with --survive (default: any)"
     add("--like", default="", metavar="NAME", help=help_text)
-    simulated.add_autoscaling_options(add, nodes_arrive=False)
+    simulated.add_simulation_options(add, nodes_arrive=False)
     cluster_command.add_answer_options(add)
     return parser

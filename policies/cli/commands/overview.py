@@ -10,7 +10,7 @@ from dataclasses import replace
 from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.known_findings import compared, read_since
 from forewarn.policies.cli.commands.parser import Parser, integer_between
-from forewarn.policies.cli.commands.release import add_release_options, release_of
+from forewarn.policies.cli.commands.release import release_of
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import counting
 
@@ -58,9 +58,7 @@ def argument_parser() -> argparse.ArgumentParser:
         examples=("overview", "overview --cluster cluster.json.gz --since monday.json"),
     )
     add = parser.add_argument
-    cluster_command.add_cluster_option(add)
-    simulated.add_autoscaling_options(add)
-    add_release_options(add)
+    simulated.add_simulation_options(add)
     help_text = "number of nodes whose loss is simulated, those with most Pods (default: 10; all in a small cluster)"
     add("--most", type=integer_between(0, _MAX_NODES), metavar="N", help=help_text)
     cluster_command.add_since_option(add)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import Parser, add_files_option, document_in, integer_between
-from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+from forewarn.policies.cli.commands.release import release_of, settle
 from forewarn.policies.cli.commands.sweep import add_fail_on
 from forewarn.policies.cli.terminal import counting, print_faults
 from forewarn.policies.inputs.sources.files import status_of
@@ -73,12 +73,10 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add_files_option(add, "manifest of Pods or workloads (file, directory, or -; repeatable)")
-    cluster_command.add_cluster_option(add)
-    add_release_options(add)
     help_text = "use N instead of the number of Pods in the manifest"
     add("--replicas", type=integer_between(0, _MAX_REPLICAS), metavar="N", help=help_text)
     cluster_command.add_namespace_option(add)
     add_fail_on(add)
-    simulated.add_autoscaling_options(add, nodes_arrive=False)
+    simulated.add_simulation_options(add, nodes_arrive=False)
     cluster_command.add_answer_options(add)
     return parser

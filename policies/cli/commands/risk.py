@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.known_findings import compared, read_since
 from forewarn.policies.cli.commands.parser import Parser, integer_between
-from forewarn.policies.cli.commands.release import add_release_options, release_of
+from forewarn.policies.cli.commands.release import release_of
 from forewarn.policies.cli.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.cli.terminal import counting
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, at
@@ -79,9 +79,7 @@ def argument_parser() -> argparse.ArgumentParser:
         examples=("risk --class gold --fail-on loss -o html=risk.html", "risk --context production"),
     )
     add = parser.add_argument
-    cluster_command.add_cluster_option(add)
-    simulated.add_autoscaling_options(add)
-    add_release_options(add)
+    simulated.add_simulation_options(add)
     add("-n", "--namespace", help="only workloads of this namespace")
     help_text = 'only workloads of this PriorityClass ("": workloads without a class)'
     add("--class", dest="priority_class", metavar="NAME", help=help_text)

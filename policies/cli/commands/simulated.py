@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import duration, one_line
-from forewarn.policies.cli.commands.cluster_command import Run, loaded
+from forewarn.policies.cli.commands.cluster_command import Run, add_cluster_option, loaded
 from forewarn.policies.cli.commands.parser import (
     add_config_option,
     any_duration,
@@ -16,7 +16,7 @@ from forewarn.policies.cli.commands.parser import (
     existing,
     integer_between,
 )
-from forewarn.policies.cli.commands.release import settle
+from forewarn.policies.cli.commands.release import add_release_options, settle
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.linting.config.model import Config, ConfigError, find_config
 from forewarn.policies.prediction.autoscaling import NODE_DELAY, NotPredicted
@@ -39,10 +39,15 @@ _MAX: Final = 2**31
 _MAX_DELAY: Final = 86_400
 
 
-def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = False, nodes_arrive: bool = True) -> None:
-    """Add the options for autoscalers, and `--config` unless the parser has it. `add`: a parser's `add_argument`.
-    `nodes_arrive`: the command simulates the time at which new nodes are ready.
+def add_simulation_options(
+    add: Callable[..., object], *, several: bool = False, has_config: bool = False, nodes_arrive: bool = True
+) -> None:
+    """Add the options for the cluster, its release and autoscalers, and `--config` unless the parser has it. `add`: a
+    parser's `add_argument`. `several`: as for `add_cluster_option`. `nodes_arrive`: the command simulates the time at
+    which new nodes are ready.
     """
+    add_cluster_option(add, several=several)
+    add_release_options(add)
     if not has_config:
         add_config_option(add)
     help_text = (

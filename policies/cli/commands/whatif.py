@@ -21,7 +21,7 @@ from forewarn.policies.cli.commands.parser import (
     existing,
     integer_between,
 )
-from forewarn.policies.cli.commands.release import add_release_options, release_of
+from forewarn.policies.cli.commands.release import release_of
 from forewarn.policies.cli.commands.shards import add_shard_option, shard_given
 from forewarn.policies.cli.commands.sweep import add_fail_on, evaluate_sweep
 from forewarn.policies.cli.terminal import counting, print_faults, print_notice
@@ -119,14 +119,12 @@ SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL
 
 def _common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    cluster_command.add_cluster_option(add, several=True)
-    add_release_options(add)
     simulated.add_until_option(add)
     cluster_command.add_namespace_option(add)
     parser.set_defaults(namespace=None)  # requests have defaults
     add("--timeline", action="store_true", help="also show all events in order")
     add_fail_on(add)
-    simulated.add_autoscaling_options(add)
+    simulated.add_simulation_options(add, several=True)
     cluster_command.add_answer_options(add, FORMATS)
 
 

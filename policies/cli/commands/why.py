@@ -10,7 +10,7 @@ from typing import Final
 from forewarn.policies.base.findings import cut
 from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import Parser, document_in, duration_between, existing
-from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+from forewarn.policies.cli.commands.release import release_of, settle
 from forewarn.policies.cli.terminal import counting
 
 _A_DAY: Final = 86_400.0
@@ -72,7 +72,6 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     help_text = "Pod or workload to explain; the Pod may be deleted (default: list all Pending Pods)"
     add("pod", nargs="?", metavar="NAMESPACE/POD|KIND/NAME", help=help_text)
-    cluster_command.add_cluster_option(add)
     help_text = "namespace if NAMESPACE/ is missing (default: default); without a name, only its Pods (default: all)"
     add("-n", "--namespace", default="", help=help_text)
     help_text = "without a name: period in which Pods were preempted (default: 24h)"
@@ -87,7 +86,6 @@ def _parser() -> argparse.ArgumentParser:
     states = "pending, preempted, terminating, running, not-ready, ended, gone"
     help_text = f"exit with 1 for this state ({states}) or cause (repeatable)"
     add("--fail-on", action="append", default=[], metavar="WHAT", help=help_text)
-    simulated.add_autoscaling_options(add, nodes_arrive=False)
+    simulated.add_simulation_options(add, nodes_arrive=False)
     cluster_command.add_color_option(add)
-    add_release_options(add)
     return parser
