@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Self, overload
 
@@ -26,10 +27,10 @@ from forewarn.policies.kubernetes.releases.minors import KNOWN_MINORS, PREDICTED
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-_NONE: Final[Mapping[str, Any]] = {}
 
 
-class Profile(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
     """One scheduler profile.
 
     `points`: extension point, in upstream's spelling (`preFilter`) -> names of its plugins in order; points without
@@ -39,20 +40,10 @@ class Profile(NamedTuple):
 
     scheduler_name: str
     points: Mapping[str, tuple[str, ...]]
-    weights: Mapping[str, int] = _NONE
-    args: Mapping[str, Any] = _NONE
-    plugins: Mapping[str, Any] = _NONE
+    weights: Mapping[str, int] = field(default_factory=dict)
+    args: Mapping[str, Any] = field(default_factory=dict)
+    plugins: Mapping[str, Any] = field(default_factory=dict)
     percentage_of_nodes_to_score: int | None = None
-
-    def __eq__(self, other: object) -> bool:
-        """Report whether this is the same profile."""
-        return self is other
-
-    def __ne__(self, other: object) -> bool:
-        return self is not other
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def at(self, point: str) -> tuple[str, ...]:
         """Return the plugins of an extension point, in the order in which they run."""
@@ -81,7 +72,8 @@ class Extender(NamedTuple):
     ignored_resources: frozenset[str] = frozenset()
 
 
-class SchedulerConfiguration(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class SchedulerConfiguration:
     """A scheduler's configuration: profiles by `schedulerName`, extenders and limits.
 
     `source`: the file or preset. `percentage_of_nodes_to_score` 0: depends on the number of nodes. Back-off in seconds.
@@ -93,16 +85,6 @@ class SchedulerConfiguration(NamedTuple):
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
     source: str = ""
-
-    def __eq__(self, other: object) -> bool:
-        """Report whether this is the same configuration."""
-        return self is other
-
-    def __ne__(self, other: object) -> bool:
-        return self is not other
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def profile(self, scheduler_name: str) -> Profile | None:
         """Return the profile for Pods with this `spec.schedulerName`; None if another scheduler schedules them."""

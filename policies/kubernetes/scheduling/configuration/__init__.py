@@ -817,7 +817,7 @@ def _without_ignored(profile: Profile, extenders: Sequence[Extender], faults: li
         text = f"profile {go_quote(profile.scheduler_name)}: can't find NodeResourcesFitArgs in plugin config"
         faults.append(FieldError(("extenders",), text))
         return profile
-    return profile._replace(args={**profile.args, "NodeResourcesFit": replace(args, ignored_resources=ignored)})
+    return replace(profile, args={**profile.args, "NodeResourcesFit": replace(args, ignored_resources=ignored)})
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
