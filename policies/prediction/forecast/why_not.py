@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cache
 from heapq import nsmallest
+from itertools import product
 from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -291,8 +293,10 @@ _ADD_NODES: Final = "add such nodes", LOWER_REQUESTS
 _MATCHES: Final = "matches its node selector or affinity"
 _USABLE: Final = "eligible "
 _CAPACITY: Final = attrgetter("capacity")
-_LONGEST: Final = 200
+_LONGEST: Final = 400
 _LABELS: Final = 3
+_MAX_COMPARED: Final = 100
+"""Maximum values of a label among which similar ones are found."""
 _UNITS_PER_NODE: Final = 4
 """Of work, as in `charge`."""
 _NO_CAUSE: Final = Reason("")
@@ -407,8 +411,7 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
         if one_node.NodeAffinity.name not in static or affinity.matches(info.node.labels, info.name)
     ]
     if not matching:
-        labels = [f"{key}={value}" for key, value in (affinity.node_selector or {}).items() if not affinity.required]
-        short = f"no node{which} matches its node selector {listed(labels, _LABELS)}" if labels else ""
+        short = f"no node{which} {_unmatched(affinity, prediction.snapshot.node_infos)}"
         return _named(f"no node{which} {_MATCHES}", short, *joined(SELECTOR_REASON.reasons).fixes)
     on_all = prediction.statuses
     statuses = {info.name: on_all[info.name] for info in matching}
@@ -423,6 +426,24 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
     which += f" that {_MATCHES}" if len(matching) < len(large) else ""
     text = f"fits on no node{which}"
     return _named(f"{text}: {reason.short}", f"{text}: {why}", *reason.fixes)
+
+
+def _unmatched(affinity: NodeAffinity, infos: Iterable[NodeInfo]) -> str:
+    """Return the node selector that no node matches as a phrase, with known values of its labels."""
+    selector, terms = affinity.node_selector or {}, affinity.required.labels if affinity.required else ()
+    wanted = [*((key, {value}) for key, value in selector.items()), *(terms[0].items() if len(terms) == 1 else ())]
+    known = next(filter(None, (_known_values(key, values, infos) for key, values in wanted)), "")
+    labels = listed([f"{key}={value}" for key, value in selector.items()], _LABELS)
+    return f"{f'matches its node selector {labels}' if labels and not terms else _MATCHES}{known}"
+
+
+def _known_values(key: str, wanted: Collection[str], infos: Iterable[NodeInfo]) -> str:
+    """Return a phrase with the values of a label on nodes, similar ones first; "" if a node has a wanted value."""
+    known = {info.node.labels[key] for info in infos if key in info.node.labels}
+    if known.intersection(wanted) or not known:
+        return "" if known else f" (no node has label {key})"
+    near = get_close_matches(min(wanted), nsmallest(_MAX_COMPARED, known), _LABELS, 0.0)
+    return f" (known values of {key}: {listed(near, _LABELS, len(known))})"
 
 
 def _named(text: str, short: str, *fixes: str) -> Reason:
@@ -482,13 +503,32 @@ def _why(
         return blocking.on(node_name) or (_explained(prediction, node_name, status, emptied=emptied), "")
     if emptied and status.plugin == InterPodAffinity.name:
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
+    node_info, spec = prediction.snapshot.node_infos[prediction.snapshot.rows[node_name]], prediction.pod.spec
+    if status.plugin == one_node.NodePorts.name and (
+        of_ports := _of_host_ports(prediction, node_info, emptied=emptied)
+    ):
+        return of_ports
     if status.plugin == TaintToleration.name:
-        node, spec = prediction.snapshot.node_infos[prediction.snapshot.rows[node_name]].node, prediction.pod.spec
+        node = node_info.node
         is_static = one_node.NodeAffinity.name in prediction.framework.plan.static
         if is_static and not spec.node_affinity.matches(node.labels, node_name):  # a toleration would not help
             return joined(SELECTOR_REASON.reasons).short, ""
         return f"untolerated taint {untolerated_taint(node.taints, spec.tolerations)}", ""
     return _explained(prediction, node_name, status, emptied=emptied), ""
+
+
+def _of_host_ports(prediction: Prediction, node_info: NodeInfo, *, emptied: bool) -> tuple[str, str] | None:
+    """Return which host port is in use, and a Pod that uses it ("" for another replica) and that preemption does not
+    remove; None if only a nominated Pod uses it.
+    """
+    pod = prediction.pod
+    for other, port in product(node_info.pods, pod.spec.host_ports):
+        is_removed = emptied and preemption.may_be_preempted(other, pod.effective_priority, prediction.snapshot)
+        if not is_removed and one_node.WantedPorts([port]).conflicts(other.spec.host_ports):
+            if pod.owner is not None and other.owner == pod.owner:
+                return f"host port {port.port} in use by another replica: at most one per node", ""
+            return f"host port {port.port} in use{' by a Pod of equal or higher priority' * emptied}", other.key
+    return None
 
 
 def _is_of_anti_affinity(status: Status) -> bool:

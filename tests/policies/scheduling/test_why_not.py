@@ -115,7 +115,8 @@ def test_the_first_reason_is_of_nodes_that_the_pod_could_use() -> None:
 
 
 SELECTOR = "matches its node selector or affinity"
-LONG = f"no node has {'b' * 60}.{'c' * 60}.{'d' * 60}.eeee…"
+KNOWN = "(known values of pool: b)"
+LONG = [f"{letter * 60}.{'x' * 60}.{'y' * 60}.{'z' * 60}/a" for letter in "bc"]
 IN_A: dict[str, Any] = {"nodeSelector": {"pool": "a"}}
 TERMS = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["b"]}]}]
 IN_B_BY_AFFINITY: dict[str, Any] = {
@@ -140,13 +141,13 @@ IN_B_BY_AFFINITY: dict[str, Any] = {
         (asking(gpu="8"), [node("n1", gpu="4"), node("n2")], f"requests 8 {GPU}, more than any node has (4)"),
         (asking(gpu="8"), [node("n1")], f"no node has {GPU}"),
         (asking("12", "8"), [node("n1", "16"), node("n2", gpu="8")], f"no node has enough cpu and {GPU}"),
-        (asking(**IN_A), [node("n1"), node("n2", taint="other")], "no node matches its node selector pool=a"),
+        (asking(**IN_A), [node("n1"), node("n2", taint="other")], f"no node matches its node selector pool=a {KNOWN}"),
         (
             asking("4", **IN_A),
             [node("n1"), node("n2", "2", pool="a")],
             "no node with enough cpu matches its node selector pool=a",
         ),
-        (asking(**IN_A, **IN_B_BY_AFFINITY), [node("n1")], f"no node {SELECTOR}"),
+        (asking(**IN_A, **IN_B_BY_AFFINITY), [node("n1")], f"no node {SELECTOR} {KNOWN}"),
         (asking(), [node("n1").spec(unschedulable=True)], "fits on no node: cordoned"),
         (asking(), [node("n1", taint="x"), node("n2", taint="x")], "fits on no node: untolerated taint x:NoSchedule"),
         (asking(), [node("n1", taint="x"), node("n2", taint="y")], "fits on no node: untolerated taint"),
@@ -162,7 +163,11 @@ IN_B_BY_AFFINITY: dict[str, Any] = {
         ),
         (asking(), [node("n1", taint="x"), node("n2").spec(unschedulable=True)], ""),
         (asking("4"), [node("n1", taint="x"), node("n2", "4"), make_pod("a").request(cpu="1").on("n2")], ""),
-        (asking().request_of(f"{'b' * 60}.{'c' * 60}.{'d' * 60}.{'e' * 60}/a", "1"), [node("n1")], LONG),
+        (
+            asking().request_of(LONG[0], "1").request_of(LONG[1], "1"),
+            [node("n1")],
+            f"no node has {LONG[0]}, {LONG[1][:140]}…",
+        ),
     ],
 )
 def test_one_cause_for_all_nodes_is_named(asked: Made, nodes: list[Made], want: str) -> None:
