@@ -61,9 +61,9 @@ class Outcome(StrEnum):
 
 
 NAMED: Final = 32
-"""Maximum nodes or victims of a prediction that are recorded; with more, they are not compared."""
+"""Maximum number of nodes or victims of a prediction that are recorded; with more, they are not compared."""
 VOLUMES: Final = 64
-"""Maximum volumes of a followed Pod; with more, the check would exceed the deadline."""
+"""Maximum number of volumes of a followed Pod; with more, the check would exceed the deadline."""
 
 
 class Victim(NamedTuple):

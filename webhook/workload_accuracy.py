@@ -586,7 +586,7 @@ class WorkloadAccuracy:
         self._results.differ(f"{kind} {namespace}/{name}", str(expected), happened, change)
 
     def _others(self, rollout: _Rollout) -> dict[Key, str]:
-        """Return workload -> one of its Pods, for other workloads whose Pods changed during the rollout."""
+        """Return, by workload, one of its Pods, for other workloads whose Pods changed during the rollout."""
         part = {preemption.workload for preemption in self.preempted if preemption.at >= rollout.since}
         part.add(rollout.expected.key)
         since = rollout.since - LAG

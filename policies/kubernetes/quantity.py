@@ -204,7 +204,7 @@ def _decimal_text(nano: int, notation: Format) -> str:
 
 _GIB: Final = 2**30
 _LARGE_CPU: Final = 10**8
-"""Amount of cpu in thousandths from which cores are printed without a fraction."""
+"""Minimum number of millicores that is printed in whole cores."""
 
 
 def cores(milli: int) -> str:

@@ -582,7 +582,7 @@ def _are_texts(values: Any) -> bool:
 
 
 _POOL: Final = 32
-"""Maximum idle connections: one for each watched kind, and a few for other requests."""
+"""Maximum number of idle connections: one for each watched kind, and a few for other requests."""
 
 
 class HttpCall(NamedTuple):

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from forewarn.policies.inputs.sources.cluster import Written
 
 MAX_EVENTS: Final = 500
-"""Maximum Events about one Pod: an API server keeps them for an hour, and counts equal ones in one Event."""
+"""Maximum number of Events about one Pod: an API server keeps them for an hour, and counts equal ones in one Event."""
 MAX_EACH: Final = 10_000
-"""Maximum Events of a namespace, and about preempted Pods."""
+"""Maximum number of Events of a namespace, and about preempted Pods."""
 _OF_NODES: Final = "default"
 """The namespace of Events about Nodes."""
 _DEFINITIONS: Final = KindSpec(
@@ -105,7 +105,7 @@ class Live:
     def report_writer(self, context: str) -> Callable[[Sequence[Finding]], Written]:
         """Return a function that writes findings as OpenReports (`open_reports.write_reports`).
 
-        Raises SourceError, also if the API server does not serve these kinds.
+        Raises SourceError, even if the API server does not serve these kinds.
         """
         from forewarn.policies.cli.render.openreports import API_VERSION
         from forewarn.webhook.apiserver.open_reports import is_served, write_reports

@@ -213,7 +213,7 @@ def token_of(key: str, path: str, webhook: str) -> str:
 
 
 def grants_of(webhooks: Iterable[ApiObject]) -> Mapping[str, Grant]:
-    """Return token -> requests that forewarn answers with it; empty unless every webhook has a token."""
+    """Return, by token, the requests that forewarn answers with it; empty unless every webhook has a token."""
     pairs = [(_token(webhook), _grant(webhook)) for webhook in webhooks]
     return dict(pairs) if all(token for token, _ in pairs) else {}
 

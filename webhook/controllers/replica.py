@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 MAX_EVENTS: Final = 20
-"""Maximum Events of one audit; the worst findings first."""
+"""Maximum number of Events of one audit; the worst findings first."""
 _EVENT_MESSAGE: Final = 1_000
 """Maximum characters of an Event's message; the API server accepts 1,024."""
 _DEFAULT: Final = "default"
@@ -115,7 +115,7 @@ def _events(findings: Sequence[Finding], now: datetime, identity: str) -> Iterat
 SHARE: Final = 0.2
 """Maximum share of one core, on average since the start."""
 MAX_REPORTED: Final = 2_000
-"""Maximum findings with texts, the worst first; the others are only counted."""
+"""Maximum number of findings with texts, the worst first; the others are only counted."""
 _SLICE: Final = 0.02
 """Seconds of CPU time by which the audit may exceed its share before it sleeps."""
 _MAX_WORK: Final = 10**12
@@ -368,7 +368,7 @@ class ReplicaControllers:
         return distrust(why)
 
     def grants(self) -> Mapping[str, Grant]:
-        """Return token -> scope from the last read of the webhook configurations; empty if there are no tokens."""
+        """Return, by token, the scope from the last read of the webhook configurations; empty without tokens."""
         return self._registration.grants if self._serving else {}
 
     def read_again(self) -> None:

@@ -116,7 +116,7 @@ _LARGEST: Final = 4 << 20
 """Maximum bytes of metrics to read."""
 PAGE: Final = 500
 PAGES: Final = 4
-"""Maximum pages of a list to read."""
+"""Maximum number of pages of a list to read."""
 
 
 class Seen(NamedTuple):

@@ -245,7 +245,7 @@ IS_CALLER: Final = "forewarn.caller"
 
 
 MAX_CONNECTIONS: Final = 1024
-"""Maximum connections: about 50 MB, and 300 MB after floods."""
+"""Maximum number of connections: about 50 MB, and 300 MB after floods."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ MAX_HEADER: Final = 64 * 1024
 """Maximum bytes of a request outside its body: header, trailer, and chunk lines."""
 _TOO_LARGE: Final = f"the header is larger than {MAX_HEADER} bytes"
 MAX_FIELDS: Final = 256
-"""Maximum fields of a header, which need more memory than their bytes."""
+"""Maximum number of fields of a header, which need more memory than their bytes."""
 MAX_PIPELINED: Final = 2
-"""Maximum requests that wait for the response to another one. API servers, probes and browsers send none."""
+"""Maximum number of requests that wait for the response to another one. API servers, probes and browsers send none."""
 _TOO_MANY_FIELDS: Final = f"the header has more than {MAX_FIELDS} fields"
 _AT_ONCE: Final = 64 * 1024
 """Maximum bytes of a body that is delivered at once; larger bodies are read in parts, with flow control."""

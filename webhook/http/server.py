@@ -40,7 +40,7 @@ def report_nothing(_status: int) -> None:
 
 
 ACCEPTED_AT_ONCE: Final = 8
-"""Maximum connections that a port accepts in one turn of the event loop, which then closes the evicted ones."""
+"""Maximum number of connections that a port accepts in one turn of the event loop, which then closes evicted ones."""
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE_SECONDS: Final = 0.05
 """Pause if the kernel gives no connection and none can be evicted."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 MAX_SPARED: Final = 128
-"""Maximum connections of a caller's network and rank that are closed after those of strangers."""
+"""Maximum number of connections of a caller's network and rank that are closed after those of strangers."""
 _MAX_CALLERS: Final = 1024
 
 

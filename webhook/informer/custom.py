@@ -94,7 +94,7 @@ def _follow(wanted: dict[str, Find], follow: Callable[[KindSpec], object], stopp
 
 
 def _custom(api: Getter, kind: str, template: tuple[str, ...]) -> Sequence[KindSpec]:
-    """Return the kind. Raises ApiError, also if it is not served."""
+    """Return the kind. Raises ApiError, even if it is not served."""
     return (discover(api, kind, template),)
 
 

@@ -118,7 +118,7 @@ class ClusterState:
         self._changed = True
 
     def ages(self) -> dict[KindSpec, float]:
-        """Return kind -> seconds since the last response, infinite before the first; without optional kinds."""
+        """Return, by kind, the seconds since the last response, infinite before the first; without optional kinds."""
         now = self._clock()
         return {
             resource: now - heard for resource, heard in tuple(self._last_response.items()) if not resource.optional

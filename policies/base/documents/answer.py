@@ -110,9 +110,9 @@ LABELS: Final = {
 NO_CLASS: Final = "(no class)"
 """The cell for Pods without a PriorityClass."""
 MAX_ROWS: Final = 10
-"""Maximum rows of a table without -v, without its head and total; a longer one is grouped."""
+"""Maximum number of rows of a table without -v, without its head and total; a longer one is grouped."""
 ALWAYS_SHOWN: Final = ("victims", "preempted", "pending", "lost")
-"""Counters that are shown also if they are 0, unless an answer cannot have them."""
+"""Counters that are shown even if they are 0, unless an answer cannot have them."""
 
 
 def label(name: str) -> str:
@@ -146,14 +146,14 @@ class Counter(NamedTuple):
 
 class Cause(NamedTuple):
     """A row of reasons: `number`: how many of the counter it explains, or 0 if reasons are not counted; what kind of
-    reason it is, and the reason. `reason_first`: the reason before its object, for a table of several answers; "" if
-    that is `reason`.
+    reason it is, and the reason.
     """
 
     number: int
     kind: str
     reason: str
     reason_first: Hidden[str] = ""
+    """The reason before its object, for a table of several answers; "" if that is `reason`."""
 
 
 class Why(NamedTuple):
@@ -175,7 +175,7 @@ class Table(NamedTuple):
     """A table, the worst row first. A column with a number in any row is aligned to the right.
 
     `total`: the last row, shown below several rows. `detail`: 0 if every output has it, 1 with -v, 2 with -vv.
-    `title`: a line above it, or "". `zeros`: a 0 is shown as such, and not like an empty cell; columns stay also if
+    `title`: a line above it, or "". `zeros`: a 0 is shown as such, and not like an empty cell; columns stay even if
     they are empty. `subheads`: number of first columns that stand in text once above the rows that have them in
     common.
     """

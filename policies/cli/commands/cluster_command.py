@@ -124,7 +124,7 @@ def use_kubeconfig(options: argparse.Namespace) -> None:
 
 
 class Several(NamedTuple):
-    """The clusters of a command line that names several, also if a pattern matches only one.
+    """The clusters of a command line that can name several, even if its patterns match only one.
 
     `contexts`, `snapshots`: names and patterns. `seconds`: the time limit for each cluster.
     """

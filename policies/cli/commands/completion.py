@@ -84,7 +84,7 @@ def choices(words: Sequence[str], commands: Commands) -> list[str]:
 
 
 def _options(before: Sequence[str], commands: Commands) -> Mapping[str, Sequence[str]]:
-    """Return option -> possible values of the command that these words begin with; empty without a command."""
+    """Return, by option, the possible values of the command that these words begin with; empty without a command."""
     two = " ".join(before[:2])
     if two in commands:
         return options_of(commands[two])
@@ -131,7 +131,7 @@ def _output_of(command: Command, *words: str) -> str:
 
 
 def first_words(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return first word -> second words, for commands of two words (no second words for other commands)."""
+    """Return, by first word, the second words, for commands of two words (no second words for other commands)."""
     result: dict[str, list[str]] = {}
     for name in names:
         first, _, second = name.partition(" ")

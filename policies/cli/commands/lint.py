@@ -209,7 +209,7 @@ def _left_out(files: Input) -> Iterator[str]:
 
 MAX_PER_RULE: Final = 100
 MAX_LEFT_OUT: Final = 100
-"""Maximum names of files and directories in a line; `--list-files` prints all."""
+"""Maximum number of names of files and directories in a line; `--list-files` prints all."""
 
 
 MAX_PASSES: Final = 3
@@ -441,7 +441,7 @@ def _report(job: _Job, result: Lint) -> int:
 
 
 def _why_nothing(job: _Job, files: Input) -> str:
-    """Why there was nothing to check, as an error; "" if there was, or if that is accepted."""
+    """Return the error if nothing was checked; "" if something was, or with --allow-empty."""
     if job.options.allow_empty or (files.reported and (files.objects or files.diagnostics)):
         return ""
     empty = "no objects found. Fix: pass --allow-empty to accept that"

@@ -41,7 +41,7 @@ with suppress(ImportError):  # `main` reports it
 PAUSE: Final = 0.2
 """Seconds without input after which a text is checked."""
 _MAX: Final = 1_000
-"""Maximum findings of one file."""
+"""Maximum number of findings of one file."""
 _LONGEST: Final = 2_000
 
 

@@ -22,11 +22,11 @@ WIDTH: Final = 110
 MAX_LINES: Final = 28
 """Maximum lines of an answer without -v."""
 MAX_WARNINGS: Final = 3
-"""Maximum warnings without -v."""
+"""Maximum number of warnings without -v."""
 _MAX_FIXES: Final = 3
 _SHORTENED: Final = ((_MAX_FIXES, 4), (2, 4), (2, 3), (1, 3))
-"""Maximum fixes and rows of causes without -v: the first with which the rows of the first table have room. One fix
-stays, and so do causes of at least a quarter of the counter.
+"""Maximum number of fixes and rows of causes without -v: the first with which the rows of the first table have room.
+One fix stays, and so do causes of at least a quarter of the counter.
 """
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
@@ -312,7 +312,7 @@ def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
 
 
 _MAX_IN_MARKDOWN: Final = 50
-"""Maximum rows of a table."""
+"""Maximum number of rows of a table."""
 
 
 def tables_as_markdown(tables: Iterable[Table]) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MAX_CLEAN: Final = 10_000
 _MAX_FAILURES: Final = 30
-"""Maximum violations of one expectation."""
+"""Maximum number of violations of one expectation."""
 
 
 _Part = tuple[str, Sequence[str], Mapping[str, str]]

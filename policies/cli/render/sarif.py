@@ -25,7 +25,7 @@ _LONGEST: Final = 1024
 _MAX_ERRORS: Final = 100
 _BRACKETS: Final = re.compile(r"[\\\[\]]")
 MAX_RESULTS: Final = 25_000
-"""Maximum results that GitHub accepts; the most severe are included."""
+"""Maximum number of results that GitHub accepts; the most severe are included."""
 
 
 def notices(report: Report) -> Iterator[str]:

@@ -46,7 +46,7 @@ DEFINITIONS: Final = frozenset(
     (*CLUSTER_SCOPED, *LIMITS, registry.CLAIM, registry.RESOURCE_CLAIM, registry.CLAIM_TEMPLATE)
 )
 MAX_PAIRS: Final = 300_000
-"""Maximum objects of other branches in all groups together; above it, only limits and definitions are included."""
+"""Maximum number of objects of other branches in all groups; above it, only limits and definitions are included."""
 SHARED: Final = ""
 """The branch of objects outside all branches."""
 Identity = tuple[str, str, str]
@@ -484,7 +484,7 @@ _AS_IT_IS: Final[_Place] = ("", None, _NO_AFFIXES)
 _LEFT_OUT: Final[Sequence[_Placement]] = ((_AS_IT_IS, ()),)
 _LONGEST_NAME: Final = 253
 _MAX_CHANGING: Final = 100
-"""Maximum kustomizations that change an object; kustomizations in a circle have more."""
+"""Maximum number of kustomizations that change an object; kustomizations in a circle have more."""
 _TOO_MANY: Final = ("",)
 """Stands for kustomizations that are not applied."""
 

@@ -174,7 +174,7 @@ MAX_FILE: Final = 64 * 1024 * 1024
 MAX_DOCUMENTS: Final = 100_000
 """Maximum documents of one file, not counting empty ones."""
 MAX_DIAGNOSTICS: Final = 10_000
-"""Maximum problems in the text of one file; a file with more is not a manifest."""
+"""Maximum number of problems in the text of one file; a file with more is not a manifest."""
 
 _LONGEST_KIND: Final = 63
 _ENDS_WITH_ACTION: Final = later(rb"^\{[{%][^\n]*[%}]\}\s*\Z", re.MULTILINE)

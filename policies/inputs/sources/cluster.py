@@ -72,7 +72,9 @@ class Identities:
         with other allocatable resources.
         """
         metadata = obj.get("metadata")
-        if not isinstance(metadata, dict) or not metadata.get("name"):  # an empty list, or a version
+        if not isinstance(metadata, dict) or not metadata.get(
+            "name"
+        ):  # no name: an empty List, or the version of a snapshot
             return
         kind, uid, allocatable = group_kind(obj), hash(str(metadata.get("uid") or "")), 0
         namespace = metadata.get("namespace") or registry.DEFAULT_NAMESPACE if registry.is_namespaced(kind) else ""
@@ -169,7 +171,7 @@ def load_cluster(
     """Load cluster state: snapshots (file, directory, `-`; YAML, JSON, .gz) or named sources; later sources override.
 
     `progress`: called repeatedly with the number of objects. `templates`: the `group/Kind` of workloads. `into`: an
-    existing cache. `Cache.skipped` counts objects of other kinds. Raises SourceError, also if the sources contain no
+    existing cache. `Cache.skipped` counts objects of other kinds. Raises SourceError, even if the sources contain no
     other objects.
     """
     cache = Cache(templates=templates) if into is None else into

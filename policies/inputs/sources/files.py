@@ -64,7 +64,7 @@ def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceErro
 
 
 def no_such_file(path: str) -> str:
-    """The problem of a path that does not exist, with a similar name in the directory."""
+    """Return the error for a path that does not exist, with a similar name from its directory."""
     if "://" in path:
         return "forewarn reads no URLs. Fix: download the file, or pipe it to forewarn and pass -"
     directory, name = os.path.split(path.rstrip("/"))

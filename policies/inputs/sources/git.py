@@ -172,7 +172,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 GITIGNORE: Final = ".gitignore"
 _LONGEST: Final = 1 << 18
 _MAX: Final = 1_000
-"""Maximum patterns of one file; further ones are ignored."""
+"""Maximum number of patterns of one file; further ones are ignored."""
 _DEEPEST: Final = 100
 _ESCAPED: Final = later(r"\\(.)")
 _ANY: Final = "**"

@@ -87,7 +87,7 @@ def _identities(path: str) -> set[tuple[int, int]]:
 
 
 def safe_path(trees: Trees) -> str:
-    """The directories of $PATH, without relative ones and those with programs of checked trees, which must not run."""
+    """Return $PATH without relative directories and those with programs of a checked tree, which must not run."""
 
     def is_safe(directory: str) -> bool:
         programs = (directory, *(os.path.join(directory, name) for name in _PROGRAMS))

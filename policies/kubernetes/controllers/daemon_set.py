@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
 
 BURST_REPLICAS: Final = 250
-"""Maximum Pods that one sync creates, and that it deletes."""
+"""Maximum number of Pods that one sync creates, and that it deletes."""
 DAEMON_TOLERATIONS: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),

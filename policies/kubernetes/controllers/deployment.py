@@ -113,7 +113,10 @@ def max_surge(obj: ApiObject, replicas: int) -> int:
 
 
 def max_unavailable(obj: ApiObject, replicas: int) -> int:
-    """Return the maximum of unavailable Pods. Raises InvalidObject. Source: `MaxUnavailable`, `ResolveFenceposts`."""
+    """Return the maximum number of unavailable Pods. Raises InvalidObject.
+
+    Source: `MaxUnavailable`, `ResolveFenceposts`.
+    """
     if not is_rolling(obj) or not replicas:
         return 0
     missing = templates.scaled(obj, _UNAVAILABLE, replicas, up=False, default=_DEFAULT_SHARE)

@@ -30,7 +30,7 @@ COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
 MAX_PODS_PER_SYNC: Final = 500
-"""Maximum Pods that one sync creates or deletes."""
+"""Maximum number of Pods that one sync creates or deletes."""
 JOB_BACKOFF: Final = 10.0
 """Seconds until a Job first recreates a Pod that failed or was deleted. Source: `DefaultJobPodFailureBackOff`."""
 _MAX_BACKOFF: Final = 600.0

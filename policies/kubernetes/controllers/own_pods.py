@@ -90,13 +90,13 @@ _Identity = tuple[str, str]
 
 
 def _by_controller(workloads: Mapping[Any, Workload]) -> dict[_Identity | None, list[Workload]]:
-    """Return controller -> the workloads that it controls."""
+    """Return, by controller, the workloads that it controls."""
     charge(len(workloads))
     return grouped((workload.controller, workload) for workload in workloads.values())
 
 
 def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, list[Pod]]:
-    """Return owner -> Pods.
+    """Return, by owner, the Pods.
 
     Cached for each shard of the table: a namespace may have 100,000 Pods, few of which change.
     """
@@ -278,7 +278,7 @@ NO_HASH: Final = "new"
 
 
 MAX_SEQUENTIAL: Final = 5_000
-"""Maximum Pods of one object that are predicted one after the other; the outcome of further Pods is unknown."""
+"""Maximum number of Pods of one object that are predicted one after the other; further ones have an unknown outcome."""
 
 
 class NewPods(NamedTuple):

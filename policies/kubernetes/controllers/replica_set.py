@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.controllers.view import PodCounts, PodState, View, WorkloadState
 
 BURST_REPLICAS: Final = 500
-"""Maximum Pods that one sync creates or deletes."""
+"""Maximum number of Pods that one sync creates or deletes."""
 
 
 class ReplicaSetStatus(NamedTuple):

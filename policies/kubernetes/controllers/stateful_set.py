@@ -135,7 +135,7 @@ class _Set(NamedTuple):
         return text(self.state.object, "spec", "persistentVolumeClaimRetentionPolicy", when) == "Delete"
 
     def claims_of(self, pod_name: str) -> dict[str, PersistentVolumeClaim | None]:
-        """Return name -> claim for the claims of the Pod's volumeClaimTemplates; None for a missing claim."""
+        """Return, by name, the claim for the claims of the Pod's volumeClaimTemplates; None for a missing claim."""
         charge(len(self.claim_templates))
         names = (claim_name(template, pod_name) for template in self.claim_templates)
         return {name: self.view.claim(self.state.key[1], name) for name in names}
@@ -219,7 +219,7 @@ def _partitioned(
 
 
 def claim_templates(obj: ApiObject) -> dict[str, ApiObject]:
-    """Return name -> `spec.volumeClaimTemplates`; the volume has the same name. Raises InvalidObject."""
+    """Return, by name, `spec.volumeClaimTemplates`; the volume has the same name. Raises InvalidObject."""
     return {text(template, "metadata", "name"): template for template in items(obj, "spec", "volumeClaimTemplates")}
 
 
@@ -229,7 +229,7 @@ def claim_name(template: str, pod_name: str) -> str:
 
 
 MAX_AT_ONCE: Final = 500
-"""Maximum Pods that one sync of a Parallel set creates; upstream limits its batches too."""
+"""Maximum number of Pods that one sync of a Parallel set creates; upstream limits its batches too."""
 
 
 def _process(sts: _Set) -> list[Action]:

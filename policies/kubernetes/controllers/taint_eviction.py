@@ -82,7 +82,7 @@ def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) ->
 
 
 def taints_of_devices(slices: Iterable[devices.ResourceSlice]) -> dict[devices.DeviceId, tuple[Taint, ...]]:
-    """Return device -> taints, from the newest generation of each pool."""
+    """Return, by device, the taints, from the newest generation of each pool."""
     newest: dict[tuple[str, str], int] = {}
     parts = tuple(slices)
     for part in parts:

@@ -445,7 +445,7 @@ def _device_id(result: ApiObject) -> DeviceId:
 
 
 def _conditions(status: ApiObject) -> dict[str, bool]:
-    """Return type -> whether the status of the condition is True. The first condition of each type counts."""
+    """Return, by type, whether the status of the condition is True. The first condition of each type counts."""
     conditions = reversed([*items(status, "conditions")])
     return {text(condition, "type"): text(condition, "status") == "True" for condition in conditions}
 

@@ -35,7 +35,7 @@ _MAX_IN_NAMESPACE: Final = 256 * 1024
 _MAX_IN_CLUSTER: Final = 4 * 1024 * 1024
 """Maximum bytes of memory of other cluster-scoped objects: a ResourceSlice may have 128 devices."""
 _MAX_PARTS: Final = 64
-"""Maximum fields or items of a part that are stored separately; a part with more is replaced as a whole."""
+"""Maximum number of fields or items of a part that are stored separately; a part with more is replaced as a whole."""
 _LEAST: Final = 384
 """Minimum bytes of memory for each part of an object.
 
@@ -203,7 +203,7 @@ def memory_of(value: Any, limit: int) -> int:
 MAX_CONTAINERS: Final = 500
 """Maximum containers of a Pod, including init containers."""
 MAX_AMOUNTS: Final = 2_000
-"""Maximum requests and limits of all containers together."""
+"""Maximum number of requests and limits of all containers together."""
 MAX_RESOURCES: Final = 64
 """Maximum different resource names in requests and limits."""
 MAX_PORTS: Final = 500
@@ -212,23 +212,23 @@ MAX_TOLERATIONS: Final = 500
 MAX_SPREAD: Final = 16
 """Maximum topology spread constraints."""
 MAX_POD_TERMS: Final = 32
-"""Maximum terms of Pod affinity and anti-affinity, required and preferred."""
+"""Maximum number of terms of Pod affinity and anti-affinity, required and preferred."""
 MAX_NODE_TERMS: Final = 100
-"""Maximum terms of node affinity, required and preferred."""
+"""Maximum number of terms of node affinity, required and preferred."""
 MAX_REQUIREMENTS: Final = 1_000
-"""Maximum requirements in all selectors of a Pod together."""
+"""Maximum number of requirements in all selectors of a Pod together."""
 MAX_VALUES: Final = 5_000
-"""Maximum values in all these requirements."""
+"""Maximum number of values in all these requirements."""
 
 MAX_LABELS: Final = 500
 MAX_CHARACTERS: Final = 64 * 1024
 """Maximum characters of all labels, and of a name."""
 MAX_QUOTA_RESOURCES: Final = 500
-"""Maximum resources that a ResourceQuota limits."""
+"""Maximum number of resources that a ResourceQuota limits."""
 MAX_SCOPES: Final = 100
 """Maximum scopes of a ResourceQuota, and expressions in its scopeSelector."""
 MAX_SCOPE_VALUES: Final = 2_000
-"""Maximum names of PriorityClasses in these scopes."""
+"""Maximum number of names of PriorityClasses in these scopes."""
 
 MAX_QUOTAS: Final = 200
 """Maximum ResourceQuotas of a namespace, because each Pod is compared with each of them."""

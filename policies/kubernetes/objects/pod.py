@@ -811,7 +811,7 @@ def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
 
 
 def first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
-    """Return type -> the first condition of the type, which is the one that upstream uses."""
+    """Map each type to its first condition, which is the one that upstream uses."""
     conditions = [*items(obj, "status", "conditions")]
     return {kind: condition for condition in reversed(conditions) if isinstance(kind := condition.get("type"), str)}
 

@@ -23,7 +23,7 @@ OWN_CLASSES: Final = ("forewarn", "forewarn-audit-cron-job", "forewarn-sweep")
 
 
 class PriorityClass(NamedTuple):
-    """A PriorityClass."""
+    """A stored PriorityClass, and the Helm release that owns it."""
 
     name: str
     value: int

@@ -269,7 +269,7 @@ def _by_name(value: Any) -> dict[str, Any] | None:
 
 
 _MAX: Final = 10_000
-"""Maximum parts of one object that are read."""
+"""Maximum number of parts of one object that are read."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
 _OF_A_JOB: Final = (*_COUNTS, "startTime", "completionTime", "succeeded", "failed", "completedIndexes")
 _OF_OTHERS: Final = (*_COUNTS, "lastScheduleTime")

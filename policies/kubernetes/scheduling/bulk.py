@@ -66,7 +66,7 @@ class Capacity:
         self.by_node: dict[str, int] | None = None if tiers else self.in_one_order()
 
     def in_one_order(self) -> dict[str, int]:
-        """Return node name -> number of Pods, for one order: spread evenly over the parts of each domain."""
+        """Return, by node name, the number of Pods, for one order: spread evenly over the parts of each domain."""
         added, tiers = self._added
         for tier in reversed(tiers):
             added = tier.dealt(added)
@@ -458,7 +458,7 @@ def _may_be_violated(
 
 
 def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[str, Candidate]:
-    """Return node name -> candidate, for the given nodes on which preemption helps."""
+    """Return, by node name, the candidate, for the given nodes on which preemption helps."""
     snapshot = framework.snapshot
     with snapshot.derived.locked():
         cycle = Cycle(snapshot, pod, framework)

@@ -37,7 +37,7 @@ UNKNOWN: Final = "is not one of kube-scheduler's own, and no Python plugin of th
 
 
 def with_installed() -> dict[str, type]:
-    """Return name -> class of kube-scheduler's and installed distributions' plugins. Raises InvalidPlugin."""
+    """Return, by name, the class of kube-scheduler's and installed distributions' plugins. Raises InvalidPlugin."""
     from importlib.metadata import entry_points
 
     result: dict[str, type] = dict(IN_TREE)

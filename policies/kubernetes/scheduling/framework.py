@@ -761,7 +761,7 @@ class Framework:
     def prioritize_nodes(
         self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
     ) -> dict[str, dict[str, int]] | Status:
-        """Return node -> plugin -> weighted score, and `total`; a Status on failure. Source: `prioritizeNodes`."""
+        """Return, by node and plugin, the weighted score and `total`; a Status on failure. As `prioritizeNodes`."""
         return self.run_pre_score_plugins(state, pod, nodes) or self.run_score_plugins(state, pod, nodes)
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
@@ -783,7 +783,7 @@ class Framework:
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
     ) -> dict[str, dict[str, int]] | Status:
-        """Return node -> plugin -> weighted score, and `total`; a Status on failure. Source: `RunScorePlugins`."""
+        """Return, by node and plugin, the weighted score and `total`; a Status on failure. As `RunScorePlugins`."""
         table: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
         weights = self.profile.weights
         for plugin in self.scores:
@@ -809,7 +809,7 @@ def run_pre_enqueue_plugins(plugins: Iterable[PreEnqueuePlugin], pod: Pod) -> St
 
 
 def run_score_plugin(plugin: Any, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-    """Return node -> normalized score of one plugin, without its weight."""
+    """Return, by node, the normalized score of one plugin, without its weight."""
     work, scores = meter(), dict[str, int]()
     for node in nodes:
         work.charge(1)

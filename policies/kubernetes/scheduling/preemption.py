@@ -209,7 +209,7 @@ def violations(
 
 
 def violated_by(victims: Sequence[Victim], snapshot: Snapshot) -> dict[str, Sequence[PodDisruptionBudget]]:
-    """Return identity -> the PDBs that the eviction of the Pod violates, of Pods that violate any.
+    """Return, by identity, the PDBs that the eviction of the Pod violates, of Pods that violate any.
 
     `victims`: all that kube-scheduler considered; also those that it reprieved use up disruptions.
     """
@@ -318,7 +318,7 @@ class Preemption:
         return Decision((), names, candidate, self.is_sampled, may_miss_best=self.may_miss_best)
 
     def reasons(self, nodes: int) -> Counter[str]:
-        """Return reason -> number of nodes on which preemption does not help for this reason."""
+        """Return, by reason, the number of nodes on which preemption does not help for this reason."""
         statuses = Counter(reason for status in self.statuses.values() for reason in status.reasons)
         statuses[NOT_HELPFUL] += nodes - len(self.statuses)
         return +statuses

@@ -89,7 +89,7 @@ _NONE: Final[Mapping[str, Any]] = {}
 
 
 def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: int) -> dict[str, float]:
-    """Return node name -> probability of its nomination, the highest first; the sum is 1 (empty without candidates).
+    """Return, by node name, the probability of its nomination, the highest first; their sum is 1. Empty without any.
 
     `num_candidates`: number of candidates after which the search stops (`DefaultPreemptionArgs.num_candidates`).
     """
@@ -807,7 +807,7 @@ class Prediction:
 
 
 def _by_node(scores: dict[str, Ints], nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
-    """Return node -> plugin -> weighted score, and the sum as `total`, without plugins that score 0 on all nodes."""
+    """Return, by node and plugin, the weighted score, and their `total`, without plugins that score 0 everywhere."""
     charge(len(nodes))
     scores["total"] = np.sum([np.zeros(len(nodes), np.int64), *scores.values()], axis=0)
     keys, values = tuple(scores), zip(*(column.tolist() for column in scores.values()), strict=True)

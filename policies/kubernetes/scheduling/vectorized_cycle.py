@@ -90,7 +90,7 @@ class Scores:
         return np.zeros(len(rows), np.int64) + sum(worth for _, worth in self._weighted(rows))
 
     def by_plugin(self, rows: Rows) -> dict[str, Ints]:
-        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0. Raises NotValid."""
+        """Return, by plugin, the weighted scores [index in `rows`], without plugins that score 0. Raises NotValid."""
         scores = {name: np.broadcast_to(np.asarray(worth), len(rows)) for name, worth in self._weighted(rows)}
         return {name: worth for name, worth in scores.items() if worth.any()}
 
@@ -373,7 +373,7 @@ class Cycle:
         return frozenset(plugins), reasons
 
     def unhelped(self) -> Counter[str]:
-        """Return reason -> number of nodes on which preemption does not help for this reason. Raises NotValid."""
+        """Return, by reason, the number of nodes on which preemption does not help for this reason. Raises NotValid."""
         return self.preempt().reasons(len(self.snapshot.node_infos))
 
     @cached_property

@@ -105,7 +105,7 @@ _UPPER: Final = re.compile("[A-Z]")
 _LONGEST: Final = 4 << 20
 _MAX_CONFIG: Final = 256 << 10
 MAX_ENTRIES: Final = 1000
-"""Maximum entries of a list in the configuration."""
+"""Maximum number of entries of a list in the configuration."""
 _DEEPEST: Final = 50
 _SHOWN: Final = 300
 """Maximum characters of a path in a message, and of the start and of the end of the problem."""
@@ -348,7 +348,7 @@ _SEVERITIES: Final = {str(severity): severity for severity in Severity}
 
 
 def load_config(path: Path | str) -> Config:
-    """Read a configuration file. Raises ConfigError, also if it cannot be opened."""
+    """Read a configuration file. Raises ConfigError, even if it cannot be opened."""
     return read_config(contents(path, _MAX_CONFIG), str(path))
 
 

@@ -82,7 +82,7 @@ class DiscloseTo(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Maximum predictions per hour: first `exact` predictions with all numbers, then `coarse` ones with ranges.
+    """Maximum number of predictions per hour: first `exact` ones with all numbers, then `coarse` ones with ranges.
 
     Both recover evenly over the hour.
     """

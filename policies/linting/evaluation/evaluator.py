@@ -64,7 +64,7 @@ _ALONE: Final = {
     registry.GROUP_TEMPLATES: Target.POD_GROUP,
 }
 MAX_PROBLEMS: Final = 10
-"""Maximum problems of one rule for one object; further ones are only counted."""
+"""Maximum number of problems of one rule for one object; further ones are only counted."""
 _MAX_COUNTED: Final = 1_000
 _MAX_CHARACTERS: Final = 2_000
 """Maximum characters of a message."""

@@ -122,6 +122,6 @@ def _key(text: str) -> str:
 
 
 def _numbered(lines: Iterable[tuple[int, str]], part: _Part) -> Mapping[str, Sequence[int]]:
-    """Return part of a line -> numbers of the lines with this part."""
+    """Return, by part of a line, the numbers of the lines with this part."""
     texts = ((part(line[:_LONGEST].strip()), number) for number, line in lines)
     return grouped((text, number) for text, number in texts if text)

@@ -294,7 +294,7 @@ def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Conte
 
 _MOST_NAMED: Final = 5
 _MOST_ADVISED: Final = 1_000
-"""Maximum unknown fields of an object for which the field that is meant is searched."""
+"""Maximum number of unknown fields of an object for which the field that is meant is searched."""
 _POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
 
 

@@ -145,7 +145,7 @@ def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
 _LONGEST_SCOPE: Final = 30
 _CLASS: Final = "PriorityClass"
 _SUGGESTIONS: Final = 3
-"""Maximum names with a suggestion, and maximum scopes in a message."""
+"""Maximum number of unknown classes for which a message suggests a name."""
 _SHOWN: Final = 16
 _LONGEST_IN_SCOPE: Final = 50
 

@@ -186,7 +186,7 @@ _REQUIRED: Final = {AUTOSCALER: ("spec", "scaleTargetRef"), **dict.fromkeys(WEBH
 
 
 def is_variable_at(subject: ReviewedObject, path: Path, text: str, context: Context) -> bool:
-    """Report whether a template variable or a placeholder stands for the value; for labels also if a variable is in
+    """Report whether a template variable or a placeholder stands for the value; for labels even if a variable is in
     the selector. `text`: the error, which shows the value.
     """
     first = min(1, len(path) - 1)  # not the whole spec, in which a variable may stand for something else

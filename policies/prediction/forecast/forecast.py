@@ -289,7 +289,7 @@ class Forecast:
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._adoption = Adoption(cluster)
         self._state = _State(lambda: cluster.scheduling)
-        """The cluster after the objects so far."""
+        """The cluster with the objects predicted so far."""
 
     def predict_impact(self, subject: ReviewedObject, quotas: QuotaLimits | None = None) -> Impact | None:
         """Return the impact of the next object; None without new Pods, or for an object that rules report as invalid.

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 MAX_SHOWN: Final = 10
-"""Maximum preemptions, and names in each, in JSON: the annotations of an object may have 256 KiB."""
+"""Maximum number of preemptions, and names in each, in JSON: the annotations of an object may have 256 KiB."""
 _ORDERED: Final = 200
 MAX_NAMED: Final = 3
-"""Maximum names of victims in a message."""
+"""Maximum number of names of victims in a message."""
 BY_NODES: Final = "the random order in which the DaemonSet controller visits nodes"
 BY_RETRIES: Final = "which controller first uses the quota that victims free"
 BY_PDBS: Final = "whether kube-scheduler sees in time that a PDB allows no more disruptions"

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 MAX_PREEMPTIONS: Final = 500
-"""Maximum preemptions by the Pods of one object if work is limited."""
+"""Maximum number of preemptions by the Pods of one object if work is limited."""
 MAX_DAEMONS: Final = 2_000
-"""Maximum preemptions by the Pods of a DaemonSet, which are predicted together."""
+"""Maximum number of preemptions by the Pods of a DaemonSet, which are predicted together."""
 MAX_VICTIMS: Final = 3_000
-"""Maximum victims of one object if work is limited."""
+"""Maximum number of victims of one object if work is limited."""
 MAX_PLACED: Final = 20_000
-"""Maximum Pods of one object that are added to the snapshot together."""
+"""Maximum number of Pods of one object that are added to the snapshot together."""
 MAX_REHEARSED: Final = 100
-"""Maximum Pods of a simulated rollout; of a larger one, only the first Pods are predicted."""
+"""Maximum number of Pods of a simulated rollout; of a larger one, only the first Pods are predicted."""
 MAX_REHEARSAL_WORK: Final = 200_000
 """Maximum units of work for the simulation of a rollout, if work is limited."""
 
@@ -99,10 +99,10 @@ TIES: Final = (
     "each Pod uses the first of the best nodes by name; if nodes tie, kube-scheduler may select other nodes and victims"
 )
 MAX_MEMBERS: Final = 1_000
-"""Maximum Pods of a PodGroup if work is limited: each of them has a scheduling cycle."""
+"""Maximum number of Pods of a PodGroup if work is limited: each of them has a scheduling cycle."""
 REMOVE_GATES: Final = "the controller that set a gate must remove it"
 _MAX_NAMED: Final = 10
-"""Maximum names of victims in JSON: the annotations of an object may have 256 KiB."""
+"""Maximum number of names of victims in JSON: the annotations of an object may have 256 KiB."""
 
 
 class GroupImpact(NamedTuple):

@@ -185,7 +185,7 @@ def _is_healthy(pod: Pod | None) -> int:
 
 
 MAX_PER_OBJECT: Final = 500
-"""Maximum Pods of a workload, or nodes for a DaemonSet: each sync of its controller reads all of them."""
+"""Maximum number of Pods of a workload, or nodes for a DaemonSet: each sync of its controller reads all of them."""
 MAX_STEPS: Final = 50_000
 _LOADING: Final = 20
 """Units of work to load a Pod or a workload."""

@@ -158,7 +158,7 @@ def concern(pod: Pod, other: Pod, snapshot: Snapshot, but: str = "") -> bool:
 def _predictions(
     quotas: ChargedQuotas, snapshot: Snapshot, victims: Mapping[Key | None, Sequence[Pod]], preemptor: Pod
 ) -> dict[Key, Prediction] | None:
-    """Return controller -> the prediction of one of the Pods that it creates; None if it is not certain that the
+    """Return, by controller, the prediction of one of the Pods that it creates; None if it is not certain that the
     controllers replace all victims, that quotas admit the replacements, that kube-scheduler tries the preemptors
     before, and that no replacement preempts.
     """

@@ -344,7 +344,7 @@ def _more_than_usable_nodes_have(prediction: Prediction) -> Reason | None:
 
 
 def lasting_statuses(snapshot: Snapshot, pod: Pod) -> dict[str, Status]:
-    """Return node -> why it does not fit a Pod, whatever capacity it has: kube-scheduler's filters of capacity run
+    """Return, by node, why it does not fit a Pod, whatever capacity it has: kube-scheduler's filters of capacity run
     before others, and hide them.
     """
     statuses = Prediction(snapshot, without_requests(pod), reasons=True).statuses
@@ -376,7 +376,7 @@ def constraint_of(prediction: Prediction) -> Reason:
 
 
 def _exceeded_on_all(prediction: Prediction, infos: Sequence[NodeInfo]) -> dict[str, InsufficientResource]:
-    """Return resource -> the request that exceeds what each of the nodes can allocate, with the largest amount."""
+    """Return, by resource, the request that exceeds what each of the nodes can allocate, with the largest amount."""
     on_all: dict[str, InsufficientResource] | None = None
     for info in infos:
         found = _exceeded(prediction, info)
@@ -629,7 +629,7 @@ def _explained(prediction: Prediction, node_name: str, status: Status, *, emptie
 
 
 def _exceeded(prediction: Prediction, node_info: NodeInfo) -> dict[str, InsufficientResource]:
-    """Return resource -> the request that exceeds what the node can allocate, even without Pods."""
+    """Return, by resource, the request that exceeds what the node can allocate, even without Pods."""
     framework, name = prediction.framework, NodeResourcesFit.name
     if name not in framework.profile.at("filter"):
         return {}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _MIN_CYCLES: Final = 50
-"""Cycles after which preemption of few Workloads is said to go round in circles."""
+"""Minimum number of cycles before preemption is reported as endless."""
 _MAX_TRIED: Final = 1_000_000
 """Workloads in all cycles together: a cycle looks at each one."""
 _UNCHANGED_CYCLES: Final = 6

@@ -243,7 +243,7 @@ class ClusterQueueSnapshot(ResourceNode):
 
 
 MAX_DEPTH: Final = 100
-"""Maximum levels of Cohorts: functions that walk a tree are recursive."""
+"""Maximum number of levels of Cohorts: functions that walk a tree are recursive."""
 
 
 @dataclass

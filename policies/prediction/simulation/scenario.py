@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     Effect = Callable[["Simulated", ApiObject], None]
 
 MAX_REPLICAS: Final = 100_000
-"""Maximum Pods of an arriving workload."""
+"""Maximum number of Pods of an arriving workload."""
 
 
 class Arrival(NamedTuple):

@@ -451,7 +451,7 @@ class SchedulingAlgorithm:
         return None
 
     def _in_columns(self, snapshot: Snapshot, pod: Pod, *, member: bool) -> tuple[Fits | Rejected, int]:
-        """Return (result, evaluated nodes). Raises NotValid, also if only plugins node by node can preempt."""
+        """Return (result, evaluated nodes). Raises NotValid, even if only plugins node by node can preempt."""
         recurring = None if member else self.recurring.cycle(snapshot, pod)
         cycle = recurring or Cycle(snapshot, pod)
         if cycle.fits_on(pod.nominated_node_name):

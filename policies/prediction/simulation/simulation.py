@@ -254,9 +254,9 @@ class Completions:
 
 
 MAX_STEPS: Final = 2_000_000
-"""Maximum steps of a simulation, so that every run ends."""
+"""Maximum number of steps of a simulation, so that every run ends."""
 STEPS_EACH: Final = 200
-"""Maximum steps for each node and Pod at the start, if that is more: large clusters need more steps."""
+"""Maximum number of steps for each node and Pod at the start, if that is more: large clusters need more steps."""
 MAX_PODS: Final = 200_000
 """Maximum number of Pods created in a run."""
 _PROGRESS_EVERY: Final = 250

@@ -212,7 +212,7 @@ class Summary(NamedTuple):
 
     @property
     def ended_at(self) -> float:
-        """The duration of the simulation in seconds, unless nothing more happened."""
+        """Seconds after which the run ended: those of the steady state if it was stopped, else the horizon."""
         return self.steady_at if self.stopped else self.horizon
 
     @property

@@ -172,7 +172,7 @@ _NAMED: Final = 5
 """PDBs of a namespace that a row names."""
 _LONGEST_PLACE: Final = 33
 _LONGEST_FIX: Final = 26
-"""Characters in the first table, so that none is cut."""
+"""Maximum characters of a fix in the first table, which omits longer ones instead of cutting them."""
 
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:

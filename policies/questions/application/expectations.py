@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 ANY: Final = "any"
 MAX: Final = 10_000
-"""Maximum expectations of one run."""
+"""Maximum number of expectations of one run."""
 _LONGEST: Final = 1000
 """Maximum characters of a text."""
 _SHOWN: Final = 80

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.answer import Answer
 
 MAX_NODES: Final = 500
-"""Maximum nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
+"""Maximum number of nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
 _WORK: Final = 2
 """No further trial begins after so many times the events of the answer in all trials."""
 _LEAST_EVENTS: Final = 50_000

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.cluster import Cluster
 
 _CACHE_SIZE: Final = 8
-"""Maximum files whose lines are cached: findings are sorted by file."""
+"""Maximum number of files whose lines are cached: findings are sorted by file."""
 
 
 class Lint(NamedTuple):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
 MAX_LOST_PODS: Final = 6_000
-"""Maximum Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""
+"""Maximum number of Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""
 DEFAULT_NODES: Final = 10
 """Nodes whose loss is simulated by default, those with most Pods; all in a cluster that `is_repeated`."""
 _LOSSES: Final = ("worst zone", "worst node")
@@ -167,9 +167,9 @@ def overview(
 def _loss(
     cluster: Cluster, sweep: Sweep, kind: str, asked: Sequence[Question], rest: Sequence[str], autoscaling: Autoscaling
 ) -> OverviewLine:
-    """The worst loss of a kind; the cases are in the order of badness. If chance decides, the counters are those of the
-    most frequent run, as in the answer to `whatif lose`, and the worst of few cases is one in which it does harm.
-    `rest`: the cases without a simulation.
+    """Return the line of the worst loss of one kind; `sweep` has the worst cases first. If chance decides, the few
+    worst cases run several times, and the first one that usually does harm is shown with the counters of its most
+    frequent run. `rest`: the cases without a simulation.
     """
     cases, sample = {each.title for each in asked}, len(asked) * bool(rest)
     rows = [row for row in sweep.cases if row.case in cases]

@@ -286,7 +286,7 @@ def predict(
 
     Use it to test which Pods a manifest preempts. `whatif` also simulates what follows.
 
-    `request`: a PredictRequest, or its manifests alone. Raises SourceError, InvalidInput, and InvalidObject, also if
+    `request`: a PredictRequest, or its manifests alone. Raises SourceError, InvalidInput, and InvalidObject, even if
     all objects are invalid.
     """
     result = predicted(cluster, request)
@@ -548,7 +548,7 @@ def _of_several(result: PredictResult, effects: Effects) -> Iterator[str]:
 
 
 def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
-    """Yield the quotas that reject Pods beside what the reasons tell, and those that are exceeded already, also if they
+    """Yield the quotas that reject Pods beside what the reasons tell, and those that are exceeded already, even if they
     may reject the replacements of victims.
     """
     rejected = [placement for placement in result.placements if placement.rejection]

@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 _STATUS: Final = "STATUS"
 _BECAUSE: Final = "BECAUSE"
 _ALWAYS: Final = ("REJECTED", "PREEMPTED", "LOST", "PENDING")
-"""Columns that the table has also if all numbers are 0."""
+"""Columns that the table has even if all numbers are 0."""
 _SECOND: Final = ("PDBS VIOLATED", "PDBS SHORT", "PLACEHOLDERS", "NEW NODES", "REMOVED NODES")
 """Columns of a second table, with -v."""
 _ORDER: Final = ("rejected", "preempted", "lost", "jobs_failed", "pending")

@@ -100,7 +100,7 @@ class _Found(NamedTuple):
     """The directories of kustomizations that only others can build."""
 
     def tops(self) -> Iterator[str]:
-        """Yield the directories of the kustomizations that are no part of others."""
+        """Yield the directories of the kustomizations that no other one includes."""
         bases = {path for _, k in self.kustomizations.values() for path in k.resources}
         for directory, (_, kustomization) in self.kustomizations.items():
             if kustomization.directory not in bases and directory not in self.components:

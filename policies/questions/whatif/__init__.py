@@ -13,4 +13,4 @@ DEFAULT_UNTIL: Final = 3600.0
 DEFAULT_AWAY: Final = 120.0
 """Seconds until an upgraded node returns."""
 MAX_ADDED: Final = 1_000
-"""Maximum nodes that are added."""
+"""Maximum number of nodes that are added."""

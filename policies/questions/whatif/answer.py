@@ -538,7 +538,7 @@ class Answer(NamedTuple):
 
     @property
     def over_quota(self) -> Counter[str]:
-        """By workload, number of Pods that ResourceQuotas reject because of the event."""
+        """The number of Pods that ResourceQuotas reject because of the change, by workload."""
         before = self.without_change.summary.rejected_by_quota if self.without_change else None
         return Counter(self.after.rejected_by_quota) - Counter(before)
 

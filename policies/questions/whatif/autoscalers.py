@@ -64,7 +64,7 @@ LIMIT_REACHED: Final = "further nodes (limit of nodes or rounds reached)"
 MAX_SCALE_UPS: Final = 100
 """Maximum scale-ups in sequence."""
 MAX_NODES: Final = 2_000
-"""Maximum nodes of all scale-ups of one simulation."""
+"""Maximum number of nodes of all scale-ups of one simulation."""
 MAX_WORK: Final = 60_000_000
 """Maximum units of work for all scans of one simulation: about a minute."""
 
@@ -272,7 +272,7 @@ def _described(decision: Decision, workload_of: Callable[[Pod], str], expander: 
 
 
 MAX_ROUNDS: Final = 20
-"""Maximum rounds: limits let Karpenter launch fewer nodes in a round than needed."""
+"""Maximum number of rounds: limits let Karpenter launch fewer nodes in a round than needed."""
 _MAX_LINES: Final = 20
 _NAMED: Final = 5
 _LONGEST: Final = 300

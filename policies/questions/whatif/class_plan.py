@@ -292,7 +292,7 @@ _POLL_SECONDS: Final = 5.0
 _PAUSE: Final = 30.0
 """Seconds between two steps, so that replacements of preempted Pods can start."""
 _MAX_PAUSES: Final = 40
-"""Maximum pauses before the first step, because CronJobs create Pods again and again."""
+"""Maximum number of pauses before the first step, because CronJobs create Pods again and again."""
 _AFTERWARDS: Final = 660.0
 """Seconds of simulation after the last step, because CronJobs never reach a steady state."""
 

@@ -137,7 +137,7 @@ def compared_without(answer: Answer, question: Question, world: World, without: 
 
 
 class OverQuota(NamedTuple):
-    """A running Pod that a ResourceQuota rejects, with upstream's message, if it is recreated. `of_all`: also if all
+    """A running Pod that a ResourceQuota rejects, with upstream's message, if it is recreated. `of_all`: even if all
     running Pods of its namespace are.
     """
 
@@ -476,7 +476,7 @@ def _causes(simulation: Simulation, messages: Mapping[str, str], names: Names) -
 
 
 def _constrained(simulation: Simulation, messages: Mapping[str, str], names: Names) -> dict[str, tuple[str, int]]:
-    """Return workload -> the constraint with which some of its Pending Pods fit on no node, whatever capacity it has,
+    """Return, by workload, the constraint with which some of its Pending Pods fit on no node, whatever capacity it has,
     and how many Pods fit with any capacity.
     """
     snapshot, found = simulation.cache.snapshot(), dict[str, tuple[str, int]]()
@@ -713,7 +713,7 @@ def _largest_first(state: PodState) -> tuple[int, int, str]:
 
 
 def _drains(simulation: Simulation) -> dict[str, float]:
-    """Return node -> seconds until its last drain, without nodes that are deleted after it."""
+    """Return, by node, the seconds until its last drain, without nodes that are deleted after it."""
     drains = dict[str, float]()
     for arrival in sorted(simulation.world.arrivals, key=lambda arrival: arrival.at):
         if arrival.op in ("lost", "delete"):

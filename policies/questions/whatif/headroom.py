@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 _MOST: Final = 2**31 - 1
-"""Maximum replicas of a workload: quotas that admit more limit nothing."""
+"""Maximum number of replicas of a workload: quotas that admit more limit nothing."""
 
 
 class Quota(NamedTuple):
@@ -100,14 +100,14 @@ def quota_room(cluster: ClusterSnapshot, pod: ApiObject, namespace: str, class_n
 
 
 MAX_SEQUENTIAL: Final = 2_000
-"""Maximum Pods that are scheduled one after the other, if no faster method can count them."""
+"""Maximum number of Pods that are scheduled one after the other, if no faster method can count them."""
 MAX_PLACED: Final = 200_000
-"""Maximum Pods that are placed to find each node's reason to reject the next Pod.
+"""Maximum number of Pods that are placed to find each node's reason to reject the next Pod.
 
 The number of Pods per node depends on user input.
 """
 MAX_PREEMPTING: Final = 50
-"""Maximum Pods whose victims are counted."""
+"""Maximum number of Pods whose victims are counted."""
 _NOT_FILLED: Final = "too many fit to determine what runs out first"
 
 
@@ -383,7 +383,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
 
 
 def _exceeded(pod: Pod, snapshot: Snapshot) -> dict[str, int]:
-    """Return resource -> the largest amount that a node has, for those of which the Pod requests more."""
+    """Return, by resource, the largest amount that a node has, for those of which the Pod requests more."""
     asks = pod.occupies.resource
     nodes = [info.node.allocatable for info in snapshot.node_infos]
     amounts = {

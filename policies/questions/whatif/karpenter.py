@@ -29,9 +29,9 @@ BATCH: Final = 10.0
 RETRY: Final = 10.0
 """Seconds until Karpenter considers a Pending Pod again. Source: `PodController.Reconcile`."""
 _MAX_DECISIONS: Final = 200
-"""Maximum rounds of Karpenter in a simulation."""
+"""Maximum number of rounds of Karpenter in a simulation."""
 _MAX_LAUNCHES: Final = 50
-"""Maximum rounds of Karpenter that launch nodes."""
+"""Maximum number of rounds of Karpenter that launch nodes."""
 
 
 class KarpenterRounds(Rounds):

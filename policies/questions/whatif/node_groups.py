@@ -46,7 +46,7 @@ _CONDITIONS: Final = "node.kubernetes.io/"
 
 
 def load_node_groups(path: str) -> tuple[NodeGroup, ...]:
-    """Return the node groups in a file. Raises ConfigError, also if the file cannot be opened."""
+    """Return the node groups in a file. Raises ConfigError, even if the file cannot be opened."""
     return read_node_groups(contents(path), path)
 
 

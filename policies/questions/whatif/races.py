@@ -47,10 +47,10 @@ def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> tupl
 
 
 def rivals_by_loser(simulation: Simulation, names: Names, losers: Iterable[Workload]) -> dict[str, list[str]]:
-    """Return the losers -> the workloads that may lose replicas instead, also as victims that equal those of the loser;
-    without losers that have none.
+    """Map each loser to the workloads that may lose replicas in its place, including owners of equal victims; losers
+    without any are omitted.
 
-    Of new Pods, evaluates only few pairs. Equal victims must have been recorded by the scheduling algorithm.
+    Checks at most `_FEW_PAIRS` pairs of new Pods. Equal victims must have been recorded by the scheduling algorithm.
     """
     equal, own = equal_victims(simulation, names), {*map(names.name_of, losers)}
     for loser, rival in _races(simulation, names, own, lambda *pair: pair, _FEW_PAIRS)[0]:
@@ -78,7 +78,7 @@ def _races(
 
 
 def equal_victims(simulation: Simulation, names: Names) -> defaultdict[str, set[str]]:
-    """Return the workloads of victims -> others with Pods that kube-scheduler may preempt on other nodes instead.
+    """Return, by the workloads of victims, others with Pods that kube-scheduler may preempt on other nodes instead.
 
     Without Pods that it preempts anyway. The scheduling algorithm must have recorded equal candidates.
     """

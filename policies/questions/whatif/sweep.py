@@ -322,7 +322,7 @@ class Row(NamedTuple):
     - `workloads`: the workloads that lose replicas, those of the highest priority first. `victims`: the workloads with
       preempted Pods, likewise. Both without placeholder Pods.
     - `priority`: the highest priority of the lost replicas; absent if there are none.
-    - `rejections`: by workload, the Pods that ResourceQuotas reject at the end, also if they did before.
+    - `rejections`: by workload, the Pods that ResourceQuotas reject at the end, even if they did before.
     - `notSimulated`: number of new Pods that another scheduler may bind; absent if there is none.
     - `interruptions`: the workloads that have fewer running Pods for a time.
     - `rivals`: workloads that may lose replicas instead: chance decides which of equal Pods are preempted or stay

@@ -393,9 +393,9 @@ LONG: Final = 300
 """Maximum characters of a message in the output."""
 _LONG_REASON: Final = 60
 _MAX: Final = 5
-"""Maximum reasons in the output."""
+"""Maximum number of reasons in the output."""
 _MAX_EVENTS: Final = 100
-"""Maximum Events for a Pod about objects of one kind; the latest are recorded."""
+"""Maximum number of Events for a Pod about objects of one kind; the latest are recorded."""
 _MAX_WORKLOAD_EVENTS: Final = 5000
 _WHEN: Final = (
     *(("series", "lastObservedTime"), ("lastTimestamp",), ("deprecatedLastTimestamp",)),
@@ -482,7 +482,7 @@ class Events:
         return list(dict.fromkeys([*self._index.of_pod, *self._index.deletions]))
 
     def messages_of(self, name: str, uid: str) -> dict[str, str]:
-        """Return reason -> message of the latest Events about the Pod, sorted by time."""
+        """Return, by reason, the message of the latest Events about the Pod, sorted by time."""
         shown = sorted(self.of_pod(name, uid), key=_rank)[-_MAX:]
         return {event.reason: cut(event.message, LONG) for event in sorted(shown, key=lambda event: event.when)}
 

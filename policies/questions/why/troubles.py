@@ -296,7 +296,7 @@ _REQUESTER: Final = {
     False: "the requester is only in the API server's audit log ({})",
     True: "the audit logs do not show the requester",
 }
-"""What is known of a requester that no Event names; True: the answer has an audit log."""
+"""Texts for a requester that no Event names, by whether audit logs were given."""
 
 
 def _evicted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
@@ -421,7 +421,7 @@ def _stuck_since(pod: PodRecord, text: str, ends: str, fix: str = "") -> Trouble
     """The reason of a Pod that does not terminate, with the time of the deletion request. `ends`: "" to omit the end of
     the grace period.
 
-    A request without grace period sets deletionTimestamp to its own time, also if an earlier one had a grace period.
+    A request without grace period sets deletionTimestamp to its own time, even if an earlier one had a grace period.
     Source: apiserver, pkg/registry/rest/delete.go, `BeforeDelete`.
     """
     since = pod.deleted or 0.0
@@ -525,7 +525,7 @@ def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
 
 
 _LOWER: Final = 3
-"""Maximum nodes with Pods of lower priority that are explained."""
+"""Maximum number of nodes with Pods of lower priority that are explained."""
 
 
 def by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
@@ -1075,7 +1075,7 @@ def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
 
 
 _MAX_PODS: Final = 2000
-"""Maximum Pods for which reasons are computed."""
+"""Maximum number of Pods for which reasons are computed."""
 _BY_CONTROLLERS: Final = frozenset(("deleted-by-controller", "scaled", "deleted"))
 """Reasons of ends that a user or controller requested; they are listed last."""
 _COMPLETED: Final = "completed"
@@ -1100,7 +1100,7 @@ class PodEnd(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, float, str]:
-        """The sort key."""
+        """The sort key: causes in controllers last, then the latest first."""
         return self.cause.id in _BY_CONTROLLERS, -self.cause.when, self.pod
 
 

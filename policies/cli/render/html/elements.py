@@ -15,7 +15,7 @@ from forewarn.policies.base.findings import brief, no_command_in_json, no_comman
 LONGEST: Final = 300
 """Maximum characters of a text of the cluster."""
 MAX_ROWS: Final = 500
-"""Maximum rows of a table."""
+"""Maximum number of rows of a table."""
 _AS_IN_HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 Child = Element | str | None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MAX_NODES: Final = 20_000
-"""Maximum nodes in the picture; with more, those with the first changes."""
+"""Maximum number of nodes in the picture; with more, those with the first changes."""
 _FRAME_BYTES: Final = 450_000
 _POD_BYTES: Final = 650_000
 _MAX_FRAMES: Final = 16
@@ -60,7 +60,7 @@ def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: b
 
 
 def _node_groups(nodes: Sequence[Node]) -> dict[str, tuple[str, str]]:
-    """Return node name -> (title of its pool, title of its zone).
+    """Return, by node name, (title of its pool, title of its zone).
 
     The zone title is "" if no node has a zone; the pool title is "" for a single pool, and for more than _MAX_TITLES
     pairs of pool and zone.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.headroom import Headroom
 
 _MAX_DRAWN: Final = 200_000
-"""Maximum new Pods in the picture of `headroom`."""
+"""Maximum number of new Pods in the picture of `headroom`."""
 
 
 def page_of(result: Result | Audit, head: AnswerHead) -> Page:

@@ -235,7 +235,7 @@ _ITEM: Final = object()
 _LONG: Final = 100_000
 _CACHED: Final = 64
 _MAX_ALIASED: Final = 400
-"""Maximum nodes that all aliases of a document may add; with so few, kubectl rejects none (`aliasing`)."""
+"""Maximum number of nodes that all aliases of a document may add; with so few, kubectl rejects none (`aliasing`)."""
 
 
 def quick_value(document: Document) -> Any:

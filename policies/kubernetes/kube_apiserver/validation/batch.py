@@ -241,7 +241,7 @@ _MANY: Final = 100_000
 _FEWER: Final = 10_000
 """The same with more completions than _MANY."""
 _ITEMS: Final = 20
-"""Maximum rules of a policy, and conditions of a rule."""
+"""Maximum number of rules of a policy, and conditions of a rule."""
 _CODES: Final = 255
 
 

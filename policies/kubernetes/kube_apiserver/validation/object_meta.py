@@ -55,7 +55,7 @@ def forbidden(path: Path, detail: str) -> FieldError:
 
 
 MAX_FAULTS: Final = 100
-"""Maximum errors that are reported about one part of an object."""
+"""Maximum number of errors that are reported about one part of an object."""
 _CHARACTERS: Final = 2_048
 """Maximum characters of a value in a message; upstream shows the whole value."""
 

@@ -303,7 +303,7 @@ def is_scope_valid_for(scope: str, resource: str) -> bool:
 
 
 def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
-    """Return scope -> resources that the scope does not support, up to the maximum number of reported errors."""
+    """Return, by scope, the resources that the scope does not support, up to the maximum number of reported errors."""
     unfit_by_scope: dict[str, list[str]] = {}
     for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
         unfit = (name for name in charging(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))

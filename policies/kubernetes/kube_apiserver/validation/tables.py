@@ -317,7 +317,7 @@ _READERS: Final[Mapping[str, Callable[..., Any]]] = {
 
 @lru_cache(maxsize=1)
 def _fields() -> Mapping[str, Mapping[str, str]]:
-    """Return struct -> field -> the field's Go type, and its tags with their values.
+    """Return, by struct and field, the field's Go type, and its tags with their values.
 
     `default`: see `Field`. `check`: a check of a module. `+checks` instead of a field: checks of the whole struct.
     """
@@ -327,7 +327,9 @@ def _fields() -> Mapping[str, Mapping[str, str]]:
 
 
 class Structs:
-    """The structs of fields.json. `checks`: the functions of tags `check` and of `+checks`, by name."""
+    """The structs of fields.json. `checks`: the functions that fields.json names: `check=NAME` on a field, `+checks` on
+    a struct.
+    """
 
     def __init__(self, checks: Mapping[str, Any], made: Mapping[str, Struct] = NOTHING) -> None:
         self.checks, self.made = checks, {**made}

@@ -101,7 +101,7 @@ def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
 
 
 def plugin_sets(plugins: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
-    """Return extension point -> plugins; multiPoint also has the default plugins. Source: upstream `mergePlugins`."""
+    """Return, by extension point, the plugins; multiPoint also has the default plugins. Source: `mergePlugins`."""
     merged = {MULTI_POINT: _merged(default_plugins(semantics), _read(plugins.get(MULTI_POINT)))}
     return merged | {point: _merged((), _read(plugins.get(point))) for point in POINTS}
 
@@ -136,9 +136,9 @@ def _merged(defaults: tuple[EnabledPlugin, ...], custom: PluginSet) -> PluginSet
 
 
 MAX_ENTRIES: Final = 256
-"""Maximum entries of a list of objects: each profile, plugin, resource or term has a cost for each node."""
+"""Maximum number of entries of a list of objects: each profile, plugin, resource or term has a cost for each node."""
 MAX_TEXTS: Final = 10_000
-"""Maximum entries of a list of strings: values of a requirement, ignored resources."""
+"""Maximum number of entries of a list of strings: values of a requirement, ignored resources."""
 _NAMED: Final = 64
 """Maximum characters of a name in a message."""
 _MAX_ERRORS: Final = 100
@@ -761,7 +761,7 @@ def _raise(faults: Sequence[FieldError]) -> None:
 def _arguments(
     profile: ApiObject, number: int, sets: Mapping[str, PluginSet], semantics: Semantics, faults: list[FieldError]
 ) -> dict[str, Any]:
-    """Return plugin -> its arguments, and add errors to `faults`. `number`: index of the profile. `sets`: extension
+    """Return, by plugin, its arguments, and add errors to `faults`. `number`: index of the profile. `sets`: extension
     point -> plugins.
 
     As in upstream, NodeResourcesFit is validated only if the plugin is enabled.
@@ -782,7 +782,7 @@ def _arguments(
 def _unknown(
     sets: Sequence[Mapping[str, PluginSet]], plugins: Mapping[str, Any], make: Callable[[str, frozenset[str]], Any]
 ) -> dict[str, Any]:
-    """Return name -> class of unknown plugins, created by `make` for the extension points that list the plugin."""
+    """Return, by name, the classes of unknown plugins, which `make` creates for the points that list the plugin."""
     at: dict[str, set[str]] = {}
     for point, plugin_set in (entry for profile in sets for entry in profile.items()):
         points = _ANYWHERE if point == MULTI_POINT else {point}

@@ -142,9 +142,9 @@ def _remaining(pool: Pool, counters: Counters, in_use: InUse) -> dict[tuple[str,
 
 
 MAX_RESULTS: Final = 32
-"""Maximum devices of one claim (upstream `AllocationResultsMaxSize`)."""
+"""Maximum number of devices of one claim (upstream `AllocationResultsMaxSize`)."""
 MAX_STEPS: Final = 20_000
-"""Maximum devices that are tried on one node. Upstream may try more, for ten seconds: then nothing is predicted."""
+"""Maximum number of devices that are tried on one node. Upstream may try more for 10 s: then nothing is predicted."""
 NO_SCHEDULE: Final = ("NoSchedule", "NoExecute")
 
 Found = tuple["ResourceSlice", "Device", DeviceId]

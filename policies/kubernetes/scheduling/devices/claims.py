@@ -122,7 +122,7 @@ def _claim(pod: Pod, wanted: PodClaim, objects: ClusterObjects) -> ResourceClaim
 
 
 def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict[str, DeviceClass]:
-    """Return extended resource -> the DeviceClass that provides the resource. Of several: the oldest, then the first by
+    """Return, by extended resource, the DeviceClass that provides it. Of several: the oldest, then the first by
     name.
 
     Every DeviceClass also provides the resource `deviceclass.resource.kubernetes.io/NAME`.
@@ -436,7 +436,7 @@ class NotRepresentable(Exception):
 
 
 def shares_of(device: Device, wanted: Mapping[str, int], *, fractional: bool) -> dict[str, int]:
-    """Return capacity name -> amount in billionths that a request (`wanted`) consumes of a device. Raises
+    """Return, by capacity name, the amount in billionths that a request (`wanted`) consumes of a device. Raises
     NotRepresentable.
 
     `fractional`: whether steps may be thousandths.

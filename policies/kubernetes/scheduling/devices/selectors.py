@@ -23,7 +23,7 @@ MAX_RETAINED: Final = 8 * 1024 * 1024
 """Maximum size of the cache of matches, in characters: those of the expression and 100 for each entry."""
 _ENTRY: Final = 100
 MAX_STEPS: Final = 20_000
-"""Maximum steps of one expression for one device."""
+"""Maximum number of steps of one expression for one device."""
 
 
 class NotModelled(Exception):

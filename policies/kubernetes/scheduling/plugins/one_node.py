@@ -254,7 +254,7 @@ class TaintToleration(ScorePluginInColumns, StaticFilterPlugin):
         return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
 
     def static_filter_in_columns(self, pod: Pod) -> StaticFilter:
-        """Return `static_filter` for all nodes at once, called once for all nodes with equal taints."""
+        """Return `static_filter` for all nodes at once, evaluated once for each set of taints."""
         return StaticFilter(self.static_filter(pod), in_columns=partial(self._passing, pod))
 
     def _passing(self, pod: Pod, nodes: NodeTables) -> Mask:

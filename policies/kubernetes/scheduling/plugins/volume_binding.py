@@ -211,7 +211,7 @@ def _one_after_the_other(
         bound, unbound = no_nodes.copy(), ~no_nodes
         charge((len(own) + number) * (1 + 4 * problem.row))
         for volume in own:
-            # Where no earlier claim took the volume, the claim gets it or none. Elsewhere, it chooses among the others.
+            # Where the prebound volume is free, the claim gets it or none. On other nodes, it tries other volumes.
             here = unbound & ~assumed.get(volume.name, no_nodes)
             gets = here & reached(nodes, volume.node_affinity)
             assumed[volume.name] = assumed.get(volume.name, no_nodes) | gets

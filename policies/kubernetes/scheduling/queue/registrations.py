@@ -432,7 +432,7 @@ class QueueingHints:
         return cls({**EVENTS_TO_REGISTER, **{n: everything for n in names if n not in EVENTS_TO_REGISTER}})
 
     def hints_for(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
-        """Return plugin -> hints, for the plugins that registered for an event."""
+        """Return, by plugin, the hints, for the plugins that registered for an event."""
         return self._interested(event)
 
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:

@@ -848,7 +848,7 @@ class PodMatrix:
         return total
 
     def _nodes_with(self, kind: int) -> dict[int, int]:
-        """Return row number -> number of Pods of a class, perhaps 0, for the nodes with such Pods."""
+        """Return, by row number, the number of Pods of a class, perhaps 0, for the nodes with such Pods."""
         mask = self._nodes_of.get(kind)
         charge(len(mask) // 8 if mask is not None else self.kind.size // VECTOR)
         if mask is None:

@@ -1,4 +1,4 @@
-"""Score plugins that score all nodes at once, also if the framework runs the plugins one by one."""
+"""Score plugins that score all nodes at once, even if the framework runs the plugins one by one."""
 
 from __future__ import annotations
 

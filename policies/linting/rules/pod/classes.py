@@ -832,9 +832,9 @@ _STATIC_FIX: Final = "set priorityClassName: system-node-critical and priority: 
 def static_pod_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A static Pod does not set both the class system-node-critical and its value.
 
-    Why: no API server completes a static Pod, so the kubelet reads only `priority`: without it, the Pod has priority 0,
-    and a graceful shutdown of the node stops it first. kube-apiserver rejects the mirror Pod if `priority` is set
-    that is not the value of its class. Evictions of a mirror Pod of another class have no effect.
+    Why: no API server sets the defaults of a static Pod, so the kubelet reads only `priority`. Without it, the Pod has
+    priority 0, and a graceful shutdown of the node stops it first. kube-apiserver rejects the mirror Pod if `priority`
+    differs from the value of its class. Evictions of a mirror Pod of another class have no effect.
 
     Details: static Pods are Pods in a directory of the kubelet, such as `etc/kubernetes/manifests` or `static-pods`,
     and Pods with the annotation `kubernetes.io/config.source: file`.

@@ -416,7 +416,7 @@ def _is_beside(one: ReviewedObject, other: ReviewedObject) -> bool:
 
 
 _MAX_NAMESAKES: Final = 20
-"""Maximum objects among which those of one file are searched."""
+"""Maximum number of objects among which those of one file are searched."""
 
 
 def _known_selections(_: Context) -> dict[tuple[str, ...], _Selected]:

@@ -57,7 +57,7 @@ def _is_among(entry: AllowedClasses, user: User) -> bool:
 
 
 _MAX_CHECKED: Final = 500
-"""Maximum Pods of the namespace whose classes are read, because a tenant decides on their number."""
+"""Maximum number of Pods of the namespace whose classes are read, because a tenant decides on their number."""
 
 
 def audience_of(subject: ReviewedObject, context: Context) -> Audience:

@@ -46,7 +46,7 @@ _MAX_CANDIDATES: Final = 100
 _MAX_COMPARED: Final = 1_500
 """Maximum characters of the candidates for one name: a comparison takes time with the square of the length."""
 _MAX_LOOKUPS: Final = 250
-"""Maximum different names that are looked up for one change set."""
+"""Maximum number of different names that are looked up for one change set."""
 
 _MAX_LISTED: Final = 5
 _SHORT_NAME: Final = 5

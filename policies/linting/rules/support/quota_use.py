@@ -133,7 +133,7 @@ class Use(NamedTuple):
     lasting: Quotas = ()
 
     def quota_named(self, name: str) -> ResourceQuota | None:
-        """The quota of this name before the object; None if there is none."""
+        """Return the quota with this name without the replicas of the object; None if there is none."""
         return next((quota for quota in self.before if quota.name == name), None)
 
     def after(self, name: str) -> ResourceQuota:

@@ -261,7 +261,7 @@ def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
 
 
 MAX_WORKLOADS: Final = 1_000
-"""Maximum workloads that one selector is compared with."""
+"""Maximum number of workloads that one selector is compared with."""
 
 
 MAX_COMPARISONS: Final = 1_000_000

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MAX_NODES: Final = 1_000
-"""Maximum nodes of one scale-up. Source: --max-nodes-per-scaleup."""
+"""Maximum number of nodes of one scale-up. Source: --max-nodes-per-scaleup."""
 NOT_TRIED: Final = "estimate limit reached"
 _FILTERED_OUT: Final = unresolvable("PreFilter filtered the Node out")
 _NEW_NODE: Final = 20
@@ -227,7 +227,7 @@ class Prepared:
 
 
 _MAX_PER_CONTROLLER: Final = 10
-"""Maximum groups of equal Pods per controller. Source: maxEquivalenceGroupsByController."""
+"""Maximum number of groups of equal Pods per controller. Source: maxEquivalenceGroupsByController."""
 
 
 class EquivalenceGroup:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 MAX_INSTANCE_TYPES: Final = 5_000
 MAX_OFFERINGS: Final = 50_000
-"""Maximum offerings of all instance types."""
+"""Maximum number of offerings of all instance types."""
 LAUNCHED: Final = 600
 """Maximum instance types of a NodeClaim. Source: MaxInstanceTypes."""
 _UNITS: Final = 20
@@ -321,7 +321,7 @@ def filtered(
 
 
 def unsatisfied_min_values(types: Sequence[InstanceType], requirements: Requirements) -> dict[str, int]:
-    """Return label -> its number of values, for labels that do not meet minValues. Source: `SatisfiesMinValues`."""
+    """Return, by label, its number of values, for labels that do not meet minValues. Source: `SatisfiesMinValues`."""
     wanted = {key: r.min_values for key, r in requirements.items() if r.min_values is not None}
     values = {key: set().union(*(t.requirements.on(key).values for t in types)) for key in wanted} if types else {}
     return {key: len(values[key]) for key in values if len(values[key]) < wanted[key]}
@@ -361,9 +361,9 @@ NODES: Final = "nodes"
 """The resource that limits the number of nodes."""
 MAX_NODE_POOLS: Final = 500
 MAX_REQUIREMENTS: Final = 100
-"""Maximum requirements of a NodePool, as in Karpenter's CustomResourceDefinition."""
+"""Maximum number of requirements of a NodePool, as in Karpenter's CustomResourceDefinition."""
 MAX_VALUES: Final = 5_000
-"""Maximum values of a requirement."""
+"""Maximum number of values of a requirement."""
 MAX_TAINTS: Final = 500
 
 

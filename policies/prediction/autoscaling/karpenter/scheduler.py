@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 _MOST_CACHED: Final = 1_000
-"""Maximum different requirements of which the suitable instance types are cached."""
+"""Maximum number of different requirements of which the suitable instance types are cached."""
 PLACEHOLDER: Final = "hostname-placeholder"
 
 

@@ -339,7 +339,7 @@ class Topology:
 
 
 def _domains(node_pools: Mapping[NodePool, Sequence[InstanceType]]) -> dict[str, dict[str, list[tuple[Taint, ...]]]]:
-    """Return topology key -> domain -> taints of NodePools that have it. Source: `buildDomainGroups`."""
+    """Return, by topology key and domain, the taints of NodePools that have it. Source: `buildDomainGroups`."""
     universe: dict[str, dict[str, list[tuple[Taint, ...]]]] = {}
     for pool, types in node_pools.items():
         charge(10 * len(types))
