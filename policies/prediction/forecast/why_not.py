@@ -474,17 +474,13 @@ def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
     return [(count, f"{why} ({examples[why]})" if examples[why] else str(why)) for why, count in ranked(counts)]
 
 
-def on_no_node(prediction: Prediction) -> str:
-    """Return the first reason of `why_not` as a phrase, or that of the Pod's only node; "" without nodes."""
+def on_no_node(prediction: Prediction, *, named: bool = False) -> str:
+    """Return the first reasons of `why_not` as a phrase, or that of the Pod's only node. `named`: with its name."""
     only = prediction.pod.spec.node_affinity.only_node
-    if only and (reasons := why_not(prediction, only)):
-        return most_frequent([f"{only}, its only node: {in_short(reasons[0][1])}"])
-    return most_frequent(by_nodes((why, count) for count, why in why_not(prediction)))
-
-
-def most_frequent(phrases: list[str]) -> str:
-    """Return the first phrases of `by_nodes`: ` (3 nodes: insufficient cpu)`; "" without any."""
-    return f" ({in_line(phrases)})" if phrases else ""
+    of_only = why_not(prediction, only)[:1] if only else ()
+    phrases = [f"its only node{f' {only}' * named}: {in_short(why)}" for _, why in of_only]
+    phrases = phrases or by_nodes((why, count) for count, why in why_not(prediction))
+    return f"fits on no node{f' ({in_line(phrases)})' if phrases else ''}"
 
 
 def by_nodes(reasons: Iterable[tuple[str, int]]) -> list[str]:

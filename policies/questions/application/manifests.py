@@ -144,6 +144,7 @@ def _with_names(subject: ReviewedObject) -> ApiObject:
     return {**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}}
 
 
+_NOT_FOLLOWED: Final = "; this is not predicted. Fix: use `forewarn whatif apply`"
 _RECREATED: Final = "not predicted: a tool deletes and recreates the workload. Fix: use `forewarn whatif apply`"
 _TEXT: Final = Plain("string", "string")
 _IDENTITY: Final = Struct("ObjectMeta", dict.fromkeys(("name", "generateName", "namespace"), _TEXT))
@@ -233,12 +234,12 @@ def with_manifests(
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if isinstance(faults[0], InvalidObject) else faults[0]
     objects = _latest(_without(left_out, objects))
-    places.notes = [*map(_not_followed, rescaled(objects, cluster, {}, scalers))]
+    places.notes = _not_followed(rescaled(objects, cluster, {}, scalers))
     return objects, replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 
-def _not_followed(again: Rescaling) -> str:
-    return f"{again.note}; this is not predicted. Fix: use `forewarn whatif apply`" if again.arrival else again.note
+def _not_followed(again: Iterable[Rescaling]) -> list[str]:
+    return [f"{each.note}{_NOT_FOLLOWED if each.arrival else ''}" for each in again]
 
 
 def _decoded(

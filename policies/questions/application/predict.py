@@ -50,11 +50,10 @@ from forewarn.policies.prediction.forecast.impact import ESTIMATE, Cascade, leas
 from forewarn.policies.prediction.forecast.placement import PENDING, RUNNING, Predicted
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, group_forecast
 from forewarn.policies.prediction.forecast.why_not import (
-    by_nodes,
     cause,
     ending_on_nominated_node,
     explanations,
-    most_frequent,
+    on_no_node,
     waits_for,
     why_not,
 )
@@ -700,20 +699,16 @@ def pending_reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
 
 
 def _reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
-    node, only = prediction.pod.nominated_node_name, prediction.pod.spec.node_affinity.only_node
     if not cluster.objects.nodes:
         return "the cluster has no nodes"
-    if node and (ending := ending_on_nominated_node(prediction)):
-        return waits_for(ending, node)
+    if prediction.pod.nominated_node_name and (ending := ending_on_nominated_node(prediction)):
+        return waits_for(ending, prediction.pod.nominated_node_name)
     if prediction.error:
         return cycle_error(prediction)
     if found := joined(prediction.pre_filter.reasons, "; ") if prediction.pre_filter else cause(prediction):
         return found.short
-    if only and (reasons := why_not(prediction, only)):
-        return f"its only node: {in_short(reasons[0][1])}"
-    nodes = most_frequent(by_nodes((why, count) for count, why in why_not(prediction)))
     never = prediction.preemption.ineligible_reason
-    return f"fits on no node{nodes}{never and f' and may not preempt: {in_short(never)}'}"
+    return f"{on_no_node(prediction)}{never and f' and may not preempt: {in_short(never)}'}"
 
 
 # Tables

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.base.documents.answer import AnswerDocument, Fix
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.questions.why.evidence import Event
     from forewarn.policies.questions.why.post_mortem import Request
 
 
@@ -421,7 +420,7 @@ def preempted_since(
     """
     found: dict[str, tuple[float, PreemptedPod]] = {}
     for key, event in events.within(now - since, now):
-        by = _named_in(cluster, event)
+        by = by_preemptor(cluster, event).removeprefix(" by ").partition(" (")[0]
         if records is not None and "no longer exists" in by and not event.by[1]:
             by = records.preemptor(event.by[2], event.node, event.when) or by
         found[key] = (event.when, _preempted(cluster, records, key, by, event.node, event.when))
@@ -437,11 +436,6 @@ def preempted_since(
             of_log = _preempted(cluster, records, each.pod, each.by or known.by, each.node, each.when)
             found[each.pod] = (each.when, of_log._replace(source=known.source))
     return [pod for _, pod in sorted(found.values(), key=lambda each: (-each[0], each[1].pod))]
-
-
-def _named_in(cluster: ClusterSnapshot, event: Event) -> str:
-    """Return the preemptor that an Event names, or that it no longer exists; "" if the Event names none."""
-    return by_preemptor(cluster, event).removeprefix(" by ").partition(" (")[0]
 
 
 UNKNOWN: Final = "unknown"

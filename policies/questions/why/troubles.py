@@ -987,7 +987,7 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
         return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix)
     if found := cause(prediction):
         return Trouble("fits-nowhere", found.short, predictions.fix_of([(found, 0)]))  # at any position in the queue
-    nowhere = f"fits on no node{on_no_node(prediction)}"
+    nowhere = on_no_node(prediction, named=True)
     reserves = predictions.is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     taints = _tolerated_with_effect(queued)
     edits = [f"add a toleration for {taint}, with which it fits on {plural(nodes, 'node')}" for taint, nodes in taints]

@@ -105,7 +105,7 @@ def test_a_pending_pod_of_a_daemon_set_names_its_only_node(tmp_path: Path) -> No
     others = [make_node(name).has(cpu="8") for name in ("n1", "n2", "n3")]
     (tmp_path / "cluster.json").write_text(cluster_text([*others, make_pod("full").request(cpu="8").on("n1"), pod]))
     text = forewarn("why", "ops/agent-p", "--cluster", tmp_path / "cluster.json").stdout
-    assert "fits on no node (n1, its only node: insufficient cpu; no Pod of lower priority)" in " ".join(text.split())
+    assert "fits on no node (its only node n1: insufficient cpu; no Pod of lower priority)" in " ".join(text.split())
 
 
 def test_preempted_replacements_are_a_number_that_simulations_have(tmp_path: Path) -> None:

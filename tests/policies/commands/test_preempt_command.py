@@ -534,7 +534,7 @@ def test_pods_of_a_daemon_set_have_the_reason_of_their_node(tmp_path: Path, caps
         {
             "number": 2,
             "kind": "capacity",
-            "reason": f"its only node: insufficient cpu; no Pod of lower priority. Fix: {fix}",
+            "reason": f"fits on no node (its only node: insufficient cpu; no Pod of lower priority). Fix: {fix}",
         }
     ]
 
