@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.base.copies import cached_in
-from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_in_columns
 from forewarn.policies.kubernetes.scheduling.not_predicted import has_constraints
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import terms_against
@@ -372,23 +371,6 @@ class _Known(NamedTuple):
     result: Spec | None
 
 
-class Shared(NamedTuple):
-    """The results that the cycles of several Pods share, up to date for a Snapshot."""
-
-    matrix: PodMatrix
-    spec: Spec
-    request: Request
-    nominations: Nominations
-
-
-def _inputs_of(shared: Shared, snapshot: Snapshot, pod: Pod) -> Sequence[object]:
-    """Return what the rejection of a Pod depends on, apart from the nodes on which preemption helps. The state of the
-    node to which the Pod is nominated is included.
-    """
-    node, _, spec, request, _ = pod.nominated_node_name, *shared
-    return spec, request, request.version_of_fit, snapshot.get(node), snapshot.objects.nominated.get(node)
-
-
 class RecurringCycles:
     """Cached results for the cycles of one scheduler, or of simulations that start from one Snapshot."""
 
@@ -407,26 +389,6 @@ class RecurringCycles:
         If static filters and resources reject all nodes, no later filter runs: constraints of the Pod, and constraints
         of other Pods against the Pod, do not matter until preemption finds a node with enough resources.
         """
-        shared = self._shared(snapshot, pod)
-        if shared is None:
-            return None
-        cycle = RecurringCycle(snapshot, pod, shared)
-        return None if cycle.nodes and cycle.constrained and not cycle.rejects_for_volumes() else cycle
-
-    def repeats(self, inputs: Sequence[object], snapshot: Snapshot, pod: Pod) -> bool:
-        """Report whether the Pod is certainly rejected again, without preemption, as in the cycle with these
-        `RecurringCycle.inputs`. Hold `snapshot.derived.locked()` meanwhile. Raises NotValid.
-        """
-        shared = self._shared(snapshot, pod)
-        if shared is None or any(map(is_not, inputs, _inputs_of(shared, snapshot, pod))):
-            return False
-        if pod.nominated_node_name or pod.preemption_policy == PREEMPT_NEVER:
-            return True  # the Pod may not preempt
-        cycle = RecurringCycle(snapshot, pod, shared)
-        return not (cycle.nodes and not cycle.rejects_for_volumes()) and not len(cycle.helped_nodes)
-
-    def _shared(self, snapshot: Snapshot, pod: Pod) -> Shared | None:
-        """Return the shared results, up to date; None if this class does not support the Pod."""
         tables = _static_tables(snapshot.objects)
         if any(map(is_not, tables, self._tables)):
             self._tables = tables
@@ -445,7 +407,8 @@ class RecurringCycles:
             request.sync(snapshot.columns, nominations)
         except NotValid:
             return None
-        return Shared(matrix, spec, request, nominations)
+        cycle = RecurringCycle(snapshot, pod, matrix, spec, request, nominations)
+        return None if cycle.nodes and cycle.constrained and not cycle.rejects_for_volumes() else cycle
 
     def _spec(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
         key, tables = (id(pod.spec), pod.namespace), _storage_tables(snapshot.objects)
@@ -482,15 +445,16 @@ class RecurringCycle:
 
     preempts = True
 
-    def __init__(self, snapshot: Snapshot, pod: Pod, shared: Shared) -> None:
-        """Update the shared results for this Snapshot.
+    def __init__(
+        self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, spec: Spec, request: Request, nominations: Nominations
+    ) -> None:
+        """Update the results that the cycles of several Pods share, for this Snapshot.
 
         The cycle is valid if no node has enough resources (`nodes` is 0), or if no other constraint exists (see
         `constrained`).
         """
         self.snapshot, self.pod = snapshot, pod
-        matrix, spec, request, nominations = self._shared = shared
-        self._matrix, self._spec, self._request, self._nominations = shared
+        self._matrix, self._spec, self._request, self._nominations = matrix, spec, request, nominations
         own = nominations.nomination_of(pod)
         self._own = None if own is None else Own(own, request, matrix)
         """The node that the Pod itself is nominated to, without this nomination; None for a Pod without a nomination.
@@ -599,14 +563,6 @@ class RecurringCycle:
             return np.zeros(0, np.intp)
         nodes = self._helped(lower_priority_pods_of(matrix, snapshot, priority))
         return nodes if self._spec.reached[nodes].any() else nodes[:0]
-
-    @property
-    def inputs(self) -> Sequence[object] | None:
-        """The inputs of a rejection without preemption, see `RecurringCycles.repeats`; None if these are not all."""
-        is_eligible, snapshot = not self.ineligible_reason, self.snapshot
-        if (is_eligible and self.pod.nominated_node_name) or snapshot.preempts_by_group:
-            return None
-        return _inputs_of(self._shared, snapshot, self.pod)
 
     @cached_property
     def decision(self) -> Decision:

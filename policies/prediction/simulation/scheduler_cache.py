@@ -330,26 +330,8 @@ class Rejected(NamedTuple):
 
 _MAX_EQUAL: Final = 16
 """Maximum number of recorded candidates that equal a chosen one."""
-_MAX_LAST: Final = 4096
-"""Maximum number of remembered attempts."""
 _MAX_WITH_EQUAL: Final = 64
 """Maximum number of preemptions for which these are recorded: each one costs an evaluation of its victims."""
-
-
-def _is_like_others(pod: Pod) -> bool:
-    """Report whether equal Pods have the same result in the same Snapshot."""
-    return not (pod.nominated_node_name or any(volume.ephemeral for volume in pod.spec.volumes))
-
-
-class _Last(NamedTuple):
-    """The last attempt of equal Pods, of which `pod` is one. `turn`: number of its Snapshot. `inputs`: None if only the
-    same Snapshot certainly leads to the same result.
-    """
-
-    pod: Pod
-    result: Rejected
-    turn: int
-    inputs: Sequence[object] | None
 
 
 class SchedulingAlgorithm:
@@ -365,14 +347,10 @@ class SchedulingAlgorithm:
         self._nodes, self._choose, self.tie = nodes, choose, tie
         self._next_start = 0
         """The position in the order of nodes at which the next cycle starts (upstream `nextStartNodeIndex`)."""
-        self._last: dict[Hashable, _Last] = {}
-        """Equal Pods -> their last attempt, for unschedulable Pods that preemption does not help."""
         self._snapshot: Snapshot | None = None
         """The Snapshot of the last cycle."""
-        self._turn = 0
-        """Number of different Snapshots until now."""
-        self._inputs: Sequence[object] | None = None
-        """What the result of this cycle depends on, see `_Last`."""
+        self._rejected_there: dict[Hashable, tuple[Pod, Rejected]] = {}
+        """Equal Pods -> (one of them, its result) in this Snapshot, for Pods that preemption does not help."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
         self.equal: list[list[Candidate]] | None = None
@@ -385,34 +363,23 @@ class SchedulingAlgorithm:
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """Return the result of a cycle for one Pod. Raises NotPredicted."""
         if self._snapshot is not snapshot:
-            self._snapshot, self._turn = snapshot, self._turn + 1
-        nominated = (pod.uid, pod.nominated_node_name) if pod.nominated_node_name else None
+            self._snapshot = snapshot
+            self._rejected_there.clear()
         identity = pod.effective_priority, pod.preemption_policy, pod.namespace, pod.owner, pod.device_claims
-        alike = id(pod.spec), id(pod.labels), *identity, nominated
-        last = self._last.get(alike)
-        if last is not None and last.turn == self._turn:
-            return last.result
+        alike = id(pod.spec), id(pod.labels), *identity
+        is_like_others = not (pod.nominated_node_name or any(volume.ephemeral for volume in pod.spec.volumes))
+        if is_like_others and alike in self._rejected_there:
+            return self._rejected_there[alike][1]
         why = pod.spec.too_large or unmodelled(pod, snapshot)
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
         _check_plugins(snapshot, pod)
-        if last is not None and self._repeats(last, snapshot, pod):
-            self._last[alike] = last._replace(turn=self._turn)
-            return last.result
         result = self._decide(snapshot, pod)
         if isinstance(result, Fits):
             _check_plugins(snapshot, pod, fits=True)
-        elif result.candidate is None and (self._inputs is not None or _is_like_others(pod)):
-            if len(self._last) >= _MAX_LAST:
-                self._last.clear()
-            self._last[alike] = _Last(pod, result, self._turn, self._inputs)
+        elif result.candidate is None and is_like_others:
+            self._rejected_there[alike] = pod, result
         return result
-
-    def _repeats(self, last: _Last, snapshot: Snapshot, pod: Pod) -> bool:
-        """Report whether a Pod is certainly rejected as at the last attempt of an equal one."""
-        with snapshot.derived.locked(), suppress(NotValid):
-            return last.inputs is not None and self.recurring.repeats(last.inputs, snapshot, pod)
-        return False
 
     def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:
         """Find a node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
@@ -430,7 +397,6 @@ class SchedulingAlgorithm:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}") from why
 
     def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
-        self._inputs = None
         if not snapshot.node_infos:
             return Rejected(NO_NODES, nominated="")
         result = self._at_once(snapshot, pod)
@@ -497,7 +463,6 @@ class SchedulingAlgorithm:
         message = fit_error(len(snapshot.node_infos), reasons)
         if decision.best_nodes:
             return self._preempting(snapshot, message, plugins, decision, cycle.candidate_on)
-        self._inputs = self._inputs_of(cycle, ineligible)
         text = _with_preemption(snapshot, message, ineligible or self._unhelped(cycle))
         return Rejected(text, plugins, None if ineligible else "")
 
@@ -515,15 +480,6 @@ class SchedulingAlgorithm:
         self._record_equal(snapshot, candidate, decision.best_nodes, candidate_on)
         self.has_more_equal |= decision.is_sampled
         return Rejected(_with_candidate(snapshot, message, candidate), plugins, node, candidate, decision=decision)
-
-    def _inputs_of(self, cycle: Cycle | RecurringCycle, ineligible: str) -> Sequence[object] | None:
-        """Return what a rejection depends on; None if it moves the start of the next cycle, or if its text depends on
-        the Pods of each node.
-        """
-        nodes, snapshot = len(cycle.snapshot.node_infos), cycle.snapshot
-        if not isinstance(cycle, RecurringCycle) or num_nodes_after_pre_filter(snapshot, cycle.pod) != nodes:
-            return None
-        return cycle.inputs if ineligible or nodes > MIN_FEASIBLE_NODES else None
 
     def _unhelped(self, cycle: Cycle | RecurringCycle) -> FitError:
         nodes = len(cycle.snapshot.node_infos)
