@@ -515,19 +515,12 @@ class OfOtherScheduler(NamedTuple):
 def of_other_schedulers(simulation: Simulation, names: Names) -> Counter[OfOtherScheduler]:
     """Return the workloads with new Pods of another scheduler, and the numbers of these Pods."""
     pods = Counter[OfOtherScheduler]()
-    for key in sorted(touched(simulation)):
+    for key in sorted({event.pod for event in simulation.timeline.events if event.event == "created"}):
         state = simulation.api.pods.get(_key_of(key))
         if state is not None and is_left_to_another_scheduler(state, simulation):
             name = names.name_of(simulation.timeline.origins[key].workload)
             pods[OfOtherScheduler(name, state.pod.spec.scheduler_name)] += 1
     return pods
-
-
-def touched(simulation: Simulation) -> set[str]:
-    """Return the keys of all Pods that may have changed since time 0."""
-    found = {event.pod for event in simulation.timeline.events if event.pod}
-    found.update(state.pod.key for state in simulation.api.strays())
-    return found
 
 
 def is_left_to_another_scheduler(state: PodState, simulation: Simulation) -> bool:

@@ -39,9 +39,10 @@ from forewarn.policies.questions.application.survival_answer import (
 )
 from forewarn.policies.questions.whatif import DEFAULT_UNTIL, MAX_ADDED
 from forewarn.policies.questions.whatif.comparison import (
-    Losses,
     ask,
     count_by_workload,
+    lost_replicas,
+    more_pending,
     placeholder_workloads,
     placeholders_of,
     prepare,
@@ -170,23 +171,17 @@ class _Protected:
     ) -> None:
         """`left_by`: returns the kinds of new nodes that a loss leaves, by number, the preferred ones first."""
         self._protects, self._others, self._left_by = protects, others, left_by
-        before, self._losses = count_by_workload(simulation), Losses(simulation)
-        self._pending = {workload: count.pending for workload, count in before.items()}
-        self._origins = {workload: count.origin for workload, count in before.items()}
+        self._before = count_by_workload(simulation)
 
     def measure(self, simulation: Simulation, question: Question) -> _Harm:
         prepare(simulation, question)
         simulation.run()
-        levels, origins = Levels(), simulation.timeline.origins
+        levels, origins, after = Levels(), simulation.timeline.origins, count_by_workload(simulation)
         evictions = [found for event in simulation.timeline.events if (found := levels.next(event)) is not None]
         evictions = [each for each in evictions if self._is_own(each.origin)]
-        more = {
-            workload: more
-            for workload, count in count_by_workload(simulation).items()
-            if self._is_own(count.origin) and (more := count.pending - self._pending.get(workload, 0)) > 0
-        }
-        lost = self._losses.by_workload(simulation)
-        own = sum(count for workload, count in lost.items() if self._is_own(self._origins[workload]))
+        pending, lost = more_pending(self._before, after), lost_replicas(simulation, self._before, after)
+        more = {workload: count for workload, count in pending.items() if self._is_own(after[workload].origin)}
+        own = sum(count for workload, count in lost.items() if self._is_own(self._before[workload].origin))
         harmed = defaultdict[str, Tally[str]](Tally)
         for eviction in evictions:
             harmed[eviction.by][eviction.origin.priority_class] += eviction.origin.workload not in more

@@ -14,7 +14,7 @@ from forewarn.policies.kubernetes.controllers.cron_job import fault_of_schedule,
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
 from forewarn.policies.kubernetes.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.kubernetes.controllers.job import JobStatus, wanted_pods
-from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, controller_of, workload_key
+from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
@@ -47,7 +47,6 @@ from forewarn.policies.prediction.simulation.summary import (
     of_other_schedulers,
     pods_left_out,
     summarize,
-    touched,
 )
 from forewarn.policies.questions.whatif import MAX_UNTIL, autoscalers, new_nodes
 from forewarn.policies.questions.whatif.answer import (
@@ -303,48 +302,6 @@ def _simulated_jobs(question: Question, world: World) -> Iterator[str]:
         yield f"CronJob {listed(names, 2)}: {which} simulated, and Pods of Jobs are assumed not to end"
 
 
-class Losses:
-    """Counts replicas that no longer run, compared with the start of the given simulation.
-
-    Ignores DaemonSet Pods on deleted nodes, Pods that a workload has beyond its replicas, and lost Pods whose
-    replacements another scheduler may bind. `names`: the displayed names of the workloads. `running`: number of running
-    Pods at the start.
-    """
-
-    def __init__(self, simulation: Simulation) -> None:
-        origins, api = simulation.timeline.origins, simulation.api
-        running = (state.pod.key for state in api.pods.values() if _runs(state, simulation))
-        self._workloads = {name: origins[name].workload for name in running}
-        self._daemons = {state.pod.key: state.pod.node_name for state in api.pods.values() if _is_daemon(state)}
-        self._surplus = surplus(simulation, Counter(self._workloads.values()))
-        self.names = names_in(simulation)
-        self.running = len(self._workloads)
-
-    def lost_replicas(self, simulation: Simulation) -> dict[str, int]:
-        """Return the number of lost replicas by workload name, without zeros.
-
-        `simulation`: a completed one of the same cluster.
-        """
-        return {self.names.name_of(workload): count for workload, count in self.by_workload(simulation).items()}
-
-    def by_workload(self, simulation: Simulation) -> Counter[tuple[str, str]]:
-        """Return the number of lost replicas by (kind, `namespace/name`) of the workload, without zeros."""
-        api, origins = simulation.api, simulation.timeline.origins
-        lost = Counter[tuple[str, str]]()
-        for name in touched(simulation):
-            went_with_node = name in self._daemons and self._daemons[name] not in api.nodes
-            if name in self._workloads and not went_with_node:
-                lost[self._workloads[name]] += 1
-            namespace, _, own = name.partition("/")
-            state = api.pods.get((namespace, own))
-            if state is not None and (_runs(state, simulation) or is_left_to_another_scheduler(state, simulation)):
-                lost[origins[name].workload] -= 1
-        lost.subtract(self._surplus)
-        return Counter(
-            {workload: lost[workload] for workload in sorted(lost, key=lambda each: each[::-1]) if lost[workload] > 0}
-        )
-
-
 def placeholder_workloads(simulation: Simulation, pods: Iterable[Pod], options: Options) -> set[tuple[str, str]]:
     """The (kind, `namespace/name`) of the workloads of the placeholder Pods among `pods`, those at the start."""
     origins = simulation.timeline.origins
@@ -362,11 +319,6 @@ def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> li
     return sorted({*map(names.name_of, workloads)} & found)
 
 
-def _is_daemon(state: PodState) -> bool:
-    controller = controller_of(state.pod)
-    return controller is not None and controller[0] == registry.DAEMON_SET
-
-
 def _runs(state: PodState, simulation: Simulation) -> bool:
     exists = not state.terminating and not state.pod.terminal
     return exists and state.pod.node_name in simulation.api.nodes
@@ -380,6 +332,10 @@ class Count:
     def __init__(self, origin: Origin) -> None:
         self.origin, self.running, self.pending, self.left = origin, 0, 0, 0
         self.daemons: Counter[str] = Counter()
+
+    def daemons_of_lost(self, nodes: Container[str]) -> int:
+        """Return the number of DaemonSet Pods that ran on other nodes than these."""
+        return sum(pods for node, pods in self.daemons.items() if node not in nodes)
 
 
 def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
@@ -400,12 +356,37 @@ def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
             count.left += is_left_to_another_scheduler(state, simulation)
         elif state.pod.node_name in nodes:
             count.running += 1
-            if _is_daemon(state):
+            if state.pod.owner_kind == registry.DAEMON_SET:
                 count.daemons[state.pod.node_name] += 1
     for each in pods_left_out(simulation):
         if each.pending:
             found[each.key].pending += each.left_out
     return found
+
+
+def more_pending(
+    before: Mapping[tuple[str, str], Count], after: Mapping[tuple[str, str], Count]
+) -> Counter[tuple[str, str]]:
+    """Return how many more Pods are Pending at the end, by workload, without zeros."""
+    one, other = (Counter({workload: count.pending for workload, count in each.items()}) for each in (before, after))
+    return other - one
+
+
+def lost_replicas(
+    simulation: Simulation, before: Mapping[tuple[str, str], Count], after: Mapping[tuple[str, str], Count]
+) -> Counter[tuple[str, str]]:
+    """Return the number of replicas that no longer run, by workload as in `count_by_workload`, without zeros.
+
+    Ignores DaemonSet Pods on deleted nodes, Pods that a workload has beyond its replicas, and lost Pods whose
+    replacements another scheduler may bind. `before`, `after`: at the start and at the end of the simulation.
+    """
+    more = surplus(simulation, {workload: count.running for workload, count in before.items()})
+    lost = Counter[tuple[str, str]]()
+    for workload, count in sorted(before.items(), key=lambda item: item[0][::-1]):
+        end = after.get(workload, Count(count.origin))
+        unwanted = more[workload] + count.daemons_of_lost(simulation.api.nodes)
+        lost[workload] = max(count.running - end.running - end.left - unwanted, 0)
+    return +lost
 
 
 def _replicas(
@@ -520,7 +501,7 @@ def _compared(
                 message=messages.get(name, "") if other.pending else "",
                 again=origin.again,
                 kind=origin.kind,
-                with_node=sum(pods for node, pods in one.daemons.items() if node not in simulation.api.nodes),
+                with_node=one.daemons_of_lost(simulation.api.nodes),
                 failure=failure_text(failures.get(workload, ())),
                 failures=[status.failure for _, status in failures.get(workload, ())],
                 unwanted=scaled_down[workload],
@@ -758,7 +739,8 @@ def at_rest(world: World) -> bool:
 def outcome_without_change(world: World, random: Random | None = None) -> WithoutChange:
     """Return the outcome without the event. `random`: for ties and races."""
     simulation = Simulation(world._replace(arrivals=()), random)
-    losses = Losses(simulation)
+    names, before = names_in(simulation), count_by_workload(simulation)
     simulation.run()
-    lost = losses.lost_replicas(simulation)
-    return WithoutChange(summarize(simulation), sum(lost.values()), lost)
+    lost = lost_replicas(simulation, before, count_by_workload(simulation))
+    by_name = {names.name_of(workload): pods for workload, pods in lost.items()}
+    return WithoutChange(summarize(simulation), lost.total(), by_name)

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.prediction.simulation.summary import Names, touched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
     from forewarn.policies.prediction.simulation.simulation import Simulation
+    from forewarn.policies.prediction.simulation.summary import Names
 
     Workload = tuple[str, str]
 
@@ -135,7 +135,7 @@ def _racing(
     created = {event.pod: event.t for event in simulation.timeline.events if event.event == "created"}
     waiting: dict[str, _Racing] = {}
     bound: dict[int, dict[str, _Racing]] = {}
-    for key in sorted(touched(simulation) & created.keys()):
+    for key in sorted(created):
         namespace, _, name = key.partition("/")
         state = simulation.api.pods.get((namespace, name))
         workload = names.name_of(simulation.timeline.origins[key].workload)

@@ -30,9 +30,9 @@ from forewarn.policies.prediction.simulation.summary import (
     Levels,
     is_incomplete,
     missing,
+    names_in,
     of_other_schedulers,
     pods_left_out,
-    touched,
 )
 from forewarn.policies.questions.whatif import EVERY
 from forewarn.policies.questions.whatif.answer import rank_of_loss
@@ -40,10 +40,12 @@ from forewarn.policies.questions.whatif.arrivals import Branch, Grown, last_sche
 from forewarn.policies.questions.whatif.autoscalers import not_predicted
 from forewarn.policies.questions.whatif.comparison import (
     MAX_REPEATED,
-    Losses,
     at_rest,
+    count_by_workload,
     failed_jobs,
     failures_in,
+    lost_replicas,
+    more_pending,
     pdbs_below_desired,
     prepare,
 )
@@ -171,17 +173,13 @@ class Tally:
         `placeholders`: workloads of placeholder Pods, which are not counted.
         """
         self._autoscaling, self._placeholders = autoscaling, placeholders
-        origins = simulation.timeline.origins
-        existing = (origins[state.pod.key] for state in simulation.api.pods.values())
-        self._origins = {origin.workload: origin for origin in existing}
-        self._losses, self._pdbs = Losses(simulation), pdbs_below_desired(simulation).keys()
-        self._failed, self._at_start = failed_jobs(simulation), AtStart(simulation)
-        self._waiting = {p.pod.key for p in simulation.api.pods.values() if _is_pending(p.pod.key, simulation)}
-        self._left_out = _left_out(simulation)
-        self.running = self._losses.running
+        self._names, self._before = names_in(simulation), count_by_workload(simulation)
+        self._pdbs, self._failed = pdbs_below_desired(simulation).keys(), failed_jobs(simulation)
+        self._at_start = AtStart(simulation)
+        self.running = sum(count.running for count in self._before.values())
 
     def measure(self, simulation: Simulation, question: Question) -> Tallied:
-        """Run the simulation of the question, and return the counts; visits only objects that have changed.
+        """Run the simulation of the question, and return the counts.
 
         With node groups, raises InvalidObject for a DaemonSet with an invalid template.
         """
@@ -192,19 +190,17 @@ class Tally:
             return self._tallied(simulation, question.title, self._counted(simulation), branch.grown())
 
     def _counted(self, simulation: Simulation) -> _Counted:
-        levels, origins = Levels(), simulation.timeline.origins
+        levels, after = Levels(), count_by_workload(simulation)
         evictions = [found for event in simulation.timeline.events if (found := levels.next(event)) is not None]
         reserving = sum(each.origin.workload in self._placeholders for each in evictions)
-        lost, more = self._losses.by_workload(simulation), Counter[Workload]()
-        for name in touched(simulation):
-            if origins[name].workload not in self._placeholders:
-                more[origins[name].workload] += _is_pending(name, simulation) - (name in self._waiting)
-        more.update(_left_out(simulation) - self._left_out)
-        lost = Counter({each: pods for each, pods in lost.items() if each not in self._placeholders})
+        lost, pending = (
+            Counter({each: pods for each, pods in counts.items() if each not in self._placeholders})
+            for counts in (lost_replicas(simulation, self._before, after), more_pending(self._before, after))
+        )
         outages = self._outages(simulation)
         effects = Effects(
             preempted=len(evictions) - reserving,
-            pending=(+more).total(),
+            pending=pending.total(),
             lost=lost.total(),
             down=len(outages),
             down_seconds=max((each.longest for each in outages), default=0),
@@ -217,13 +213,15 @@ class Tally:
         return _Counted(effects, lost, victims, outages, last_scheduled(simulation))
 
     def _outages(self, simulation: Simulation) -> list[Interruption]:
-        reserved = {*map(self._losses.names.name_of, self._placeholders)}
-        found = interruptions(simulation, self._losses.names, self._origins.values(), self._at_start)
+        reserved = {*map(self._names.name_of, self._placeholders)}
+        origins = (count.origin for count in self._before.values())
+        found = interruptions(simulation, self._names, origins, self._at_start)
         return [each for each in found if each.workload not in reserved]
 
     def _tallied(self, simulation: Simulation, case: str, counted: _Counted, growth: Grown | None) -> Tallied:
-        names, (needs, grown) = self._losses.names, _needs(growth)
-        losers = sorted(counted.lost, key=lambda e: (-self._origins[e].priority, -counted.lost[e], e))
+        names, (needs, grown) = self._names, _needs(growth)
+        origins = {workload: self._before[workload].origin for workload in counted.lost}
+        losers = sorted(origins, key=lambda e: (-origins[e].priority, -counted.lost[e], e))
         victims = counted.victims
         left, reserved = of_other_schedulers(simulation, names), {*map(names.name_of, self._placeholders)}
         rivals, equal = rivals_by_loser(simulation, names, losers), equal_victims(simulation, names)
@@ -241,7 +239,7 @@ class Tally:
                     sorted(victims.keys() - self._placeholders, key=lambda each: (-victims[each], each)),
                 )
             ],
-            priority=self._origins[losers[0]].priority if losers else None,
+            priority=origins[losers[0]].priority if losers else None,
             rejections={each.group: each.pods for each in missing(simulation, names).values()},
             not_simulated=left.total() or None,
             interruptions=counted.outages,
@@ -249,7 +247,7 @@ class Tally:
             equal_victims=sorted(set[str]().union(*equal.values()) - reserved),
             incomplete=is_incomplete(simulation, cut) or None,
             lost={
-                name: WorkloadLoss(self._origins[each].priority_class, counted.lost[each], rivals.get(name, ()))
+                name: WorkloadLoss(origins[each].priority_class, counted.lost[each], rivals.get(name, ()))
                 for each in losers
                 for name in (names.name_of(each),)
             },
@@ -285,18 +283,6 @@ def _needs(growth: Grown | None) -> tuple[Needs | None, Effects | None]:
         return needs, None
     at = round(max(end.scheduled_at.values(), default=0.0), 4)
     return needs._replace(back_at=at), end.effects._replace(new_nodes=nodes.total())
-
-
-def _is_pending(name: str, simulation: Simulation) -> bool:
-    namespace, _, own = name.partition("/")
-    state = simulation.api.pods.get((namespace, own))
-    is_waiting = state is not None and state.active and not state.pod.node_name
-    return state is not None and is_waiting and not simulation.scheduler.leaves(state.pod)
-
-
-def _left_out(simulation: Simulation) -> Counter[Workload]:
-    """Return the numbers of Pods beyond the limit that would stay Pending."""
-    return Counter({each.key: each.left_out for each in pods_left_out(simulation) if each.pending})
 
 
 class Needs(NamedTuple):

@@ -11,9 +11,10 @@ from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache,
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Outcome as OneRun
 from forewarn.policies.questions.whatif import questions
-from forewarn.policies.questions.whatif.comparison import Losses, ask
+from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
+from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.questions import Question
-from forewarn.policies.questions.whatif.sweep import counted
+from forewarn.policies.questions.whatif.sweep import Tally, counted
 from tests.builders import Made, make_node, make_pod
 from tests.oracle.generator.scenarios import make_scenario
 from tests.recorded.scenario import read_scenario
@@ -45,11 +46,11 @@ def cluster() -> DumpCache:
 
 class Lost:
     def __init__(self, simulation: Simulation) -> None:
-        self.losses = Losses(simulation)
+        self.tally = Tally(simulation, NO_GROUPS)
 
-    def measure(self, simulation: Simulation, _: object) -> dict[str, int]:
-        simulation.run()
-        return self.losses.lost_replicas(simulation)
+    def measure(self, simulation: Simulation, question: Question) -> dict[str, int]:
+        lost = self.tally.measure(simulation, question).row.lost
+        return {name: each.replicas for name, each in lost.items()}
 
 
 def lost() -> list[Mapping[str, int]]:
