@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json
-from forewarn.policies.base.findings import cut, listed
+from forewarn.policies.base.findings import cut
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     BEST_EFFORT,
     BURSTABLE,
@@ -470,11 +470,6 @@ class Admission(NamedTuple):
     @in_json
     def preempted_(self) -> list[str]:
         return [pod.key for pod in self.preempted]
-
-    @property
-    def instead(self) -> str:
-        """A phrase with the Pods that the kubelet may preempt instead; "" without any."""
-        return f" (or {listed([*self.equal])} with equal requests)" if self.equal else ""
 
 
 def admit(admitted: KubeletPod, pod: Pod, node_info: NodeInfo, pods: Iterable[KubeletPod]) -> Admission:

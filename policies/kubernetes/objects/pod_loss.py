@@ -76,7 +76,6 @@ def role_of(owner: str, labels: Mapping[str, str]) -> Role | None:
 
 
 _LONGEST: Final = 253
-_MAX_LOSSES: Final = 5
 
 
 class PodLoss(NamedTuple):
@@ -138,14 +137,6 @@ class Consequences(NamedTuple):
             if pod.owner is not None and pod.owner_kind == DAEMON_SET
         ]
         return cls(losses_of(victims, workload), daemons)
-
-    def phrases(self) -> Iterator[str]:
-        """Yield what fails or is interrupted, and which Pods their DaemonSet recreates on the same node only."""
-        yield from loss_phrases(self.losses, _MAX_LOSSES, "preempting")
-        for victim in self.daemon_set_victims[:_MAX_LOSSES]:
-            yield f"DaemonSet {victim.daemon_set} recreates {victim.pod} on {victim.node} only"
-        if len(self.daemon_set_victims) > _MAX_LOSSES:
-            yield f"{len(self.daemon_set_victims) - _MAX_LOSSES} more victims are of DaemonSets"
 
 
 class _Stored(Protocol):

@@ -264,7 +264,7 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
     title = question.title
     if group.max_added is not None and count > group.max_added:
         title += f" (node group {group.name} has room for {group.max_added} of these nodes)"
-    return question._replace(title=title, notes=notes, until_scheduled=True)
+    return question._replace(title=title, notes=notes)
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
     else:
         places = [place._replace(reason=_why(place.usage, amount)) for place in evicted]
     without_stats = "" if stats is not None else _fix_of_stats(request.node)
-    return Order(what, amount, [place.pod.key for place in never], places, without_stats)
+    return Order(what, [place.pod.key for place in never], places, without_stats)
 
 
 def _assumed(usage: Usage | None, amount: Callable[[int], str]) -> str:
@@ -193,12 +193,11 @@ _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 class Order(NamedTuple):
     """The order of eviction.
 
-    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet does not evict. `order`:
+    `what`: the eviction signal. `never`: Pods that the kubelet does not evict. `order`:
     the Pods in the order of eviction. `fix`: how to get the usage of the Pods, or "" if it is known.
     """
 
     what: Hidden[str]
-    amount: Hidden[Callable[[int], str]]
     never: Sequence[str]
     order: Sequence[Place]
     fix: Hidden[str] = ""

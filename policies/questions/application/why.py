@@ -193,7 +193,6 @@ class WorkloadWhy(Result):
     kind: str
     timeline: Inlined[Timeline]
     missing: Sequence[str]
-    lacks_events: Hidden[bool]
     replicas: int | None = None
     not_created: int = 0
     creation_failure: str = ""
@@ -656,7 +655,7 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
         raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
     replicas, not_created, failure = _not_created(cluster, evidence, pods, now)
     return WorkloadWhy(
-        *(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing(), evidence.lacks_events),
+        *(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing()),
         replicas=replicas,
         not_created=not_created,
         creation_failure=failure,

@@ -487,8 +487,6 @@ class Answer(NamedTuple):
     """The number of running Pods at the start that only reserve capacity."""
     exceeded_quotas: Hidden[Mapping[str, str]] = MappingProxyType({})
     """The ResourceQuotas (`namespace/name`) that are exceeded at the start: the worst resource, `1,682 of 900 pods`."""
-    until_scheduled: Hidden[bool] = False
-    """Whether as many nodes are added as Pending Pods need."""
     restart_alone: Hidden[Effects | None] = None
     """The effects of the restarts after a class change, if they do harm, without the change."""
     alike: Hidden[tuple[int, int] | None] = None

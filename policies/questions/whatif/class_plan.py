@@ -365,15 +365,6 @@ class Plan(NamedTuple):
     affected: Hidden[Sequence[Ranked]]
 
     @property
-    def lowered(self) -> list[Ranked]:
-        """The workloads whose new Pods are rejected or get a lower priority."""
-        return [
-            each
-            for each in self.affected
-            if not each.after or (each.before and each.after.priority < each.before.priority)
-        ]
-
-    @property
     def still_named(self) -> dict[str, list[str]]:
         """The deleted PriorityClasses that Pods of unfinished rollouts name -> their workloads."""
         unfinished = {name for step in self.steps for name in step.unfinished}

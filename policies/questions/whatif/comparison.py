@@ -234,7 +234,6 @@ def answer_after(
         question.title,
         state,
         autoscalers.autoscalers(autoscalers.PendingPods.from_simulation(simulation, summary.names), autoscaling),
-        until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
         removal=question.removal,
     )

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _LONG: Final = 120
 """Seconds from which on interruptions of a part of the Pods are reported: longer than to replace those of a lost node.
 """
-FAILS: Final = 300
-"""Seconds in all from which on interruptions count as fewer replicas (counter `down`)."""
 _WHOLE: Final = 30
 """Seconds of the shortest interruption of all Pods: the usual grace period."""
 MINUTE: Final = 60
@@ -60,8 +58,6 @@ class Interruption(NamedTuple):
     times: int
     most: int
     longest: int
-    quota: Hidden[str] = ""
-    """A ResourceQuota that delayed Pods of the workload, such as `quota shop/q`; "" if none did."""
     priority_class: Hidden[str] = ""
 
 
@@ -164,13 +160,8 @@ def interruptions(
     pods = RunningPods(simulation, _without_brief_runs(simulation.timeline.events), at_start)
     steps = [*_scaled(simulation, pods.start), *(_Step(*change, 0) for change in pods.changes())]
     times = _times(sorted((step for step in steps if step.workload in of), key=lambda step: step.seconds), pods.start)
-    delaying = simulation.controllers.rejections.delaying
     worst = ((key, _worst(names.name_of(key), of[key].priority, each)) for key, each in times.items())
-    found = [
-        each._replace(quota=delaying.get(key, ""), priority_class=of[key].priority_class)
-        for key, each in worst
-        if each is not None
-    ]
+    found = [each._replace(priority_class=of[key].priority_class) for key, each in worst if each is not None]
     return sorted(found, key=lambda each: (-each.priority, -each.seconds, each.workload))
 
 

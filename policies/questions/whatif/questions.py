@@ -63,7 +63,6 @@ _INSTEAD: Final = {
     "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
 }
 """Kinds without such changes -> what to do instead."""
-_SHOWN: Final = 3
 
 
 class KeptNode(NamedTuple):
@@ -115,10 +114,9 @@ class Question(NamedTuple):
 
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `added`: the names of new
     nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
-    `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
-    true if as many nodes are added as Pending Pods need. `removal`: which nodes can go. `queueing`: None without Jobs
-    that Kueue manages. `every_job`: CronJobs create all their Jobs, and not only the first. `notes`: what is not
-    simulated.
+    `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `removal`: which
+    nodes can go. `queueing`: None without Jobs that Kueue manages. `every_job`: CronJobs create all their Jobs, and not
+    only the first. `notes`: what is not simulated.
     """
 
     title: str
@@ -129,7 +127,6 @@ class Question(NamedTuple):
     lost: Sequence[tuple[str, str]] = ()
     class_change: ClassChange | None = None
     replicas: tuple[int, int] | None = None
-    until_scheduled: bool = False
     removal: Removal | None = None
     queueing: Queueing | None = None
     every_job: bool = False

@@ -129,11 +129,6 @@ class UpgradeRun:
         return [step for step in self.steps if step.back_at is not None]
 
     @property
-    def under_way(self) -> Sequence[UpgradeStep]:
-        """The nodes that are being drained or away when the simulation ends."""
-        return [step for step in self.steps if step.started_at is not None and step.back_at is None]
-
-    @property
     def not_reached(self) -> Sequence[UpgradeStep]:
         """The nodes whose upgrade has not started."""
         return [step for step in self.steps if step.started_at is None]

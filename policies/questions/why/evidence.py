@@ -85,7 +85,6 @@ class PodRecord(NamedTuple):
     name: str
     uid: str = ""
     node: str = ""
-    priority: int = 0
     phase: str = ""
     reason: str = ""
     message: str = ""
@@ -170,7 +169,6 @@ def pod_record(obj: ApiObject) -> PodRecord:
         name=_text(obj, "metadata", "name"),
         uid=_text(obj, "metadata", "uid"),
         node=node,
-        priority=_number(at(obj, "spec", "priority")),
         phase=_text(obj, "status", "phase"),
         reason=_text(obj, "status", "reason"),
         message=message,
