@@ -429,20 +429,22 @@ class _Search:
         answer, quotas = self.answer_of(choice, loss.loss), list[RaisedQuotas]()
         why = [*why_lost(answer)]
         if any(cause.kind == Kind.QUOTA for cause in why) and (edits := [*of_quotas(self._cluster, answer)]):
-            with suppress(_TimeIsUp):
-                quotas.append(self._with_quotas(choice, loss, edits))
+            quotas.append(self._with_quotas(choice, loss, edits))
         return why, quotas
 
     def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> RaisedQuotas:
         """Return a fix with raised quotas, the nodes that are enough then, and what a loss then harms."""
         cluster = with_edits(self._cluster, edits)
         other = _Search(cluster, self._request, self.kinds, self._progress, self._end - monotonic())
+        action = f"first {'; '.join(each.action for each in edits)}"
         with suppress(_TimeIsUp):
             other.run()
         then = choice if other.choice is None else other.choice
-        harm = other.harms_of(then, [loss.loss])[loss.loss]
+        try:
+            harm = other.harms_of(then, [loss.loss])[loss.loss]
+        except _TimeIsUp:
+            return RaisedQuotas(Fix(action, "no time left to simulate it. Ask again afterwards"), None)
         effect = LossHarm(*loss[:4], *harm[:3]).effect + ("" if harm.is_prevented else "; more nodes would help then")
-        action = f"first {'; '.join(each.action for each in edits)}"
         fix = Fix(f"{action}; then add {other.purchase(then)}" if any(then) else action, effect)
         return RaisedQuotas(fix, None if other.choice is None else sum(then))
 

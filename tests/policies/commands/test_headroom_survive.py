@@ -20,6 +20,7 @@ from forewarn.policies.base.documents.answer import Cause
 from forewarn.policies.cli.render.answer import MAX_LINES, text
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, ZONE
 from forewarn.policies.questions.application import survival
+from forewarn.policies.questions.application.fixes import with_edits
 from forewarn.policies.questions.application.simulated import world_with
 from forewarn.policies.questions.application.survival import SurvivalRequest, survive
 from forewarn.policies.questions.application.survival_answer import AddedNodes, LossHarm, Survival
@@ -393,7 +394,7 @@ def test_pods_that_no_node_helps_need_none(tmp_path: Path) -> None:
     assert cause["reason"] == f"no node matches its node selector {ZONE}=a ({known}): default/bound"
 
 
-def test_the_quota_that_rejects_pods_comes_before_the_nodes(tmp_path: Path) -> None:
+def test_the_quota_that_rejects_pods_comes_before_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes suffice only as long as the quota rejects the replacements of class low; the answer has both numbers,
     and the second is that of the same question with the quota raised.
     """
@@ -424,6 +425,15 @@ def test_the_quota_that_rejects_pods_comes_before_the_nodes(tmp_path: Path) -> N
     with_quota("1")
     assert "nodes to add 2 (all cheaper choices were tried) | after the quotas are raised 3" in run(*asked).stdout
     assert "quota" not in run(*asked, "--protect", "high").stdout
+
+    def apply_late(*arguments: Any) -> forewarn.Cluster:
+        monkeypatch.setattr(survival, "monotonic", lambda: 1e12)
+        return with_edits(*arguments)
+
+    monkeypatch.setattr(survival, "with_edits", apply_late)
+    found = survive(forewarn.load(str(tmp_path / "c.json")), SurvivalRequest("zone"), limit=600.0)
+    (fix,) = [each.fix for each in found.quotas]
+    assert fix == ("first quota default/q: pods 1 → 3", "no time left to simulate it. Ask again afterwards")
 
 
 def test_the_pods_of_two_pools_need_nodes_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
