@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND
@@ -74,14 +75,17 @@ def files_of(manifests: Iterable[Read]) -> Iterator[File]:
             yield File("", called=API_OBJECT, data=json.dumps(manifest).encode())
 
 
-def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
-    """The objects of a file. `wanted`: their `group/Kind`. Raises SourceError if the file is unreadable."""
+def reading_of(file: File, wanted: Collection[str], namespace: str, faults: list[Exception] | None = None) -> Reading:
+    """The objects of a file. `wanted`: their `group/Kind`. `faults`: collects the errors of single documents; None:
+    raise the first. Raises SourceError if the file is unreadable.
+    """
     reading = read(read_file(file), file.name, frozenset(wanted), namespace=namespace)
     for diagnostic in reading.diagnostics:
         if diagnostic.rule in UNUSABLE:
             if not file.path:
                 raise InvalidInput(diagnostic.message)
-            raise SourceError(diagnostic.location.file, diagnostic.in_one_line, diagnostic.location.line)
+            where = diagnostic.location
+            _collect(faults, [SourceError(where.file, diagnostic.in_one_line, where.line)])
     return reading
 
 
@@ -99,37 +103,49 @@ def applied(
     `places` records the objects' positions. `strict`: as for `check_decodes`. `others`: gets the objects of Kueue
     and HorizontalPodAutoscalers, which are skipped otherwise.
 
-    Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
+    Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid; Rejected if several errors are
+    found.
     """
+    faults = list[Exception]()
     for manifest in manifests:
         skipped, count = Counter[str](), 0
         for file in files_of([manifest]):
             kinds = (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS)
             wanted = kinds if others is None else (*kinds, *_OTHERS)
-            for subject in _subjects(file, wanted, namespace, places, skipped):
+            subjects = _subjects(file, wanted, namespace, places, skipped, faults)
+            for obj in _decoded(subjects, faults, strict=strict):
                 count += 1
-                check_decodes(subject, strict=strict)
-                if others is not None and group_kind(subject.object) in _OTHERS:
-                    others.append(_with_names(subject))
+                if others is not None and group_kind(obj) in _OTHERS:
+                    others.append(obj)
                     continue
-                check_template(subject.object, cluster)
-                int32(subject.object, "spec", "replicas")
-                obj = _with_names(subject)
-                yield from arrivals_of(cluster, obj) if cluster else (Arrival(0.0, "create", bounded(obj)),)
-        if not count and (left_out := places.left_out):
+                try:
+                    check_template(obj, cluster)
+                    int32(obj, "spec", "replicas")
+                except InvalidObject as fault:
+                    faults.append(fault)
+                else:
+                    yield from arrivals_of(cluster, obj) if cluster else (Arrival(0.0, "create", bounded(obj)),)
+        if not (count or faults) and (left_out := places.left_out):
             raise Rejected(left_out)
-        if not count:
+        if not (count or faults):
             events = "; pass a list of events with whatif events --events" if [*skipped] == [NO_KIND] else ""
             raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}", events)
+    if faults:
+        raise Rejected([*map(places.located, faults)]) if faults[1:] else faults[0]
 
 
 def _subjects(
-    file: File, wanted: Collection[str], namespace: str, places: Places, skipped: Counter[str]
+    file: File,
+    wanted: Collection[str],
+    namespace: str,
+    places: Places,
+    skipped: Counter[str],
+    faults: list[Exception] | None,
 ) -> Iterator[ReviewedObject]:
     """Yield the wanted objects of a file, and record their positions, and the objects that create others. `skipped`:
-    counts the other ones. Raises SourceError.
+    counts the other ones. `faults`: see `reading_of`. Raises SourceError.
     """
-    reading = reading_of(file, (*wanted, *CREATORS), namespace)
+    reading = reading_of(file, (*wanted, *CREATORS), namespace, faults)
     skipped.update(reading.skipped)
     for subject in reading.subjects:
         if group_kind(subject.object) in CREATORS:
@@ -137,11 +153,6 @@ def _subjects(
         else:
             places.add(subject)
             yield subject
-
-
-def _with_names(subject: ReviewedObject) -> ApiObject:
-    names = {"name": subject.ref.name} | ({"namespace": subject.ref.namespace} if subject.ref.namespace else {})
-    return {**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}}
 
 
 _NOT_FOLLOWED: Final = "; this is not predicted. Fix: use `forewarn whatif apply`"
@@ -204,7 +215,8 @@ def with_manifests(
     for file in files_of(manifests):
         try:
             wanted = (*registry.LINTED, *registry.POD_TEMPLATE_PATHS, *_OTHERS)
-            in_order += _decoded(_subjects(file, wanted, namespace, places, skipped), cluster, faults)
+            subjects = _subjects(file, wanted, namespace, places, skipped, faults)
+            in_order += map(partial(_as_stored, cluster), _decoded(subjects, faults))
         except (SourceError, InvalidObject) as fault:
             _collect(faults, [fault])
     workloads = registry.POD, *registry.POD_TEMPLATE_PATHS
@@ -243,16 +255,19 @@ def _not_followed(again: Iterable[Rescaling]) -> list[str]:
 
 
 def _decoded(
-    subjects: Iterable[ReviewedObject], cluster: ClusterSnapshot, faults: list[Exception] | None
+    subjects: Iterable[ReviewedObject], faults: list[Exception] | None, *, strict: bool = True
 ) -> Iterator[ApiObject]:
-    """Yield the objects as an apply stores them. `faults`: collects the errors of the others; None: raise them."""
+    """Yield the objects with their names. `faults`: collects the errors of the others; None: raise them. `strict`: see
+    `check_decodes`.
+    """
     for subject in subjects:
         try:
-            check_decodes(subject)
+            check_decodes(subject, strict=strict)
         except InvalidObject as fault:
             _collect(faults, [fault])
         else:
-            yield _as_stored(cluster, _with_names(subject))
+            names = {"name": subject.ref.name} | ({"namespace": subject.ref.namespace} if subject.ref.namespace else {})
+            yield {**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}}
 
 
 _QUEUES: Final = frozenset(spec.group_kind for spec in registry.KUEUE)
