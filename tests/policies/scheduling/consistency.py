@@ -66,10 +66,6 @@ def _check_matrix(matrix: PodMatrix, snapshot: Snapshot) -> None:
         assert counts.here.tolist() == [sum(map(counts.of, info.pods)) for info in snapshot.node_infos], "counts"
         for topology, by_domain in counts._domains.items():
             assert np.array_equal(by_domain, topology.by_value(counts.here)), "counts by domain"
-    for kind, nodes in matrix._nodes_of.items():
-        found = np.zeros(len(snapshot.node_infos), np.int64)
-        found[list(nodes)] = list(nodes.values())
-        assert np.array_equal(found, (matrix.kind == kind).sum(axis=0)), "Pods of a class"
     if matrix.storage is not None:
         anew = [sum(pod.spec.attachable_volumes for pod in info.pods) for info in snapshot.node_infos]
         assert matrix.storage.used(matrix).tolist() == anew, "volumes of pods"

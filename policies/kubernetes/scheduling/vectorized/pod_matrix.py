@@ -581,8 +581,6 @@ _CACHED_SUMS: Final = 256
 """Minimum for the maximum number of cached sums by node: 80 kB each at 5,000 nodes; see `cache_size`."""
 _MAX_TOPOLOGIES: Final = 8
 """Maximum number of topologies with cached counts."""
-_FEW_KINDS: Final = 32
-"""Maximum number of equivalence classes that are counted one by one."""
 _NODE: Final = 14
 """Units of work for a node, and two more for each of its Pods."""
 
@@ -648,8 +646,6 @@ class PodMatrix:
         """Scope -> its counts; None -> the counts of all Pods."""
         self._counting: dict[int, list[tuple[PodCounts, int]]] = {}
         """Equivalence class -> the counts that include it, with its amount."""
-        self._nodes_of: dict[int, dict[int, int]] = {}
-        """Equivalence class -> row number of a node -> number of Pods, for classes that `present` has counted."""
         self.pdbs: dict[Hashable, tuple[PerClass, object]] = {}
         """(namespace, id of a selector) -> the equivalence classes that a PDB matches, and the PDB, which keeps the
         selector alive.
@@ -724,7 +720,7 @@ class PodMatrix:
             self.kind[count:, row] = 0
         self.kind[new, row] = kinds
         self.start[new, row] = [pods[place].start for place in new]
-        if not (self._counts or self._nodes_of) or old_kinds == kinds:
+        if not self._counts or old_kinds == kinds:
             return 0
         gained = Counter(kinds)  # minus the old classes: Pods after a removed Pod only change their position
         gained.subtract(old_kinds)
@@ -805,7 +801,7 @@ class PodMatrix:
         return self._counts.get(key)
 
     def _forget_counts(self) -> None:
-        for table in (self._counts, self._counts_of, self._counting, self._nodes_of):
+        for table in (self._counts, self._counts_of, self._counting):
             table.clear()
 
     def _count(self, row: int, kind: int, number: int) -> int:
@@ -820,9 +816,6 @@ class PodMatrix:
             matched = len(every)
         for counts, amount in counting:
             counts.add(row, number * amount)
-        nodes = self._nodes_of.get(kind)
-        if nodes is not None:
-            nodes[row] = nodes.get(row, 0) + number
         return matched
 
     def scores(self, key: Hashable) -> tuple[Ints, Ints]:
@@ -835,26 +828,9 @@ class PodMatrix:
 
     def present(self, per_kind: Ints) -> Ints:
         """Return [node]: the sum of `per_kind` ([class], small numbers) over the Pods of the node."""
-        counted = np.flatnonzero(per_kind).tolist()
-        if len(counted) > _FEW_KINDS:
-            charge(self.kind.size // VECTOR)
-            every: Ints = per_kind.astype(np.int16)[self.kind].sum(axis=0, dtype=np.int64)
-            return every
-        total = np.zeros(self.kind.shape[1], np.int64)
-        for number in counted:
-            nodes = self._nodes_with(number)
-            rows = np.fromiter(nodes, np.intp, len(nodes))
-            total[rows] += per_kind[number] * np.fromiter(nodes.values(), np.int64, len(nodes))
+        charge(self.kind.size // VECTOR)
+        total: Ints = per_kind.astype(np.int16)[self.kind].sum(axis=0, dtype=np.int64)
         return total
-
-    def _nodes_with(self, kind: int) -> dict[int, int]:
-        """Return, by row number, the number of Pods of a class, perhaps 0, for the nodes with such Pods."""
-        mask = self._nodes_of.get(kind)
-        charge(len(mask) // 8 if mask is not None else self.kind.size // VECTOR)
-        if mask is None:
-            rows, numbers = np.unique((self.kind == kind).nonzero()[1], return_counts=True)
-            mask = self._nodes_of[kind] = dict(zip(rows.tolist(), numbers.tolist(), strict=True))
-        return mask
 
 
 def _read_only_zeros(count: int) -> Ints:
