@@ -312,7 +312,8 @@ def _of_manifests(files: Input) -> Iterator[FileDiagnostic]:
         if diagnostic.rule in BROKEN and path in data:
             files.leave_out(diagnostic.location.file, DATA)
         elif diagnostic.rule == "duplicate-key" and path in resources:
-            message = f"{diagnostic.message.rpartition(': ')[0]}: kustomize build fails"
+            what, _, why = diagnostic.message.rpartition(": ")
+            message = f"{what}: kustomize build fails; {why}"
             yield diagnostic._replace(rule="parse-error", message=message, severity=None)
         elif not (is_incomplete(diagnostic) and path in patches):
             yield diagnostic
