@@ -177,7 +177,7 @@ class ChartValues:
 def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator[FileDiagnostic]:
     """Yield the mistakes in a chart. `texts`: its templates by their files. `files`: those with values."""
     templates = [ChartText(file, text) for file, text in texts.items()]
-    suspects = [template for template in templates if _may_read_in_blocks(template.text)]
+    suspects = [template for template in templates if _OTHER_DOT.search(template.text)]
     if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
         yield from _wrong_dots(templates, suspects)
     for file in files:
@@ -197,23 +197,6 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
 _OF_VALUES: Final = ("values.yaml", "values.yml")
 _KEY_OF_ROOT: Final = later(rb"^[ -]*(?:Values|Release|Chart|Capabilities|Files|Template):", re.MULTILINE)
 _OTHER_DOT: Final = later(r"\{\{-?\s*(?:with|range)\b[^}]*?(?:\.(?:Values|Release|Chart|Files)\.|\buntil)")
-_BLOCK: Final = later(
-    r"\{\{-?\s*(?:(end)|(?:with|range)\b[^}]*?(\.(?:Values|Release|Chart|Files)\.|\buntil)|(?:if|with|range|define|block))\b"
-)
-
-
-def _may_read_in_blocks(text: str) -> bool:
-    """Report whether a block with another dot may read the root: fast, because most templates have no such block."""
-    opened, start = [False], 0
-    for match in _BLOCK.finditer(text) if _OTHER_DOT.search(text) else ():
-        if opened[-1] and (_OF_ROOT.search(text, start, match.start()) or _INCLUDE.search(text, start, match.start())):
-            return True
-        start = match.end()
-        if match[1]:
-            opened = opened[:-1] or [False]
-        else:
-            opened.append(bool(match[2]) or opened[-1])
-    return False
 
 
 def _wrong_dots(templates: Sequence[ChartText], suspects: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
