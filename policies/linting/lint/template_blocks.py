@@ -85,13 +85,19 @@ def _fault_of(block: TemplateBlock, text: str, place: Location) -> FileDiagnosti
         message = "the PriorityClass is created only if lookup does not find it: the next helm upgrade deletes it"
         fix = "set the annotation helm.sh/resource-policy: keep, or use a value instead of lookup"
         return FileDiagnostic("class-in-hook", message, place, fix)
-    if _LOOP.match(text, block.start, block.end) and not _SEPARATES.search(text, block.start, block.end):
+    loop = _LOOP.match(text, block.start, block.end)
+    if loop and not (_SEPARATES.search(text, block.start, block.end) or _is_of_one(loop[1], text)):
         message = "no --- between the objects of this loop: they are one document, of which the last values remain"
         return FileDiagnostic("duplicate-key", message, place, "begin the loop with a line of ---")
     return None
 
 
-_LOOP: Final = later(r"\{\{-?[ ]*range\b[^}]*\}\}[ \t]*\n(?:\{\{[^}]*\}\}[ \t]*\n){0,9}(?:apiVersion|kind):")
+def _is_of_one(items: str, text: str) -> bool:
+    """Report whether the items of a loop are a list with one item, or a variable with such a list."""
+    return bool(re.search(rf"(?:range |{re.escape(items)}[ ]*:?=[ ]*)list [^\s()]+[ ]*-?\}}\}}", text))
+
+
+_LOOP: Final = later(r"\{\{-?[ ]*range\b([^}]*?)[ ]*-?\}\}[ \t]*\n(?:\{\{[^}]*\}\}[ \t]*\n){0,9}(?:apiVersion|kind):")
 _SEPARATES: Final = later("---|break|include|template [^\n]")
 _WORDS: Final = (".Capabilities.APIVersions", "lookup")
 """What the text of a template contains if its blocks can have a fault of their own."""

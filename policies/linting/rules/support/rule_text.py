@@ -84,7 +84,7 @@ def class_names_of_workloads(context: Context) -> Iterator[tuple[Workload, str]]
 
 
 def is_template_variable(name: str, subject: ReviewedObject, context: Context) -> bool:
-    """True if a name in a file is a template variable ({{ … }}, ${X}, {X}, @X@, %X%) instead of a name."""
+    """True if a name in a file is a template variable ({{ … }}, ${X}, #{X}, {X}, @X@, %X%) instead of a name."""
     in_file = context.phase is Phase.LINT and is_variable(name)
     return in_file and bool(subject.locate(()).line)  # a stored object is what it will be
 
@@ -94,7 +94,7 @@ def is_variable(text: str) -> bool:
 
 
 _VARIABLE: Final = later(
-    r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>"
+    r"\{\{|[$#]\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>"
     r"|^(?:[\w.-]*\{[A-Za-z_]\w*\})+[\w.-]*$|^\{'[A-Z][A-Z0-9_]+': None\}$"
 )
 """The last form is `{X}` without quotes, a mapping; a mapping such as `{app: }` lacks a value."""
@@ -115,7 +115,7 @@ def shows_placeholder(text: str) -> bool:
 
 
 _PLACEHOLDER: Final = later(
-    r"<[^<>]+>|\{[A-Za-z_]\w*\}"
+    r"<[^<>]+>|\{[A-Za-z_]\w*\}|#\{[\w. ]+\}"
     r"|\"(?:[A-Z][A-Z0-9]*(?:[_ ][A-Z0-9]+)+|__[A-Z_]+__|[A-Z]{5,}|(?:APP|NAME|NAMESPACE)(?:-[a-z0-9-]+)?)\""
 )
 """Such as `<node name>`, `{NAME}`, `TEST_NAME`, `FILLED BY THE OPERATOR`, `__NAMESPACE__`, `APPNAME` or `APP-hpa`."""
