@@ -175,7 +175,7 @@ def compose(document: Document) -> tuple[Node | None, Fault | None]:
     except yaml.YAMLError as error:
         if not isinstance(last, DocumentEndEvent):
             raise fault_of(error, document) from None
-    more = isinstance(last, DocumentStartEvent | DocumentEndEvent)
+    more = isinstance(last, DocumentStartEvent | DocumentEndEvent) and not isinstance(root, Scalar)
     return root, Fault(UNREAD, last.end_mark.index) if more else None
 
 
