@@ -463,13 +463,17 @@ def read_templates(files: Input, request: LintRequest) -> None:
     directories = {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values()
     found = find_files(directories, ("",), files.leave_out, as_git=request.gitignore)
     for directory, templates in groupby(found, lambda file: file.tree):
+        chart = os.path.dirname(directory)
+        ignored = _ignored_by_helm(chart)
         used, defining, texts = set[str](), set[str](), dict[str, str]()
         for file in templates:
             if file.name in read or os.path.basename(file.path) == _NOTES:
                 continue
-            if not is_excluded(file.path, request.config.options.exclude):
+            if any(one_of(ignored, name) for name in os.path.relpath(file.path, chart or os.curdir).split(os.sep)):
+                files.leave_out(file.path, EXCLUDED)
+            elif not is_excluded(file.path, request.config.options.exclude):
                 _read_chart_template(file, files, used, defining, texts)
-        values = values_of[os.path.dirname(directory)]
+        values = values_of[chart]
         for file in values:
             _read_values(file, files, used, defining)
         if texts or values:
@@ -480,6 +484,13 @@ def read_templates(files: Input, request: LintRequest) -> None:
         from forewarn.policies.linting.lint.templates import by_directory
 
         files.diagnostics = list(by_directory(files.diagnostics, files.engines))
+
+
+def _ignored_by_helm(chart: str) -> Sequence[str]:
+    """Return the patterns of names in .helmignore; none if there are exceptions. Those of paths are not applied."""
+    text = readable(File(os.path.join(chart, ".helmignore"), chart)).decode("utf-8", "replace")
+    patterns = [line.strip().removesuffix("/") for line in text.split("\n")]
+    return [] if "\n!" in text else [each for each in patterns if each and each[0] != "#" and "/" not in each]
 
 
 _NOTES: Final = "NOTES.txt"
