@@ -40,8 +40,11 @@ _CONTROL: Final = "\ue001"
 """The replacement for each character of an action that does not print."""
 UNKNOWN: Final = later(f"[{_OUTPUT}{_CONTROL}]")
 _OPENING: Final = later(r"\{(?:\{(?:-?\s*(/\*))?|%|(?<!\$\{)#)")
-_STRING_OR_END: Final = later(r"\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"|`[^`]{0,1000}`|\}\}|[\"`]")
-"""In an action of Go, whose strings may contain braces: a string, the end, or the quote of a string without an end."""
+_STRING_OR_END: Final = later(r"\\\"|\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"|`[^`]{0,1000}`|\}\}|[\"`]")
+"""In an action of Go, whose strings may contain braces: a string, the end, or the quote of a string without an end.
+
+A backslash before a quote outside of strings is a mistake, and begins no string.
+"""
 _CLOSING: Final = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _WORD: Final = later(r"\{[{%][-+~]?\s*([a-z]+(?![\w.])|[#^/!]|\$\w*\s*:?=)?")
 OPENS: Final = frozenset(("if", "range", "with", "define", "block", "for", "macro", "call", "filter", "#", "^"))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from operator import itemgetter
 from typing import Any, Final
 
@@ -177,6 +177,7 @@ class ChartValues:
 def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator[FileDiagnostic]:
     """Yield the mistakes in a chart. `texts`: its templates by their files. `files`: those with values."""
     templates = [ChartText(file, text) for file, text in texts.items()]
+    yield from _escaped_quotes(templates)
     suspects = [template for template in templates if _OTHER_DOT.search(template.text)]
     if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
         yield from _wrong_dots(templates, suspects)
@@ -192,6 +193,18 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
             yield from _nil_pointers(templates, values, files, paths)
             yield from _contradicting_limits(templates, values, files)
             yield from _values_under_names(templates, values)
+
+
+_ESCAPED: Final = later(r"\{\{-?[^{}\"`/]*(\\\")")
+
+
+def _escaped_quotes(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
+    """Yield the first action of each template with a backslash before the quote of a string."""
+    for template in templates:
+        escaped = (match for match in _ESCAPED.finditer(template.text) if template.scope_at(match.start(1)))
+        for match in islice(escaped, 1):
+            message = "a backslash before the quote of a string: Helm cannot parse the template"
+            yield FileDiagnostic("parse-error", message, template.place(*match.span(1)), 'write " without a backslash')
 
 
 _OF_VALUES: Final = ("values.yaml", "values.yml")
