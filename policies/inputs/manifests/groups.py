@@ -26,7 +26,7 @@ from forewarn.policies.base.findings import reachable
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import metered
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.kubernetes.selectors import one_of
 
@@ -424,8 +424,9 @@ def kustomized(
         if real[m.file] in patches and (id(m.subject.object) not in overlays.applied or _has_removed_version(m.subject))
     )
     parts = (m._replace(subject=m.subject._replace(is_partial=True, is_patch=True)) for m in of_patches)
+    names = {m.subject.ref.name for m in members}
     return (
-        [*joined.from_iterable(copies), *parts],
+        [*(_with_target(copy, names) for copy in joined.from_iterable(copies)), *parts],
         len(overlays.not_applied),
         apart,
         [*overlays.faults.values(), *lost_names(built, kustomizations, read)],
@@ -435,6 +436,19 @@ def kustomized(
 def _has_removed_version(patch: ReviewedObject) -> bool:
     """Report whether a patch must change together with its target: it applies to objects of its version only."""
     return bool(registry.removed_version(patch.object.get("apiVersion"), patch.object.get("kind")))
+
+
+def _with_target(member: Member, names: Collection[str]) -> Member:
+    """Return an autoscaler that names its workload as kustomizations rename it, with the name in the file; others as
+    they are. `names`: those in files.
+    """
+    obj, (prefix, suffix) = member.subject.object, member.affixes
+    built = text_at(obj, "spec", "scaleTargetRef", "name") if prefix or suffix else ""
+    name = built.removeprefix(prefix).removesuffix(suffix)
+    if built in names or name not in names or built != f"{prefix}{name}{suffix}":
+        return member
+    spec = {**obj["spec"], "scaleTargetRef": {**obj["spec"]["scaleTargetRef"], "name": name}}
+    return member._replace(subject=member.subject._replace(object={**obj, "spec": spec}))
 
 
 def _copies(
