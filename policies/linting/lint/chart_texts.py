@@ -185,13 +185,15 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
         yield from repeated_keys(file, "Helm")
         if os.path.basename(file.name) in _OF_VALUES:
             values = ChartValues(file)
+            settings = [values, *(ChartValues(each, values) for each in files[:_MAX_READ] if each is not file)]
             paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
             yield from _replaced_values(templates, values)
             yield from _texts_as_conditions(templates, values)
             yield from _unread_values(templates, values, files, paths)
             yield from _wrong_entries(templates, values)
             yield from _nil_pointers(templates, values, files, paths)
-            yield from _contradicting_limits(templates, values, files)
+            yield from _contradicting_limits(templates, settings)
+            yield from _undone_scaling(templates, settings)
             yield from _values_under_names(templates, values)
 
 
@@ -471,17 +473,12 @@ _IF_TRUE: Final = later(r"\{\{-?\s*(?:if|with)\s+\$?\.Values\.([\w.]+)\s*-?\}\}"
 _LIMITS: Final = ("minAvailable", "maxUnavailable", "minReplicas", "maxReplicas")
 
 
-def _contradicting_limits(
-    templates: Sequence[ChartText], values: ChartValues, files: Sequence[File]
-) -> Iterator[FileDiagnostic]:
+def _contradicting_limits(templates: Sequence[ChartText], settings: Sequence[ChartValues]) -> Iterator[FileDiagnostic]:
     """Yield the values that make a PodDisruptionBudget or HorizontalPodAutoscaler that kube-apiserver rejects."""
-    settings = [values]
     for template in templates:
         limits = [entry for entry in template.entries if entry["key"] in _LIMITS]
         objects = grouped((template.kind_before(entry.start()), entry) for entry in limits)
         for own in [each for each in objects.values() if len(each) > 1]:
-            if len(settings) == 1:
-                settings += (ChartValues(file, values) for file in files[:_MAX_READ] if file is not values.file)
             paths = {entry["key"]: template.path_at(entry.start("value"), entry["value"]) for entry in own}
             required = _conditions_of(template, own) if len(own) == len(paths) and all(paths.values()) else None
             for each in settings:
@@ -511,6 +508,33 @@ def _contradiction(paths: Mapping[str, Path], values: ChartValues) -> Iterator[F
     for path in [path for path in paths.values() if message and values.setting(path) is values][:1]:
         fix = "make the limits agree" if least else "empty one of them"
         yield FileDiagnostic("value-rejected", message, values.source.locate(path), fix)
+
+
+_NAME: Final = later(r"\n  name:[ ]*(\S[^\n]*)")
+_TARGET: Final = later(r"\n  scaleTargetRef:(?:\n    \w+:[^\n]*){0,2}?\n    name:[ ]*(\S[^\n]*)")
+
+
+def _undone_scaling(templates: Sequence[ChartText], settings: Sequence[ChartValues]) -> Iterator[FileDiagnostic]:
+    """Yield where templates set the replicas of a workload for which values enable a HorizontalPodAutoscaler."""
+    scaled: dict[str, Sequence[Path]] = {}
+    for template in templates:
+        for limit in [entry for entry in template.entries if entry["key"] == "maxReplicas"]:
+            target = _TARGET.search(template.text, template.kind_before(limit.start()))
+            if target and (required := _conditions_of(template, [limit])):
+                scaled[target[1].strip()] = required
+    for template in templates if scaled else ():
+        for entry in [entry for entry in template.entries if entry["key"] == "replicas"]:
+            name = _NAME.search(template.text, template.kind_before(entry.start()))
+            enabling, required = scaled.get(name[1].strip()) if name else None, _conditions_of(template, [entry])
+            path = template.path_at(entry.start("value"), entry["value"])
+            if not enabling or not path or required is None:
+                continue
+            if any(all(map(each.get, [*enabling, *required, path])) for each in settings):
+                enabled = field_path(enabling[-1])
+                message = f"helm upgrade undoes the scaling by the HorizontalPodAutoscaler that {enabled} enables"
+                fix = f"write replicas in {{{{- if not .Values.{enabled} }}}}"
+                place = template.place(*entry.span("key"))
+                yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
 
 
 _KEY_OR_ITEM: Final = later(rb"^([ ]*(?:- )*)([\w.-]+):", re.MULTILINE)
