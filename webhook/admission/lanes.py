@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from enum import Enum, IntEnum
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -19,13 +18,10 @@ from itertools import count
 from math import inf
 from threading import Condition, Thread
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from forewarn.policies.base.metering import holding
 from forewarn.policies.kubernetes.durations import parse_duration
-
-if TYPE_CHECKING:
-    import asyncio
 
 DEFAULT_SECONDS: Final = 10.0
 """The default of `timeoutSeconds` in webhook configurations."""
@@ -106,55 +102,12 @@ class Cost(IntEnum):
 
 _REST_SECONDS: Final = 0.04
 """Time between two functions that hold up all threads: a small request needs several iterations of the event loop."""
-_Queued = tuple[int, int, Any, "Callable[[], Any]"]
-"""(cost, sequence number, `Result`, function), in the order of a heap."""
+_Queued = tuple[int, int, Future[Any], "Callable[[], Any]", bool]
+"""(cost, sequence number, future, function, `holds_up`), in the order of a heap."""
 
 
 def _nothing() -> None:
     """Do nothing: the default callback of an idle queue."""
-
-
-class LoopResult:
-    """A result that an event loop awaits in `future`, without the locks and callbacks of a concurrent Future.
-
-    `holds_up`: the function runs no other thread for up to some tenths of a second, because it parses a large body.
-    """
-
-    __slots__ = ("future", "holds_up", "loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, holds_up: bool = False) -> None:
-        self.loop, self.holds_up = loop, holds_up
-        self.future: asyncio.Future[Any] = loop.create_future()
-
-    def set_running_or_notify_cancel(self) -> bool:
-        """False if the client has closed the connection."""
-        return not self.future.done()
-
-    def set_result(self, result: Any) -> None:
-        """Pass the result on to the event loop."""
-        self._call(self._settle, result, None)
-
-    def set_exception(self, error: BaseException) -> None:
-        self._call(self._settle, None, error)
-
-    def cancel(self) -> None:
-        self._call(self.future.cancel)
-
-    def _call(self, function: Callable[..., object], *arguments: object) -> None:
-        with suppress(RuntimeError):  # the event loop has stopped
-            self.loop.call_soon_threadsafe(function, *arguments)
-
-    def _settle(self, result: Any, error: BaseException | None) -> None:
-        if self.future.done():
-            return  # cancelled in the meantime
-        if error is None:
-            self.future.set_result(result)
-        else:
-            self.future.set_exception(error)
-
-
-Result = Future[Any] | LoopResult
-"""Receives the result of a queued function."""
 
 
 class Lane:
@@ -194,11 +147,11 @@ class Lane:
         """
         ran = False
         while (work := self._cheaper(cost)) is not None:
-            self._do(*work)
+            self._do(work)
             ran = True
         return ran
 
-    def _cheaper(self, cost: int) -> tuple[Result, Callable[[], Any]] | None:
+    def _cheaper(self, cost: int) -> _Queued | None:
         waiting = self._waiting  # read without the lock, so it may miss the latest entry
         if not waiting or waiting[0][0] >= cost:
             return None
@@ -206,27 +159,27 @@ class Lane:
             waiting = self._waiting
             if not waiting or waiting[0][0] >= cost:
                 return None
-            *_, result, run = heappop(waiting)
-            return result, run
+            return heappop(waiting)
 
     @property
     def wait_seconds(self) -> float:
         """Expected waiting time of a new function in seconds, estimated from the durations of recent functions."""
         return len(self._waiting) * self._seconds / self._threads
 
-    def submit(self, cost: int, run: Callable[[], T], within: float = inf) -> Future[T] | None:
-        """Queue a function; return its future, or None if the queue is full or the wait exceeds `within` seconds."""
-        future: Future[T] = Future()
-        return future if self.queue(cost, run, future, within) else None
+    def submit(
+        self, cost: int, run: Callable[[], T], within: float = inf, *, holds_up: bool = False
+    ) -> Future[T] | None:
+        """Queue a function; return its future, or None if the queue is full or the wait would exceed `within` seconds.
 
-    def queue(self, cost: int, run: Callable[[], Any], result: Result, within: float = inf) -> bool:
-        """Queue a function; false if the queue is full, or the wait would exceed `within` seconds."""
+        `holds_up`: the function runs no other thread for up to some tenths of a second, because it parses a large body.
+        """
+        future: Future[T] = Future()
         with self._changed:
             if len(self._waiting) >= self._limit or self._stopped or self.wait_seconds > within:
-                return False
-            heappush(self._waiting, (cost, next(self._numbers), result, run))
+                return None
+            heappush(self._waiting, (cost, next(self._numbers), future, run, holds_up))
             self._changed.notify()
-        return True
+        return future
 
     def stop(self) -> None:
         """Accept no more functions, and cancel the queued ones."""
@@ -234,8 +187,8 @@ class Lane:
             self._stopped = True
             given_up, self._waiting = self._waiting, []
             self._changed.notify_all()
-        for *_, result, _run in given_up:
-            result.cancel()
+        for _, _, future, *_ in given_up:
+            future.cancel()
 
     def _run(self) -> None:
         while not self._stopped:
@@ -245,42 +198,36 @@ class Lane:
                 work = self._next(None)
             if work is not None:
                 begun = monotonic()
-                self._do(*work)
+                self._do(work)
                 self._seconds += _WEIGHT * (monotonic() - begun - self._seconds)
-                if _holds_up(work[0]):
+                if work[-1]:
                     self._rests_until = monotonic() + _REST_SECONDS
         self._idle()
 
-    def _do(self, result: Result, run: Callable[[], Any]) -> None:
-        if not result.set_running_or_notify_cancel():
+    def _do(self, work: _Queued) -> None:
+        _, _, future, run, _ = work
+        if not future.set_running_or_notify_cancel():
             return
         try:
             value = run()
         except BaseException as error:
-            result.set_exception(error)
+            future.set_exception(error)
         else:
-            result.set_result(value)
+            future.set_result(value)
 
-    def _next(self, seconds: float | None) -> tuple[Result, Callable[[], Any]] | None:
-        """Return the next function with its result; None after `seconds` without one, or after `stop`."""
+    def _next(self, seconds: float | None) -> _Queued | None:
+        """Return the next function; None after `seconds` without one, or after `stop`."""
         with self._changed:
             while not self._stopped and (rest := self._rest()) != 0:
                 if not self._changed.wait(seconds if rest is None else rest) and rest is None:
                     return None
-            if self._stopped:
-                return None
-            *_, result, run = heappop(self._waiting)
-            return result, run
+            return None if self._stopped else heappop(self._waiting)
 
     def _rest(self) -> float | None:
         """Return the seconds until a thread may run the first function; None without one. Hold the lock."""
         if not self._waiting:
             return None
-        return max(0.0, self._rests_until - monotonic()) if _holds_up(self._waiting[0][2]) else 0.0
-
-
-def _holds_up(result: Result) -> bool:
-    return isinstance(result, LoopResult) and result.holds_up
+        return max(0.0, self._rests_until - monotonic()) if self._waiting[0][-1] else 0.0
 
 
 class Where(Enum):
@@ -298,7 +245,7 @@ class Step(NamedTuple, Generic[T]):
     """One step of a request. `run`: its function.
 
     `otherwise`: the function to run immediately if the queue is full; None: reject the request. `within`: seconds in
-    which the step must start. `holds_up`: as in `lanes.LoopResult`.
+    which the step must start. `holds_up`: as in `Lane.submit`.
     """
 
     run: Callable[[], T]

@@ -22,6 +22,7 @@ from enum import IntEnum
 from functools import cached_property
 from heapq import nsmallest
 from io import BufferedReader, RawIOBase
+from math import inf
 from threading import Lock, RLock, local
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -36,7 +37,7 @@ from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject, User
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.webhook.admission.impact_annotation import ABOUT_PREDICTIONS, PREDICTING
-from forewarn.webhook.admission.lanes import Cost, Lane, LoopResult, QueueFull, Step, T, Where
+from forewarn.webhook.admission.lanes import Cost, Lane, QueueFull, Step, T, Where
 from forewarn.webhook.logs import silence
 
 if TYPE_CHECKING:
@@ -650,18 +651,15 @@ class Workers:
 
     async def run(self, step: Step[T]) -> T:
         """Run a step on its thread or process, and return its result. Raises QueueFull if it has no `otherwise`."""
-        result = LoopResult(asyncio.get_running_loop(), holds_up=step.holds_up)
+        lane, within = self._requesting if step.where is Where.REQUEST else self.evaluating, inf
         if step.where is Where.PREDICT and self.predictors is not None:
-            is_queued = self.predictors.lane.queue(step.cost, step.run, result, step.within)
-        else:
-            lane = self._requesting if step.where is Where.REQUEST else self.evaluating
-            is_queued = lane.queue(step.cost, step.run, result)
-        if is_queued:
+            lane, within = self.predictors.lane, step.within
+        future = lane.submit(step.cost, step.run, within, holds_up=step.holds_up)
+        if future is not None:
             try:
-                answer: T = await result.future
-                return answer
+                return await asyncio.wrap_future(future)
             finally:
-                del result  # an error in it would refer to itself by its traceback
+                del future  # an error in it would refer to itself by its traceback
         if step.otherwise is None:
             raise QueueFull
         return step.otherwise()

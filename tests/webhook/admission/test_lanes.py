@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from threading import Event
 from time import monotonic, sleep
 
-from forewarn.webhook.admission.lanes import Cost, Lane, LoopResult
+from forewarn.webhook.admission.lanes import Cost, Lane
 
 
 def _busy(lane: Lane) -> Event:
@@ -83,24 +84,27 @@ def test_what_would_wait_past_its_time_is_refused_at_once() -> None:
     lane.stop()
 
 
+def _futures(lane: Lane, *functions: Callable[[], object], holds_up: bool = False) -> list[asyncio.Future[object]]:
+    """What an event loop awaits of functions that are queued. Those that hold up are dear."""
+    cost = Cost.PODS if holds_up else Cost.POD
+    submitted = [lane.submit(cost, function, holds_up=holds_up) for function in functions]
+    return [asyncio.wrap_future(future) for future in submitted if future is not None]
+
+
 def test_an_event_loop_awaits_results_exceptions_and_the_end_of_the_lane() -> None:
     async def awaited() -> list[str]:
-        lane, loop = Lane("test", 4), asyncio.get_running_loop()
+        lane, ran = Lane("test", 4), list[str]()
         go = _busy(lane)
-        cancelled, failed, fine, late = (LoopResult(loop) for _ in range(4))
-        ran = list[str]()
-        functions = [lambda: ran.append("cancelled"), lambda: 1 // 0, lambda: "fine"]
-        for result, function in zip((cancelled, failed, fine), functions, strict=True):
-            assert lane.queue(Cost.POD, function, result)
-        cancelled.future.cancel()
+        cancelled, failed, fine = _futures(lane, lambda: ran.append("cancelled"), lambda: 1 // 0, lambda: "fine")
+        cancelled.cancel()
         go.set()
         async with asyncio.timeout(60):
-            found = [*await asyncio.gather(failed.future, fine.future, return_exceptions=True)]
+            found = [*await asyncio.gather(failed, fine, return_exceptions=True)]
             go = _busy(lane)
-            assert lane.queue(Cost.POD, str, late)
+            late = _futures(lane, str)
             lane.stop()
             go.set()
-            found += await asyncio.gather(late.future, return_exceptions=True)
+            found += await asyncio.gather(*late, return_exceptions=True)
         return ran + [str(each) if isinstance(each, str) else type(each).__name__ for each in found]
 
     assert asyncio.run(awaited()) == ["ZeroDivisionError", "fine", "CancelledError"]
@@ -133,7 +137,7 @@ def test_a_small_function_does_not_wait_for_two_that_hold_it_up() -> None:
     """Parsing a large body keeps all other threads waiting, and a small request needs several turns of the loop."""
 
     async def rested() -> list[str]:
-        lane, loop, ran = Lane("test", 10), asyncio.get_running_loop(), list[str]()
+        lane, ran = Lane("test", 10), list[str]()
         ended = list[float]()
 
         def hold_up(name: str) -> None:
@@ -141,16 +145,13 @@ def test_a_small_function_does_not_wait_for_two_that_hold_it_up() -> None:
             ended.append(monotonic())
 
         go = _busy(lane)
-        results = [LoopResult(loop, holds_up=True) for _ in range(2)]
-        for name, result in zip("ab", results, strict=True):
-            assert lane.queue(Cost.PODS, partial(hold_up, name), result)
+        one, other = _futures(lane, *(partial(hold_up, name) for name in "ab"), holds_up=True)
         go.set()
         async with asyncio.timeout(60):
-            await results[0].future
-            cheaper = LoopResult(loop)
-            assert lane.queue(Cost.POD, lambda: ran.append("cheaper"), cheaper)
-            await cheaper.future
-            await results[1].future
+            await one
+            (cheaper,) = _futures(lane, lambda: ran.append("cheaper"))
+            await cheaper
+            await other
         lane.stop()
         assert ended[1] - ended[0] >= 0.04
         return ran
