@@ -292,7 +292,7 @@ def test_new_files_count_unless_git_ignores_them(tree: Path) -> None:
 def calls(path: Path, names: set[str]) -> set[str]:
     """The calls of these functions in a module."""
     nodes = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
-    return {name for node in nodes if (name := ast.unparse(node.func).rpartition(".")[2]) in names}
+    return {name for node in nodes if (name := getattr(node.func, "attr", getattr(node.func, "id", ""))) in names}
 
 
 STARTS = {
