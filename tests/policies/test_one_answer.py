@@ -510,7 +510,7 @@ which several controllers wait.
 """
 
 
-@pytest.mark.usefixtures("no_fixes")
+@pytest.mark.usefixtures("few_runs", "no_fixes")
 @pytest.mark.parametrize("answers", [answers_of, restarts_of, pods_of])
 def test_commands_give_one_answer(answers: Callable[[int, Path], dict[str, Answer]], tmp_path: Path) -> None:
     seeds = [*(FIRST + seed for seed in SEEDS), *(seed for of, seed in KNOWN if of is answers)]
