@@ -34,12 +34,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lost(cluster: Path) -> dict[str, Any]:
-    """Zone -> the answer to its loss, of 6 runs in place of 24 and without FIX."""
+    """The answer to the loss of the first zone, of 6 runs in place of 24 and without FIX."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(whatif, "RUNS", 6)
         patch.setattr(whatif, "tested_fixes", lambda *_: [])
-        answers = [forewarn("whatif", "lose", "zone", zone, "--cluster", cluster, "-o", "json") for zone in ZONES]
-    return {zone: json.loads(answer.stdout) for zone, answer in zip(ZONES, answers, strict=True)}
+        done = forewarn("whatif", "lose", "zone", ZONES[0], "--cluster", cluster, "-o", "json")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def asked(capsys: pytest.CaptureFixture[str], cluster: Path, arguments: Sequence[str], status: int = 0) -> Any:
@@ -47,19 +48,17 @@ def asked(capsys: pytest.CaptureFixture[str], cluster: Path, arguments: Sequence
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("zone", ZONES)
-def test_pods_whose_volume_is_in_a_lost_zone_stay_pending(zone: str, lost: dict[str, Any]) -> None:
-    found = {each["workload"]: each for each in lost[zone]["workloads"]}
+def test_pods_whose_volume_is_in_a_lost_zone_stay_pending(lost: dict[str, Any]) -> None:
+    found = {each["workload"]: each for each in lost["workloads"]}
     for name in WITH_VOLUMES:
         each = found[name]
         missing = each["running"]["before"] - each["running"]["after"]
         assert missing >= each["pending"]["after"] >= 1, f"{name}: an ordered StatefulSet creates one Pod at a time"
 
 
-def test_each_zone_has_one_figure(cluster: Path, lost: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_zone_has_one_figure(cluster: Path, lost: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     rows = {row["case"]: row for row in asked(capsys, cluster, ["whatif", "lose", "--each", "zone"])["cases"]}
-    for zone, answer in lost.items():
-        assert_in_ranges(rows[f"zone {zone}"]["counters"], answer)
+    assert_in_ranges(rows[f"zone {ZONES[0]}"]["counters"], lost)
 
 
 def test_an_upgrade_reaches_every_node(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
