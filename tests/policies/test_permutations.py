@@ -198,9 +198,10 @@ def test_names_and_order_decide_nothing_in_many_clusters(kind: str) -> None:
 @pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
 def test_names_and_order_decide_nothing_in_simulations(kind: str, tmp_path: Path) -> None:
-    check_simulations(kind, range(cases(16)), tmp_path / "cluster.json")
+    check_simulations(kind, range(cases(8)), tmp_path / "cluster.json")
 
 
+@pytest.mark.usefixtures("few_runs")
 def test_names_do_not_decide_which_of_two_events_is_first_in_a_simulation(tmp_path: Path) -> None:
     check_simulations("StatefulSet", range(2057, 2058), tmp_path / "cluster.json")
 
@@ -222,7 +223,7 @@ def test_a_preemption_without_the_change_is_not_its_harm_whatever_the_names(
 def test_equal_pods_on_equal_nodes_are_alike_whatever_their_node(tmp_path: Path) -> None:
     """A rollout that raises the priority of Pods with a PDB, as in kubernetes/kubernetes#109714."""
     names, path, found = ["n1", "n2", "n3"], tmp_path / "cluster.json", set[tuple[Any, ...]]()
-    for nodes in permutations(names):
+    for nodes in (names, names[::-1]):
         made = [*deployment("w1", nodes, "2500m", 100, strategy=rolling(0, 1)), *map(make_node, names)]
         made += [make_budget("w1", 1, app="w1").spec(maxUnavailable=1), *map(make_priority_class, (100, 900))]
         change = changed(made, priority=900)
