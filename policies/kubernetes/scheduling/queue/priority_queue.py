@@ -146,40 +146,6 @@ def order_of_member(pod: Pod, timestamp: float, attempts: int = 0) -> tuple[int,
     return -pod.effective_priority, -attempts, timestamp, pod.name
 
 
-class UnschedulablePods(dict[Key, Entity]):
-    """Key -> rejected Pod or PodGroup that waits for an event. Counts how many of them each plugin rejected."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rejected: dict[str, int] = {}
-        """Plugin -> number of entities that it rejected, if not zero; "" for errors."""
-        self._by: dict[Key, set[str]] = {}
-
-    def __setitem__(self, key: Key, info: Entity) -> None:
-        self._discount(key)
-        self._by[key] = rejectors = info.rejectors
-        for name in rejectors or ("",):
-            self._rejected[name] = self._rejected.get(name, 0) + 1
-        super().__setitem__(key, info)
-
-    def take(self, key: Key) -> Entity | None:
-        """Remove the Pod or PodGroup with this key and return it, or None."""
-        self._discount(key)
-        return self.pop(key, None)
-
-    def may_be_woken_by(self, plugins: AbstractSet[str]) -> bool:
-        """Report whether one of these plugins rejected a Pod, or an attempt for a Pod had an error."""
-        return bool(self._rejected) and ("" in self._rejected or not self._rejected.keys().isdisjoint(plugins))
-
-    def _discount(self, key: Key) -> None:
-        rejectors = self._by.pop(key, None)
-        if rejectors is not None:
-            for name in rejectors or ("",):
-                self._rejected[name] -= 1
-                if not self._rejected[name]:
-                    del self._rejected[name]
-
-
 class PodHeap:
     """A heap of Pods and PodGroups. The sort key of an entry is computed when `put` adds the entry."""
 
@@ -550,7 +516,8 @@ class PriorityQueue:
         self.now, self.nominator, self._hints, self._gates = now, nominator, hints, gates
         self.active = PodHeap(lambda info: queue_order(info.priority, info.timestamp))
         self.backoff = BackoffQueue(now, *backoff)
-        self.unschedulable = UnschedulablePods()
+        self.unschedulable: dict[Key, Entity] = {}
+        """Key -> rejected Pod or PodGroup that waits for an event."""
         self._in_flight: dict[str, list[InFlightEvent]] = {}
 
     # The scheduling loop
@@ -674,7 +641,7 @@ class PriorityQueue:
             return entity, Strategy.IMMEDIATELY
         if (entity := self.backoff.delete(key)) is not None:
             return entity, Strategy.AFTER_BACKOFF
-        return self.unschedulable.take(key), Strategy.SKIP
+        return self.unschedulable.pop(key, None), Strategy.SKIP
 
     def entity(self, key: Key) -> Entity | None:
         """Return the Pod or PodGroup with this key; None if it is not queued or is in its scheduling cycle."""
@@ -696,13 +663,11 @@ class PriorityQueue:
         """
         if not event.is_wild_card and not self._hints.hints_for(event):
             return
-        waiting: Iterable[Entity] = ()
-        if event.is_wild_card or self.unschedulable.may_be_woken_by(self._hints.hints_for(event).keys()):
-            waiting = [
-                info
-                for info in self.unschedulable.values()
-                if check is None or any(check(member.pod) for member in info.members)
-            ]
+        waiting = [
+            info
+            for info in self.unschedulable.values()
+            if check is None or any(check(member.pod) for member in info.members)
+        ]
         self._move(waiting, event, old, new)
 
     def _move(self, infos: Iterable[Entity], event: ClusterEvent, old: Any, new: Any) -> None:
@@ -718,7 +683,7 @@ class PriorityQueue:
                 continue
             strategy = self._is_worth_requeuing(info, event, old, new)
             if strategy is not Strategy.SKIP:
-                self.unschedulable.take(info.key)
+                self.unschedulable.pop(info.key, None)
                 self.requeue(info, strategy, event)
         for events in self._in_flight.values():
             events.append(InFlightEvent(event, old, new))
@@ -768,7 +733,7 @@ class PriorityQueue:
             if not self._pass_gates(info):
                 self.unschedulable[info.key] = info
                 return False
-            self.unschedulable.take(info.key)
+            self.unschedulable.pop(info.key, None)
             self.backoff.add(info)
             return True
         return self.to_active(info, event)
@@ -783,7 +748,7 @@ class PriorityQueue:
             if self.active.get(key) is None and self.backoff.get(key) is None:
                 self.unschedulable[key] = info
             return False
-        self.unschedulable.take(key)
+        self.unschedulable.pop(key, None)
         self.backoff.delete(key)
         self.active.put(info)
         if event in (UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE) and isinstance(info, QueuedPodInfo):
