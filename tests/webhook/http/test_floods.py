@@ -82,7 +82,7 @@ def test_strangers_leave_connections_for_api_servers(tmp_path: Path) -> None:
     sources = [f"127.0.0.{number}" for number in range(1, 101)]
     with serving((256, 256), *flags) as server, Flood(server.port) as flood:
         for sent in TLS_PORT.values():
-            flood.open(100, [sent], sources)
+            flood.open(30, [sent], sources)
             assert len(server.seconds(5)) == 5
 
 
