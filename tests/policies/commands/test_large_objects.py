@@ -52,6 +52,7 @@ def _dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("risk -v", f"not predicted: replacement Pods of Deployment team/app: {WHY}"),
         ("whatif lose node n1", f"not simulated: Deployment team/app: {WHY}"),
+        ("whatif lose --each node", f"not simulated: Deployment team/app: {WHY}"),
         ("whatif drain n1", f"not simulated: Deployment team/app: {WHY}"),
         ("whatif scale Deployment/app 5 -n team", f"not simulated: Deployment team/app: {WHY}"),
         ("audit", "WARN  not evaluated: Deployment team/app exceeds what forewarn keeps (64 KiB) ("),
