@@ -48,7 +48,9 @@ from forewarn.policies.questions.whatif.autoscalers import (
     autoscalers,
     without_help,
 )
+from forewarn.policies.questions.whatif.node_groups import pool_of
 from forewarn.policies.questions.whatif.questions import Question, Queueing
+from forewarn.policies.questions.whatif.upgrade import UpgradeRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,11 +187,12 @@ class Upgrade:
         check_numbers(0 if self.max_surge else 1, max_unavailable=self.max_unavailable)
         most, surge = self.max_surge or self.max_unavailable, bool(self.max_surge)
         relaxed_pdbs = _assume_pdbs(start.cache, self.assume_pdbs) if self.assume_pdbs else 0
-        question = questions.upgraded(start.cluster, self.pool, most, self.away, surge=surge, force=self.drain_timeout)
-        if not self.assume_pdbs:
-            return question
-        assumed = f"{plural(relaxed_pdbs, 'PDB')} with {self.assume_pdbs.replace('=', ' ')}"
-        return question._replace(title=f"{question.title}, {assumed}")
+        nodes = questions.nodes_of_pool(start.cluster, self.pool)
+        title = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time{', new nodes first' if surge else ''}"
+        if self.assume_pdbs:
+            title += f", {plural(relaxed_pdbs, 'PDB')} with {self.assume_pdbs.replace('=', ' ')}"
+        in_order = sorted(nodes, key=lambda node: (pool_of(node), node.name))
+        return Question(title, upgrade=UpgradeRun(in_order, most, self.away, surge, self.drain_timeout))
 
 
 def _assume_pdbs(cache: DumpCache, spec: str) -> int:

@@ -31,8 +31,7 @@ from forewarn.policies.linting.rules.support.predictions import restarted
 from forewarn.policies.linting.rules.support.rule_text import integer
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, Price
 from forewarn.policies.prediction.simulation.scenario import MAX_REPLICAS, Arrival, node_object
-from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
-from forewarn.policies.questions.whatif.upgrade import UpgradeRun
+from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.questions.whatif.class_change import ClassChange
+    from forewarn.policies.questions.whatif.upgrade import UpgradeRun
 
     _Scaler = tuple[tuple[str, str], ApiObject]
 
@@ -230,20 +230,6 @@ def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
 def nodes_of_pool(cluster: ClusterSnapshot, selector: str) -> list[Node]:
     """Return the nodes with these labels, by name, or all for "". Raises InvalidInput."""
     return _selected(cluster, _labels(selector, cluster) if selector else (), _pool_text(selector))
-
-
-def upgraded(
-    cluster: ClusterSnapshot, selector: str, limit: int, seconds: float, *, surge: bool = False, force: float = 0.0
-) -> Question:
-    """Return the question of draining and replacing each selected node, pool by pool, `limit` at a time.
-
-    `selector`: `key=value,key=value`, or "" for all nodes. `seconds`, `surge` and `force`: see UpgradeRun. Raises
-    InvalidInput.
-    """
-    nodes = sorted(nodes_of_pool(cluster, selector), key=lambda node: (pool_of(node), node.name))
-    added_first = ", new nodes first" if surge else ""
-    heading = f"upgrade of {plural(len(nodes), 'node')}, {limit} at a time{added_first}"
-    return Question(heading, upgrade=UpgradeRun(nodes, limit, seconds, surge, force))
 
 
 def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: Sequence[NodeGroup] = ()) -> Question:

@@ -10,11 +10,13 @@ import pytest
 
 from forewarn.policies.cli.main import main
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
+from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
+from forewarn.policies.questions.application.changes import Start, Upgrade
+from forewarn.policies.questions.application.places import Places
 from forewarn.policies.questions.application.whatif_answer import Simulated, _down, document_of
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.interruptions import Interruption
-from forewarn.policies.questions.whatif.questions import upgraded
 from forewarn.policies.questions.whatif.upgrade import blockers_of
 from tests.builders import Made, make_node, make_pod
 from tests.in_process import forewarn
@@ -68,7 +70,7 @@ def cluster_of(replicas: int, least: int) -> DumpCache:
 
 
 def answer_of(cache: DumpCache, **options: Any) -> Answer:
-    question = upgraded(cache.snapshot(), "", 1, 120.0, **options)
+    question = Upgrade(**options).question(Start(cache, (), Places(), Options()))
     return ask(question, world_of(cache, (), until=10 * HOUR), without=False)
 
 
@@ -303,7 +305,7 @@ def test_a_pod_that_is_preempted_at_once_does_not_run(tmp_path: Path, capsys: py
 
 
 def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
-    answer = answer_of(cluster_of(3, 2), surge=True)
+    answer = answer_of(cluster_of(3, 2), max_surge=1)
     assert answer.after.upgrade is not None
     assert [(step.node, step.pool) for step in answer.after.upgrade.steps] == [("n1", "a"), ("n0", "b"), ("n2", "b")]
     assert sorted(answer.after.simulation.api.nodes) == ["n0-new", "n1-new", "n2-new"]
@@ -320,7 +322,7 @@ def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
 @pytest.mark.parametrize("surge", [False, True])
 @pytest.mark.parametrize(("least", "force"), [(2, 0.0), (2, HOUR), (3, 0.0), (3, HOUR)])
 def test_a_drain_timeout_deletes_what_a_budget_blocks_and_nothing_else(surge: bool, least: int, force: float) -> None:
-    answer = answer_of(cluster_of(3, least), surge=surge, force=force)
+    answer = answer_of(cluster_of(3, least), max_surge=int(surge), drain_timeout=force)
     assert answer.after.upgrade is not None
     blocked = least == 3
     assert answer.after.upgrade.complete == (not blocked or bool(force))
@@ -333,7 +335,7 @@ def test_a_drain_timeout_deletes_what_a_budget_blocks_and_nothing_else(surge: bo
 
 @pytest.mark.parametrize(("unblocked", "why"), [(0, " in spite of PDBs"), (1, ", 3 of them in spite of PDBs"), (3, "")])
 def test_pods_that_are_deleted_in_spite_of_their_pdbs_are_counted(unblocked: int, why: str) -> None:
-    answer = answer_of(cluster_of(3, 3), force=HOUR)
+    answer = answer_of(cluster_of(3, 3), drain_timeout=HOUR)
     assert answer.after.upgrade is not None
     for step in answer.after.upgrade.steps[:unblocked]:
         step.forced = [each._replace(pdbs=()) for each in step.forced]
