@@ -120,7 +120,7 @@ def in_block(text: str, at: int, limit: int) -> tuple[int, bool]:
         limit -= 1
         line = text[start : min(end, start + _A_LINE)]
         depth = len(line) - len(line.lstrip(" "))
-        if depth >= indent or not line.strip() or line.lstrip().startswith("#"):
+        if depth >= indent or not line.strip() or line.lstrip().startswith(("#", "{{")):
             continue
         if OPENS_SCALAR.search(line):
             return limit, True

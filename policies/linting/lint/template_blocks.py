@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final
 
 from forewarn.policies.base.findings import Location, Severity, cut
 from forewarn.policies.base.light import later
-from forewarn.policies.inputs.manifests.diagnostics import OPENS_SCALAR
-from forewarn.policies.inputs.manifests.documents import indent_of
+from forewarn.policies.inputs.manifests.diagnostics import MAX_LINES, in_block
 from forewarn.policies.inputs.manifests.templates import TemplateBlock, actions_of, blocks_of
 from forewarn.policies.kubernetes.kinds.registry import REMOVED
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
@@ -40,10 +39,10 @@ _MINORS: Final = {
 def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     """Yield what blocks of a template drop or break."""
     lines = text.split("\n")
-    yield from _glued_keys(text, lines, file)
+    glued = [number for number, line in enumerate(lines) if ": {{-" in line and _GLUED.fullmatch(line)]
     dashes = (number for number in range(1, len(lines) - 1) if "-}}" in lines[number])
-    joined = [number for number in dashes if _is_joined(*lines[number - 1 : number + 2])]
-    if not joined and not any(word in text for word in _WORDS) and not _LOOP.search(text):
+    joined = {number for number in dashes if _is_joined(*lines[number - 1 : number + 2])}
+    if not joined and not glued and not any(word in text for word in _WORDS) and not _LOOP.search(text):
         return
     blocks = list(blocks_of(text))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
@@ -53,27 +52,24 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
         if (fault := _fault_of(block, text, place)) is not None:
             yield fault
     actions = {position for block in blocks for position in (block.start, block.end)}
-    is_in_scalar = list(_in_scalars(lines)) if joined else []
-    for number in joined:
-        line = lines[number]
-        if starts[number] + line.find("{{") in actions and not is_in_scalar[number]:
-            glued = lines[number - 1].strip() + lines[number + 1].strip()
-            message = f"the dashes remove both line breaks: YAML is {cut(glued, _SHOWN)}"
-            place = Location(file, number + 1, 1, len(line) + 1)
-            yield FileDiagnostic("parse-error", message, place, "remove the dash before the closing braces")
-
-
-def _glued_keys(text: str, lines: Sequence[str], file: str) -> Iterator[FileDiagnostic]:
-    """Yield the keys whose value is an action that removes the blank after the colon."""
-    glued = {number for number, line in enumerate(lines) if ": {{-" in line and _GLUED.fullmatch(line)}
-    printing = {action.start for action in actions_of(text) if action.prints} if glued else set[int]()
-    starts = accumulate((len(line) + 1 for line in lines), initial=0)
-    for number, (start, is_in_scalar) in enumerate(zip(starts, _in_scalars(lines), strict=False)) if glued else ():
-        column = lines[number].find("{{")
-        if number in glued and not is_in_scalar and start + column in printing:
-            message = "the dash removes the blank after the colon: the key and its value are one text"
-            place = Location(file, number + 1, column + 1, column + 4)
-            yield FileDiagnostic("parse-error", message, place, "write {{ without the dash")
+    actions.update(action.start for action in actions_of(text) if action.prints)
+    remaining = MAX_LINES
+    for number in sorted((*glued, *joined)):
+        column, after = lines[number].find("{{"), number + (number in joined)
+        remaining, is_text = in_block(text, starts[after + 1] - 1, remaining)
+        if starts[number] + column not in actions or is_text:
+            continue
+        message, fix = (
+            "the dash removes the blank after the colon: the key and its value are one text",
+            "write {{ without the dash",
+        )
+        if after > number:
+            whole = cut(lines[number - 1].strip() + lines[after].strip(), _SHOWN)
+            message, fix = (
+                f"the dashes remove both line breaks: YAML is {whole}",
+                "remove the dash before the closing braces",
+            )
+        yield FileDiagnostic("parse-error", message, Location(file, number + 1, column + 1, column + 4), fix)
 
 
 def _fault_of(block: TemplateBlock, text: str, place: Location) -> FileDiagnostic | None:
@@ -107,18 +103,6 @@ def _is_joined(before: str, line: str, after: str) -> bool:
     """Report whether an action alone on its line removes the line breaks between two entries."""
     is_flow = before.rstrip().endswith((",", "{", "["))
     return bool(not is_flow and _TRIMMED.fullmatch(line) and _ENTRY.fullmatch(before) and _ENTRY.fullmatch(after))
-
-
-def _in_scalars(lines: Sequence[str]) -> Iterator[bool]:
-    """Yield for each line whether it is in a block scalar (`|`, `>`), or may be."""
-    depth = -1
-    for line in lines:
-        is_text = bool(line.strip()) and not line.lstrip().startswith("{{")
-        if is_text and indent_of(line) <= depth:
-            depth = -1
-        yield depth >= 0
-        if is_text and depth < 0 and OPENS_SCALAR.search(line):
-            depth = indent_of(line)
 
 
 def _never_true(block: TemplateBlock, text: str) -> str | None:
