@@ -163,12 +163,6 @@ class ChartValues:
         return {key.decode() for key in pattern.findall(b"\n" + self.data)}
 
     @cached_property
-    def collections(self) -> set[tuple[str, bool]]:
-        """What may be the keys of collections with items, and whether these are lists, without parsing."""
-        found = _COLLECTION.findall(b"\n" + self.data)
-        return {(key.decode(), (block or flow) in b"-[") for key, block, flow in found}
-
-    @cached_property
     def source(self) -> YamlSource:
         """The positions of the keys."""
         return YamlSource(Tree(Document(self.data, self.file.name)))
@@ -246,8 +240,6 @@ def _fields_of_root(templates: Sequence[ChartText]) -> Mapping[str, str]:
     return {name: field for name, field in fields.items() if defined[name] == 1}
 
 
-_DEFAULT: Final = later(r"default [1-9t\"]")
-_EMPTY: Final = later(rb"\n[ ]*([\w-]+):[ ]+(?:0|false)\b")
 _LITERAL: Final = r"([1-9]\d*|true|\"[^\"{}\n]+\")"
 _DEFAULTED: Final = later(
     rf"(?:\{{\{{-?|[(=]|\bint)\s*(\$?(?:\.\w+)+)\s*\|\s*(?:int\s*\|\s*)?default {_LITERAL}"
@@ -258,25 +250,18 @@ _DEFAULTED: Final = later(
 
 def _replaced_values(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
     """Yield the templates in which `default` replaces 0 or false of the values."""
-    empty = values.keys(_EMPTY)
     for template in templates:
-        text = template.text
-        starts = {text.rfind("\n", 0, match.start()) + 1 for match in _DEFAULT.finditer(text)} if empty else ()
-        for start in sorted(starts):
-            for match in _DEFAULTED.finditer(text, start, (text.find("\n", start) + 1 or len(text) + 1) - 1):
-                group, literal = (1, match[2]) if match[1] else (4, match[3])
-                if match[group].rpartition(".")[2] not in empty:
-                    continue
-                path = template.path_at(match.start(group), match[group])
-                value = at(values.value, *path) if path else None
-                shown = "false" if value is False else "0"
-                if (value is False or (value == 0 and isinstance(value, int))) and literal.strip('"') != shown:
-                    message = f"default replaces {field_path(path)} of the values, {shown}, by {literal}"
-                    fix = f"remove default {literal}, which replaces also what users set to {shown}"
-                    yield FileDiagnostic("update-without-effect", message, template.place(*match.span()), fix)
+        for match in _DEFAULTED.finditer(template.text):
+            group, literal = (1, match[2]) if match[1] else (4, match[3])
+            path = template.path_at(match.start(group), match[group])
+            value = at(values.value, *path) if path else None
+            shown = "false" if value is False else "0"
+            if (value is False or (value == 0 and isinstance(value, int))) and literal.strip('"') != shown:
+                message = f"default replaces {field_path(path)} of the values, {shown}, by {literal}"
+                fix = f"remove default {literal}, which replaces also what users set to {shown}"
+                yield FileDiagnostic("update-without-effect", message, template.place(*match.span()), fix)
 
 
-_FALSE: Final = later(rb": [\"'](?:false|no|off)[\"']")
 _FALSE_TEXT: Final = later(rb"([\w-]+): [\"'](?:false|no|off)[\"']")
 _REFERENCE: Final = later(r"(?<![\w$.)\]])\$?(?:\.\w+)+")
 _CONDITION: Final = later(r"\b(?:if|and|or|not)((?:\s+\$?(?:\.\w+)+)+)(?=[\s)}])")
@@ -284,7 +269,7 @@ _CONDITION: Final = later(r"\b(?:if|and|or|not)((?:\s+\$?(?:\.\w+)+)+)(?=[\s)}])
 
 def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
     """Yield the values that are the text "false", and that templates read only as conditions."""
-    keys = values.keys(_FALSE_TEXT) if _FALSE.search(values.data) else set[str]()
+    keys = values.keys(_FALSE_TEXT)
     read, tested = Counter[Path](), Counter[Path]()
     for template in templates if keys else ():
         references = (match for match in _REFERENCE.finditer(template.text) if match[0].rpartition(".")[2] in keys)
@@ -304,7 +289,6 @@ def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) ->
 _ABSOLUTE: Final = later(r"\.Values\.(\w+(?:\.\w+)*)")
 _KEY: Final = later(rb"\n[ ]*([\w-]+):")
 _LEAF: Final = later(rb"\n[ ]*([\w-]+):[ ]+(?:\{\}|[^\s#{\[&*!|>])")
-_COLLECTION: Final = later(rb"\n[ ]*([\w-]+):(?=(?:[ ]*(?:#.*)?\r?\n)+[ ]*([-\w\"'])|[ ]+([\[{])[ ]*[^\s\]}])")
 _WHOLE: Final = later(r"\.Values(?![\w.])|\.Files\b|\b(?:include|template)\s+[^\s\"]")
 """What may read any value."""
 _CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
@@ -415,9 +399,8 @@ def _wrong_value(template: ChartText, entry: re.Match[str], values: ChartValues)
     key, column, indent = entry["key"], len(entry["indent"]), int(entry["number"] or 0)
     is_list = key in _OF_LISTS
     wanted, other = ("list", "mapping") if is_list else ("mapping", "list")
-    may_differ = entry["call"] == "toYaml " and (key, not is_list) in values.collections
-    path = template.path_at(entry.start("value"), entry["value"]) if may_differ else ()
-    if path and isinstance(values.get(path), dict if is_list else list):
+    path = template.path_at(entry.start("value"), entry["value"]) if entry["call"] == "toYaml " else ()
+    if path and isinstance(value := values.get(path), dict if is_list else list) and value:
         message = f"{field_path(path)} is a {other}, but {key} of Kubernetes is a {wanted}: kube-apiserver rejects it"
         place = values.source.locate(path, key=True)
         yield FileDiagnostic("value-rejected", message, place, f"write a {wanted}")
