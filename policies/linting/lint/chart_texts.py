@@ -520,34 +520,13 @@ def _undone_scaling(templates: Sequence[ChartText], settings: Sequence[ChartValu
                 yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
 
 
-_KEY_OR_ITEM: Final = later(rb"^([ ]*(?:- )*)([\w.-]+):", re.MULTILINE)
-
-
 def repeated_keys(file: File, tool: str) -> Iterator[FileDiagnostic]:
     """Yield the keys that a mapping in a file has twice, which this tool reads."""
-    data = as_utf8(readable(file))
-    if not _may_repeat(data):
-        return
-    document = Document(data, file.name)
+    document = Document(as_utf8(readable(file)), file.name)
     with suppress(Fault):
         root, _ = compose(document)
         for fault in of_yaml(document, root, Construction(root).repeated, ()) if root is not None else ():
             yield fault._replace(message=fault.message.replace("kubectl", tool))
-
-
-def _may_repeat(data: bytes) -> bool:
-    """Report whether a mapping may have a key twice, without parsing."""
-    seen: list[tuple[int, set[bytes]]] = [(-1, set())]
-    for start, key in _KEY_OR_ITEM.findall(data):
-        column, dash = len(start), start.find(b"-")
-        while seen[-1][0] > (column if dash < 0 else dash):
-            seen.pop()
-        if seen[-1][0] < column:
-            seen.append((column, set()))
-        if key in seen[-1][1]:
-            return True
-        seen[-1][1].add(key)
-    return False
 
 
 def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
