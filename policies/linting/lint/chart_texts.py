@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final
 
-from forewarn.policies.base.findings import Location, Path, Severity, field_path, grouped, quote
+from forewarn.policies.base.findings import Location, Path, Severity, field_path, grouped, quote, reachable
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.diagnostics import of_yaml
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
@@ -83,6 +83,13 @@ class ChartText:
         strings = _STRING.finditer(self.text, start, end)
         is_code = position < end and not any(string.start() < position < string.end() for string in strings)
         return scope if is_code else None
+
+    def named(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
+        """Yield the matches in what a template with a name always prints, with this name."""
+        for match in pattern.finditer(self.text) if _DEFINE.search(self.text) else ():
+            openings = (self.scope_at(match.start()) or Scope()).openings
+            if len(openings) == 1 and (name := _DEFINE.match(openings[0])):
+                yield name[1], match
 
     def path_at(self, position: int, reference: str) -> tuple[str, ...]:
         """The path in the values of what the template reads at a position; () if it may be no value."""
@@ -172,6 +179,7 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
     """Yield the mistakes in a chart. `texts`: its templates by their files. `files`: those with values."""
     templates = [ChartText(file, text) for file, text in texts.items()]
     yield from _escaped_quotes(templates)
+    yield from _changing_selectors(templates)
     suspects = [template for template in templates if _OTHER_DOT.search(template.text)]
     if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
         yield from _wrong_dots(templates, suspects)
@@ -232,11 +240,8 @@ def _fields_of_root(templates: Sequence[ChartText]) -> Mapping[str, str]:
     defined, fields = Counter[str](), dict[str, str]()
     for template in templates:
         defined.update(_DEFINE.findall(template.text))
-        for match in _OF_ROOT.finditer(template.text):
-            scope = template.scope_at(match.start()) or Scope()
-            name = _DEFINE.match(scope.openings[0]) if len(scope.openings) == 1 else None
-            if name is not None:
-                fields.setdefault(name[1], match[0])
+        for name, match in template.named(_OF_ROOT):
+            fields.setdefault(name, match[0])
     return {name: field for name, field in fields.items() if defined[name] == 1}
 
 
@@ -288,7 +293,6 @@ def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) ->
 
 _ABSOLUTE: Final = later(r"\.Values\.(\w+(?:\.\w+)*)")
 _KEY: Final = later(rb"\n[ ]*([\w-]+):")
-_LEAF: Final = later(rb"\n[ ]*([\w-]+):[ ]+(?:\{\}|[^\s#{\[&*!|>])")
 _WHOLE: Final = later(r"\.Values(?![\w.])|\.Files\b|\b(?:include|template)\s+[^\s\"]")
 """What may read any value."""
 _CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
@@ -417,11 +421,8 @@ def _nil_pointers(
     templates: Sequence[ChartText], values: ChartValues, files: Sequence[File], paths: Iterable[str]
 ) -> Iterator[FileDiagnostic]:
     """Yield the values that templates always read in an empty mapping, a text or a number: Helm fails."""
-    pairs = ((name, each) for name in paths for each in pairwise(name.split(".")))
-    leaves, known = values.keys(_LEAF), values.keys(_KEY)
-    suspects = sorted({name for name, (key, inner) in pairs if key in leaves and inner not in known})
     printed = [template for template in templates if not os.path.basename(template.file).startswith("_")]
-    ends = {name: _end_of_mappings(name.split("."), values.value) for name in suspects}
+    ends = {name: _end_of_mappings(name.split("."), values.value) for name in sorted(paths)}
     for name in [name for name, end in ends.items() if end and not name.startswith("global.")][:_MAX_READ]:
         end, value = ends[name], values.get(ends[name])
         key = name.split(".")[len(end) - (value is None)]
@@ -518,6 +519,37 @@ def _undone_scaling(templates: Sequence[ChartText], settings: Sequence[ChartValu
                 fix = f"write replicas in {{{{- if not .Values.{enabled} }}}}"
                 place = template.place(*entry.span("key"))
                 yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
+
+
+_PRINTED: Final = later(
+    r"\{\{-?\s*(?!(?:if|with|else|range|template)\b|\$|[^{}]*\bfromYaml)"
+    r"[^{}]*?(?:\.Chart\.(?:App)?Version\b|\binclude\s+\"([^\"\n]+)\")"
+)
+"""An action that prints the version of the chart, or another template."""
+
+
+def _changing_selectors(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
+    """Yield the selectors that include a template with the version of the chart."""
+    found = chain.from_iterable(template.named(_PRINTED) for template in templates)
+    printed = grouped((name, match[1] or _VERSION) for name, match in found)
+    for template in templates:
+        for entry in [entry for entry in template.entries if entry["key"] == "matchLabels" and entry["call"]]:
+            included = _CALL.findall(entry["call"])
+            kind = template.text[template.kind_before(entry.start()) :].split(None, 2)[1]
+            effect = _EFFECTS.get(kind) if len(entry["indent"]) == _OF_SELECTOR else None
+            if effect and _VERSION in reachable(included, lambda name: printed.get(name, ())):
+                message = f"{included[0]} contains the version of the chart: {effect}"
+                place, fix = template.place(*entry.span("call")), "include labels without versions"
+                yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
+
+
+_VERSION: Final = "the version"
+_OF_SELECTOR: Final = 4
+"""The column of `matchLabels` in `selector` of `spec`."""
+_EFFECTS: Final = {
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet"), "the selector is immutable, so helm upgrade fails"),
+    "PodDisruptionBudget": "Pods without it, or with another version, are not selected",
+}
 
 
 def repeated_keys(file: File, tool: str) -> Iterator[FileDiagnostic]:
