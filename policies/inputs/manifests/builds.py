@@ -101,11 +101,16 @@ def lost_names(
 
 
 def _is_commented(file: str, kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]) -> bool:
-    """Report whether the kustomization of a directory contains the name of a file that it does not list."""
+    """Report whether the kustomization of a directory contains the name of a file that it does not list, or another one
+    names the file with a wrong path.
+    """
     directory, name = os.path.split(file)
     kustomization = kustomizations.get(os.path.realpath(directory))
     text = read(kustomization.real(os.path.basename(kustomization.file))) if kustomization is not None else None
-    return text is not None and name.encode() in text
+    named = (path for each in kustomizations.values() for path in (*each.resources, *each.patches))
+    return (text is not None and name.encode() in text) or any(
+        os.path.basename(path) == name and not os.path.exists(path) for path in named
+    )
 
 
 def _unlisted_classes(others: Sequence[Built], builds: Iterable[Sequence[Built]]) -> Iterator[tuple[Built, Built]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,7 +74,7 @@ class Kustomization(NamedTuple):
 
     `file`: the path as named in the input; "" for a directory relative to the working directory. `affixes`:
     `namePrefix` and `nameSuffix`. `content`: the fields with changes; `names`: as the file writes them, if in another
-    case. `remotes`: the addresses of other resources.
+    case. `remotes`: the addresses of other resources. `entries`: the places of all paths and the paths as written.
     `is_open`: whether it may add objects, rename objects, or change objects of other kustomizations. `data`: the real
     paths of files from which it generates ConfigMaps and Secrets.
     """
@@ -92,6 +92,7 @@ class Kustomization(NamedTuple):
     is_component: bool = False
     data: tuple[str, ...] = ()
     names: Mapping[str, str] = {}
+    entries: tuple[tuple[Path, str], ...] = ()
 
     @property
     def overlay(self) -> str:
@@ -117,13 +118,18 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         return None
     content = {_KEYS.get(str(key).casefold(), str(key)): value for key, value in given.items()}
     directory = real(os.path.dirname(path) or os.curdir)
+    entries = tuple(_entries_of(content, directory))
+    resources, patches, data = (
+        tuple(real_in(directory, path) for place, path in entries if place[0] in keys)
+        for keys in (RESOURCES, _PATCHES, _GENERATORS)
+    )
     namespace = content.get("namespace")
     is_component = content.get("kind") == "Component"
     is_open = is_component or b"allowNameChange" in text or _may_write_names(content)
     return Kustomization(
         directory,
-        tuple(real_in(directory, p) for p in _paths(content, RESOURCES, directory)),
-        tuple(real_in(directory, p) for p in _paths(content, _PATCHES, directory)),
+        resources,
+        patches,
         namespace if isinstance(namespace, str) else "",
         path,
         (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
@@ -132,8 +138,9 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         tuple(_remotes(content, directory)),
         is_open or not _OPEN.isdisjoint(map(str.lower, content)),
         is_component,
-        tuple(real_in(directory, path) for path in _data_of(content)),
+        data,
         {key: name for name in map(str, given) if (key := _KEYS.get(name.casefold(), name)) != name},
+        entries,
     )
 
 
@@ -145,12 +152,6 @@ def _may_write_names(content: dict[str, Any]) -> bool:
     return any(text_at(entry, "path") for entry in entries) or any(
         field.startswith("metadata.name") for field in fields
     )
-
-
-def _data_of(content: dict[str, Any]) -> Iterator[str]:
-    generators = (each for key in _GENERATORS for each in list_at(content, key)[:_MAX])
-    entries = (entry for generator in generators for entry in list_at(generator, "files")[:_MAX])
-    return (entry.rpartition("=")[2] for entry in entries if isinstance(entry, str) and "\0" not in entry)
 
 
 def _remotes(content: dict[str, Any], directory: str) -> Iterator[str]:
@@ -173,18 +174,25 @@ def real_in(directory: str, path: str) -> str:
     return os.path.realpath(path) if os.path.isabs(path) else current
 
 
-def _paths(content: dict[str, Any], keys: tuple[str, ...], directory: str) -> Iterator[str]:
-    """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries.
+def _entries_of(content: dict[str, Any], directory: str) -> Iterator[tuple[Path, str]]:
+    """Yield the places and local paths in the lists of a kustomization: strings, the `path` of entries, or the `files`
+    of generators.
 
     What looks like a URL or an inline patch is a path if a file has this name.
     """
-    for key in keys:
-        for entry in list_at(content, key)[: MAX_NAMED + 1]:
-            path = entry.get("path") if isinstance(entry, dict) else entry
-            if not isinstance(path, str) or not path or "\0" in path:
-                continue
-            if ("\n" not in path and "://" not in path) or os.path.lexists(os.path.join(directory, path)):
-                yield path
+    for key in (*RESOURCES, *_PATCHES, *_GENERATORS):
+        for number, entry in enumerate(list_at(content, key)[: MAX_NAMED + 1]):
+            listed: Iterable[tuple[Path, Any]] = [((key, number), entry)]
+            if key in _GENERATORS:
+                files = enumerate(list_at(entry, "files")[:_MAX])
+                listed = (((key, number, "files", index), str(file).rpartition("=")[2]) for index, file in files)
+            elif isinstance(entry, dict):
+                listed = [((key, number, "path"), entry.get("path"))]
+            for place, path in listed:
+                if not isinstance(path, str) or not path or "\0" in path:
+                    continue
+                if ("\n" not in path and "://" not in path) or os.path.lexists(os.path.join(directory, path)):
+                    yield place, path
 
 
 class NotApplied(Exception):

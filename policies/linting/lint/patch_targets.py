@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from glob import glob
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Path, Severity, cut, grouped
+from forewarn.policies.base.findings import Path, Severity, cut, grouped, nearest_word
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.groups import reached
-from forewarn.policies.inputs.manifests.kustomizations import RESOURCES, EntrySource, Kustomization
+from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, RESOURCES, EntrySource, Kustomization
 from forewarn.policies.inputs.manifests.reading import BROKEN, first_value
+from forewarn.policies.inputs.sources.files import readable
+from forewarn.policies.inputs.sources.git import Ignores, upwards
 from forewarn.policies.kubernetes.kinds.registry import (
     AUTOSCALER,
     DEFAULT_NAMESPACE,
@@ -30,6 +35,11 @@ _KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in (*POD_TEMPLATE_PAT
 _NAME: Final = later(r"([a-z0-9-]{0,253})(\.\*)?([a-z0-9-]{0,253})")
 """A name in a target without regular expressions except one `.*`; other targets are not checked."""
 _SHOWN: Final = 40
+_NEAR: Final = 0.75
+_NOT_LOCAL: Final = later(r"[$<{?@]|//|\.git\b|^github\.com")
+"""What addresses and placeholders contain, but local paths do not."""
+_SCRIPTS: Final = ("Makefile", "*.sh", "*/*.sh", ".github/workflows/*")
+"""The files of a tree that may create files when it is deployed."""
 _Namespaces = Mapping[str, Mapping[str, Collection[str]]]
 """The namespaces of objects by their kind and name."""
 
@@ -49,26 +59,73 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
             yield from _unmatched_in(kustomization, _namespaces(objects, used), files, subjects)
 
 
-def failing(files: Input) -> Iterator[tuple[Kustomization, FileDiagnostic]]:
-    """Yield the kustomizations that kustomize does not build as written, with the reasons: keys that it drops, circles,
-    and Components in wrong lists.
+def failing(files: Input) -> Iterator[tuple[Kustomization | None, FileDiagnostic]]:
+    """Yield the reasons why kustomize does not build kustomizations as written, each with its kustomization if the rest
+    of the build is unknown: keys that it drops, circles, Components in wrong lists, and paths that do not exist.
     """
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
     for kustomization in files.kustomizations:
         file = kustomization.real(os.path.basename(kustomization.file))
         faults = repeated_keys(files.by_path[file], "kustomize") if file in files.by_path else ()
         yield from ((kustomization, fault) for fault in faults if fault.severity is not Severity.NOTE)
-        named = {path: by_directory[path] for path in kustomization.resources if path in by_directory}
-        is_wrong = any(_why_wrong(kustomization, each, "resources")[0] for each in named.values())
-        content = first_value(files.content(file) or b"", "") if is_wrong or kustomization.components else {}
-        for key in RESOURCES:
-            for number, entry in enumerate(list_at(content, key)):
-                path = kustomization.real(entry) if isinstance(entry, str) else ""
-                why, fix = _why_wrong(kustomization, named[path], key) if path in named else ("", "")
-                if why:
-                    place = EntrySource(kustomization, files.content, (key, number)).locate(())
-                    message = f"{cut(entry, _SHOWN)} {why}: kustomize build fails"
-                    yield kustomization, FileDiagnostic("parse-error", message, place, fix)
+        for place, entry in kustomization.entries:
+            named = by_directory.get(kustomization.real(entry)) if place[0] in RESOURCES else None
+            severity = None
+            if named is not None:
+                why, fix = _why_wrong(kustomization, named, str(place[0]))
+            else:
+                why, fix, severity = _why_absent(
+                    kustomization, entry, files, by_directory, is_file=place[0] not in RESOURCES
+                )
+            if why:
+                location = EntrySource(kustomization, files.content, place).locate(())
+                message = f"{cut(entry, _SHOWN)} {why}: kustomize build fails"
+                fault = FileDiagnostic("parse-error", message, location, fix, severity=severity)
+                yield kustomization if named is not None else None, fault
+
+
+def _why_absent(
+    kustomization: Kustomization, entry: str, files: Input, directories: Collection[str], *, is_file: bool
+) -> tuple[str, str, Severity | None]:
+    """Return why an entry names no file and no directory with a kustomization, the fix, and the severity; "" if it
+    does, or is no local path. `directories`: those with a kustomization.
+    """
+    path, why = kustomization.real(entry), ""
+    fix = "create it, or remove the entry"
+    if path in files.by_path or _NOT_LOCAL.search(entry):
+        return "", "", None
+    if is_file or not os.path.isdir(path):
+        why = "" if os.path.exists(path) else "does not exist"
+    elif not any(os.path.exists(os.path.join(path, name)) for name in KUSTOMIZATIONS):
+        why, fix = "has no kustomization", "list its files"
+    near = _nearest(path, kustomization, files.by_path, directories) if why else None
+    fix = f"write {os.path.relpath(near, kustomization.directory)}" if near else fix
+    is_created = bool(why) and _is_created(path, files.sources[kustomization.file].tree)
+    return why, fix, Severity.NOTE if is_created else None
+
+
+def _nearest(path: str, kustomization: Kustomization, files: Iterable[str], directories: Collection[str]) -> str | None:
+    """Return the file of the kustomization, or the other directory, that an entry probably means; None without one."""
+    directory, name = os.path.split(path)
+    inside = os.path.join(kustomization.directory, "")
+    known = (*(each for each in files if each.startswith(inside)), *directories)
+    unlisted = [each for each in known if each not in (*kustomization.resources, kustomization.directory)]
+    beside = {os.path.basename(each): each for each in unlisted if os.path.dirname(each) == directory}
+    same = [each for each in unlisted if os.path.basename(each) == name]
+    return beside.get(nearest_word(name, beside, _NEAR)) or (same[0] if len(same) == 1 else None)
+
+
+def _is_created(path: str, top: str) -> bool:
+    """Report whether git ignores a path, or a Makefile, workflow or script of a tree writes a file with its name."""
+    directory, name = os.path.split(path)
+    top = os.path.realpath(top or directory)
+    rules = (Ignores.above(directory, {}) or Ignores.from_directory(top).within(top)).within(directory)
+    inside = (each for each in upwards(path) if each.startswith(os.path.join(top, "")))
+    if any(rules.ignore(each, is_directory=each != path) for each in inside):
+        return True
+    writes = re.compile(rb"(?:>|\b(?:tee|cp|mv|touch|output|create)\b)[^\n]*" + re.escape(name).encode())
+    scripts = chain.from_iterable(glob(pattern, root_dir=top) for pattern in _SCRIPTS if "." in name)
+    return any(writes.search(readable(os.path.join(top, script))) for script in scripts)
 
 
 def _why_wrong(kustomization: Kustomization, named: Kustomization, key: str) -> tuple[str, str]:

@@ -172,7 +172,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it. kustomize fails if a
     strategic merge patch has no object, if an operation of JSON Patch has a path that its object lacks, and if
-    `resources` names a Component.
+    `resources` names a Component. It also fails if a file or directory that a kustomization names does not exist.
 
     Details: in Helm charts, the rule reports fields such as `.Release.Name` in a `with` or range, where the dot is
     another value. It reports values that a template always reads although their parent is an empty mapping or a
