@@ -254,9 +254,9 @@ class _Search:
         return kind not in ("DaemonSet", "Node", "Job") and not is_placeholder(pod, self._options)
 
     def by_cost(self) -> list[str]:
-        """Return the names of the nodes, those first whose drain lets replicas be down for the shortest time, and of
-        these those whose drain restarts fewest Pods, the dearest first. Those of Jobs count twice: what they have done
-        is lost.
+        """Return the names of the nodes, the dearest first, of these those whose drain lets replicas be down for the
+        shortest time, then those whose drain restarts fewest Pods. Those of Jobs count twice: what they have done is
+        lost.
 
         Last are nodes with more Pods of a Job than may fail after the drain of those before, then those whose drain a
         PDB blocks, or with Pods that an exceeded quota rejects when they are recreated.
@@ -264,7 +264,7 @@ class _Search:
         ranks = dict[str, tuple[object, ...]]()
         for name, obstacles in self._obstacles.items():
             restarted = len(self._moved[name]) + 2 * self._of_jobs[name].total()
-            ranks[name] = obstacles, self._seconds_down(name), restarted, -self._cents[name], self._share(name), name
+            ranks[name] = obstacles, -self._cents[name], self._seconds_down(name), restarted, self._share(name), name
         may_fail, fails = self._may_fail.copy(), dict[str, bool]()
         for name in sorted(ranks, key=ranks.__getitem__):
             fails[name] = any(pods > may_fail.get(job, pods) for job, pods in self._of_jobs[name].items())
@@ -281,6 +281,13 @@ class _Search:
         """Return the share of all nodes that the Pods of a node request."""
         cpu, memory = self._used(self._moved[name])
         return max(cpu / max(self._total["cpu"], 1), memory / max(self._total["memory"], 1))
+
+    def dearer(self, untried: Iterable[str], chosen: Iterable[str]) -> Iterator[str]:
+        """Yield how many nodes that were not tried, without PDBs or quotas against it, cost more than a chosen one."""
+        least = min(self._cents[name] for name in chosen)
+        dearer = sum(self._cents[name] > least and not any(self._obstacles[name]) for name in untried)
+        if dearer:
+            yield f"{plural(dearer, 'dearer node was', 'dearer nodes were')} not tried: others may save more"
 
     def untried(self, names: Sequence[str], kept: Sequence[KeptNode]) -> list[KeptNode]:
         """Return nodes that the search did not reach after `kept` ones, with what is known of them."""
@@ -329,9 +336,10 @@ def removal(
         chosen, kept = search.grown(candidates, wanted, chosen, kept)
     kept = [each for each in kept if each.node not in chosen]
     known = {*chosen, *(each.node for each in kept)}
-    untried = [name for name in candidates if name not in known] if len(chosen) < wanted else []
-    notes = list[str]()
-    if len(chosen) < wanted and not is_complete:
+    untried, notes = [name for name in candidates if name not in known], list[str]()
+    if len(chosen) == wanted:
+        notes, untried = [*search.dearer(untried, chosen)], []
+    elif not is_complete:
         notes = [f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more"]
     weaker = "; ".join(search.weaker(chosen)) if chosen else ""
     saved = price_of([node for node in nodes if node.name in chosen], groups)

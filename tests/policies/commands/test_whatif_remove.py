@@ -120,16 +120,37 @@ def test_all_wanted_nodes_can_go(tmp_path: Path) -> None:
     ],
 )
 def test_the_price_of_the_nodes_is_saved(prices: dict[str, str], clause: str, tmp_path: Path) -> None:
-    """The dearest of nodes alike go first: n1, n3 and n0; without a price for n1, the sum is unknown."""
+    """The dearest nodes go first, also with more Pods: n3, n1 and n0; without a price for n1, the sum is unknown."""
     status = {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}}
     groups = [
         {"name": pool, "pricePerMonth": price, "template": {"metadata": {"labels": {"pool": pool}}, "status": status}}
         for pool, price in prices.items()
     ]
     (tmp_path / "g.json").write_text(json.dumps(groups))
-    path = _roomy(tmp_path / "c.json")
+    path = _roomy(tmp_path / "c.json", *_on("n1"))
     done = run("whatif", "remove", "3", "--cluster", path, "--node-templates", tmp_path / "g.json", "-o", "json")
-    assert json.loads(done.stdout)["clause"].partition(", 3 workloads")[0].partition(", 1 workload")[0] == clause
+    assert re.split(r", \d workload", json.loads(done.stdout)["clause"])[0] == clause
+
+
+def test_dearer_nodes_that_were_not_tried_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Pods of n1 and n3 fit only there: after n1, those of other pools are tried."""
+    monkeypatch.setattr(removal, "_IN_A_ROW", 1)
+    status = {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}}
+    groups = [
+        {"name": pool, "pricePerMonth": price, "template": {"metadata": {"labels": {"pool": pool}}, "status": status}}
+        for pool, price in {"even": "10 EUR", "odd": "20.50 EUR"}.items()
+    ]
+    (tmp_path / "g.json").write_text(json.dumps(groups))
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    pinned = (each for node in ("n1", "n3") for each in _on(node, containers=[container], nodeSelector={"pool": "odd"}))
+    path = _roomy(tmp_path / "c.json", *pinned)
+    done = run("whatif", "remove", "1", "--cluster", path, "--node-templates", tmp_path / "g.json", "-o", "json")
+    answer = json.loads(done.stdout)
+    assert (answer["removal"]["nodes"], answer["clause"].partition(", 1 workload")[0]) == (
+        ["n0"],
+        "all can go, 10 EUR per month less",
+    )
+    assert "1 dearer node was not tried: others may save more" in answer["warnings"]
 
 
 def test_fewer_can_go_and_the_answer_says_why(tmp_path: Path) -> None:
