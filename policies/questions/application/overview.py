@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
-MAX_LOST_PODS: Final = 6_000
+MAX_LOST_PODS: Final = 8_000
 """Maximum number of Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""
 DEFAULT_NODES: Final = 10
 """Nodes whose loss is simulated by default, those with most Pods; all in a cluster that `is_repeated`."""
@@ -188,12 +188,14 @@ def _loss(
                 break
         else:
             status, chance = AnswerStatus.WARN, " in some runs"
-    about = f"of all but {listed(rest, 1)}: {about}" if rest and kind == "zone" else about
+    command = f"whatif lose {worst.case}"
+    if rest and kind == "zone":
+        command, about = f"whatif lose --each {kind}", f"{listed(rest, 1)} not simulated: {about}"
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending
     phrases = islice(consequences(worst.counters._replace(down_seconds=0)), _PHRASES)
     finding = f"{about}{'; '.join(phrases) or 'no steady state'}{chance}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else status
-    return OverviewLine(f"worst {kind}", status, number, finding, f"whatif lose {worst.case}", sample)
+    return OverviewLine(f"worst {kind}", status, number, finding, command, sample)
 
 
 def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: str, nothing: str) -> OverviewLine:
