@@ -653,9 +653,9 @@ def _kinds(cluster: ClusterSnapshot, groups: Sequence[NodeGroup], like: str) -> 
             _Kind(like, zone, replace(model, labels={**model.labels, ZONE: zone}) if zone else model) for zone in zones
         ]
     kinds = _kinds_of_groups(groups) or _kinds_of_pools(nodes)
-    chosen = [kind for kind in kinds if like in ("", kind.name)]
+    chosen = [kind for kind in kinds if like in ("", kind.name, pool_of(kind.template))]
     if not chosen:
-        names = {*(kind.name for kind in kinds), *(node.name for node in nodes)}
+        names = {*(kind.name for kind in kinds), *(pool_of(kind.template) for kind in kinds)} - {""}
         raise InvalidInput(f"no node, pool or node group is named {quote(like)}{suggested(like, names)}")
     pools = {node.name: pool_of(node) for node in nodes}
     used = Tally(pools.get(pod.node_name) for pod in cluster.pods.values() if pod.effective_priority > 0)

@@ -22,7 +22,7 @@ from forewarn.policies.base.documents.answer import (
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 from forewarn.policies.questions.application.whatif_answer import cause_of
-from forewarn.policies.questions.whatif.effects import reasons_of_loss
+from forewarn.policies.questions.whatif.effects import Kind, reasons_of_loss
 
 if TYPE_CHECKING:
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import Price
@@ -138,17 +138,23 @@ class Survival(Result):
     def document(self) -> AnswerDocument:
         what = f"pool {self.selector}" if self.selector else f"any one {self.scope}"
         pods = f"class {listed([*self.protect], 2)}" if self.protect else "all classes above 0"
-        number, loss = sum(cause.number for cause in self.why), self.losses[0].loss.upper() if self.losses else ""
+        number, loss = sum(cause.number for cause in self.why), self.losses[0].loss if self.losses else ""
+        one, many = ("STAYS LOST", "STAY LOST") if self.is_found else ("IS LOST TODAY", "ARE LOST TODAY")
+        why = f"REPLICA {one} WITH {loss.upper()}", f"REPLICAS {many} WITH {loss.upper()}"
+        of_jobs = any(cause.kind == Kind.BACKOFF_LIMIT for cause in self.why)
         return AnswerDocument(
             status=self._status,
             question=f"survive the loss of {what} ({pods})",
             clause=self._clause,
             shown=[*self._counters()],
             warnings=[*self._of_chance(), *self.notes],
-            why=why_of("lost", number, f"REPLICA STAYS LOST WITH {loss}", f"REPLICAS STAY LOST WITH {loss}", self.why),
+            why=why_of("lost", number, *why, self.why),
             tables=[*self._tables()],
             fix=[*self._fixes()],
-            more=("-v trials", "--protect CLASS", "--like NODE, pool or node group"),
+            more=(
+                *([f"forewarn whatif lose {loss}: a podFailurePolicy for the Jobs"] if of_jobs else []),
+                *("-v trials", "--protect CLASS", "--like NODE, pool or node group"),
+            ),
         )
 
     @property

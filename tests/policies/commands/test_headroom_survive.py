@@ -190,6 +190,8 @@ def test_replicas_that_no_node_brings_back_are_counted(tmp_path: Path) -> None:
     )
     (cause,) = document["why"]["causes"]
     assert cause["reason"] == "1 Job fails: more of their Pods are deleted than backoffLimit allows"
+    shown = run("headroom", "--survive", "zone", "--cluster", tmp_path / "c.json").stdout
+    assert "MORE   forewarn whatif lose zone a: a podFailurePolicy for the Jobs" in shown
 
 
 def test_the_losses_are_explained() -> None:
@@ -434,6 +436,19 @@ def test_the_quota_that_rejects_pods_comes_before_the_nodes(tmp_path: Path, monk
     found = survive(forewarn.load(str(tmp_path / "c.json")), SurvivalRequest("zone"), limit=600.0)
     (fix,) = [each.fix for each in found.quotas]
     assert fix == ("first quota default/q: pods 1 → 3", "no time left to simulate it. Ask again afterwards")
+    why = replace(found, is_found=False, unknown="not found").document.why
+    assert why is not None
+    assert why.heading == "2 REPLICAS ARE LOST TODAY WITH ZONE A"
+
+
+def test_new_nodes_are_like_those_of_a_pool_also_with_node_groups(tmp_path: Path) -> None:
+    groups = yaml.safe_load(_priced(tmp_path / "g.yaml", "40 EUR", "160.50 EUR").read_text())
+    groups[0]["template"]["metadata"]["labels"]["pool"] = "web"
+    (tmp_path / "g.yaml").write_text(yaml.safe_dump(groups))
+    asked = ("headroom", "--survive", "zone", "--cluster", CLUSTER, "--node-templates", tmp_path / "g.yaml")
+    found = json.loads(run(*asked, "--like", "web", "-o", "json").stdout)
+    assert {name for each in found["trials"][1:] for name in each["nodes"].split()[1::3]} == {"spot-large"}
+    assert "known: on-demand, spot-large, web" in run(*asked, "--like", "x").stderr
 
 
 def test_the_pods_of_two_pools_need_nodes_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
