@@ -99,11 +99,16 @@ def tested_fixes(
 
 
 def _fixes_of(tried: Sequence[Trial], before: Effects, ranges: Mapping[str, Range]) -> Iterator[Fix]:
-    """Yield the trials that do less harm, the best first; without one, those that lower a counter."""
-    better = dict[tuple[int, ...], Trial]()
+    """Yield the trials that do less harm, the best first; without one, those that lower a counter. If no fewer nodes
+    are blocked, no more Pods may be missing: preempted ones run again.
+
+    `ranges`: of counters that depend on chance.
+    """
+    better, now = dict[tuple[int, ...], Trial](), _harm_of(before)
     for each in tried:
-        if _harm_of(each.after) < _harm_of(before):
-            better.setdefault(_harm_of(each.after), each)
+        then = _harm_of(each.after)
+        if then < now and (then[0] < now[0] or _missing_in(each.after) <= _missing_in(before)):
+            better.setdefault(then, each)
     for _, each in sorted(better.items()):
         yield Fix(each.action, _difference(before, each, ranges))
     for each in tried if not better else ():
@@ -117,8 +122,12 @@ def _events_of(answer: Answer) -> int:
 
 def _harm_of(effects: Effects) -> tuple[int, ...]:
     """Return what a fix is to lower: blocked nodes, then Pods that do not run or are preempted, then Jobs that fail."""
-    missing = max(effects.lost, effects.pending + effects.rejected)
-    return effects.blocked, missing + effects.preempted, effects.jobs_failed
+    return effects.blocked, _missing_in(effects) + effects.preempted, effects.jobs_failed
+
+
+def _missing_in(effects: Effects) -> int:
+    """Return the number of Pods that do not run at the end."""
+    return max(effects.lost, effects.pending + effects.rejected)
 
 
 def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:

@@ -250,6 +250,21 @@ def test_counters_of_the_headline_are_named_whenever_they_change() -> None:
     assert fixes._difference(before, trial, {}) == "rejected 1 → 10, down 0 → 8, lost 9 → 10"
 
 
+@pytest.mark.parametrize(
+    ("after", "helps"),
+    [
+        (Effects(lost=34, preempted=26, pending=27), True),
+        (Effects(lost=35, preempted=26, pending=27), False),  # although fewer Pods in all are lost or preempted
+        (Effects(lost=30, preempted=35, pending=26), True),
+        (Effects(lost=33, preempted=40, pending=26), False),
+    ],
+)
+def test_a_fix_of_preemption_does_not_leave_more_pods_missing(after: Effects, helps: bool) -> None:
+    trial = fixes.Trial([fixes.Edit("nodes", [], "preempted")], after, [], 0)
+    found = fixes._fixes_of([trial], Effects(lost=34, preempted=32, pending=26), {})
+    assert [fix.action == "nodes" for fix in found] == [helps] * (helps or after.preempted < 32)
+
+
 def test_a_pdb_without_spec_has_a_fix_and_no_traceback() -> None:
     assert fixes.relaxed({"kind": "PodDisruptionBudget", "status": {}}) == {
         "kind": "PodDisruptionBudget",
