@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from forewarn.policies.cli.commands import cluster_command, simulated
@@ -68,7 +69,8 @@ def plan(arguments: Sequence[str]) -> int:
 
         cluster = loaded_for(run, options.config, release)
         require_nodes(cluster.snapshot)
-        request = ClassPlanRequest(options.filename, options.delete, options.namespace)
+        files = [name for name in options.filename if not _is_empty_suggestion(Path(name))]
+        request = ClassPlanRequest(files, options.delete, options.namespace)
         with counting("simulating", run.errors, STEPS) as show:
             result = plan_classes(cluster, request, progress=show)
         planned = result.plan
@@ -78,6 +80,11 @@ def plan(arguments: Sequence[str]) -> int:
         return cluster_command.print_result(run.output, result, failures)
 
     return cluster_command.answered("classes plan", run.output, answer)
+
+
+def _is_empty_suggestion(path: Path) -> bool:
+    """Report whether this is the output of `classes suggest -o yaml` if there is nothing to suggest."""
+    return path.is_file() and path.read_bytes().startswith(f"# {_NOTHING}".encode())
 
 
 def _plan_parser() -> argparse.ArgumentParser:

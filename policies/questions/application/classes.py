@@ -378,7 +378,7 @@ def _tables(plan: Plan) -> Iterator[Table]:
         ]
         for number, step in enumerate(plan.steps, 1)
     ]
-    placeholders = "PLACEHOLDERS", "STILL PENDING"
+    placeholders = "PLACEHOLDERS", "PLACEHOLDERS PENDING"
     yield Table(("STEP", "PREEMPTED", "PENDING", *placeholders, "NEW PODS", "TAKES", "CHANGE"), rows)
     yield new_priorities([each for each in plan.affected if each.differs])
     yield from quota_tables(plan.answer.after.simulation, least=_FULL)

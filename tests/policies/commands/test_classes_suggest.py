@@ -140,6 +140,10 @@ def test_nothing_to_suggest_is_a_notice_and_a_comment(tmp_path: Path) -> None:
     done = forewarn("classes", "suggest", "--cluster", _file(tmp_path / "c.json"), "-o", "yaml")
     notice = "nothing to suggest: all workloads have a PriorityClass\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, f"# {notice}", notice)
+    (tmp_path / "s.yaml").write_text(done.stdout)
+    planned = forewarn("classes", "plan", "-f", tmp_path / "s.yaml", "--cluster", _file(tmp_path / "c.json"))
+    assert planned.returncode == 0
+    assert planned.stdout.startswith("OK  change of PriorityClasses in 0 steps: nothing to change\n")
 
 
 def test_a_plan_counts_placeholders_apart() -> None:
@@ -154,7 +158,7 @@ def test_a_plan_counts_placeholders_apart() -> None:
         "PREEMPTED": 1,
         "PENDING": 4,
         "PLACEHOLDERS": 2,
-        "STILL PENDING": 2,
+        "PLACEHOLDERS PENDING": 2,
     }
 
 
