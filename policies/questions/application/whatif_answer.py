@@ -932,6 +932,7 @@ def _more(result: Simulated) -> Iterator[str]:
     answer, reaction = result.answer, result.answer.autoscalers
     pdbs_block = bool(answer.after.upgrade is not None and answer.after.blocks.drains)
     has_groups = reaction.are_off or reaction.node_groups or reaction.node_pools
+    is_short = reaction.cluster_autoscaler.pending > 0 or bool(answer.after.preempted)
     options = {
         "--assume-pdbs maxUnavailable=1": pdbs_block,
         "-v workloads": True,
@@ -939,7 +940,7 @@ def _more(result: Simulated) -> Iterator[str]:
         "forewarn classes plan": any(each.after is None for each in _ranked(result)),
         "--node-templates FILE": reaction.cluster_autoscaler.pending > 0 and not has_groups,
         "--timeline": not pdbs_block,
-        "forewarn headroom --survive": reaction.cluster_autoscaler.pending > 0 and _is_loss(answer),
+        "forewarn headroom --survive": _is_loss(answer) and is_short,
         "after the removal: forewarn whatif lose --each zone": bool(answer.removal and answer.removal.nodes),
     }
     yield from (option for option, leads_on in options.items() if leads_on)

@@ -194,6 +194,18 @@ def test_replicas_that_no_node_brings_back_are_counted(tmp_path: Path) -> None:
     assert "MORE   forewarn whatif lose zone a: a podFailurePolicy for the Jobs" in shown
 
 
+def test_a_loss_leads_on_to_new_nodes_also_if_it_only_preempts(tmp_path: Path) -> None:
+    """The Pod of class high preempts that of class low, which fits beside it on the third node."""
+    made: list[Made] = [make_node(f"n{number}").has(cpu=cpu) for number, cpu in enumerate("442")]
+    made += [make_priority_class(1000, "high"), make_priority_class(10, "low")]
+    made += replica_set("web", 3, [0], {"priorityClassName": "high", "priority": 1000})
+    made += replica_set("etl", 2, [1], {"priorityClassName": "low", "priority": 10})
+    (tmp_path / "c.json").write_text(cluster_text(made))
+    shown = run("whatif", "lose", "node", "n0", "--cluster", tmp_path / "c.json").stdout
+    assert "preempted 1 | Pending 0 | lost 0" in shown
+    assert "forewarn headroom --survive" in shown
+
+
 def test_the_losses_are_explained() -> None:
     shown = run("headroom", "--survive", "node", "--cluster", CLUSTER).stdout
     added, losses = (
