@@ -160,7 +160,7 @@ def test_actions_and_severities_of_the_configuration_select_the_validation_actio
 def test_cel_reports_what_the_rules_report() -> None:
     policies, snapshot = admission_policies(CONFIG, NEWEST).objects, cluster()
     random, rules = Random(3), set[str]()
-    for number in range(cases(300)):
+    for number in range(cases(150)):
         request = random_request(random, number)
         expected = reported(request, snapshot)
         assert evaluated(policies, request) == expected, request
