@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.prediction.forecast.placement import Placement
 
-SEEDS = range(cases(60))
+SEEDS = range(cases(30))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
