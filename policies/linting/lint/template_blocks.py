@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -38,13 +38,7 @@ _MINORS: Final = {
 
 def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     """Yield what blocks of a template drop or break."""
-    lines = text.split("\n")
-    glued = [number for number, line in enumerate(lines) if ": {{-" in line and _GLUED.fullmatch(line)]
-    dashes = (number for number in range(1, len(lines) - 1) if "-}}" in lines[number])
-    joined = {number for number in dashes if _is_joined(*lines[number - 1 : number + 2])}
-    if not joined and not glued and not any(word in text for word in _WORDS) and not _LOOP.search(text):
-        return
-    blocks = list(blocks_of(text))
+    lines, blocks = text.split("\n"), list(blocks_of(text))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for block in blocks:
         row = bisect_right(starts, block.start)
@@ -54,22 +48,25 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     actions = {position for block in blocks for position in (block.start, block.end)}
     actions.update(action.start for action in actions_of(text) if action.prints)
     remaining = MAX_LINES
-    for number in sorted((*glued, *joined)):
-        column, after = lines[number].find("{{"), number + (number in joined)
-        remaining, is_text = in_block(text, starts[after + 1] - 1, remaining)
-        if starts[number] + column not in actions or is_text:
-            continue
-        message, fix = (
-            "the dash removes the blank after the colon: the key and its value are one text",
-            "write {{ without the dash",
-        )
-        if after > number:
-            whole = cut(lines[number - 1].strip() + lines[after].strip(), _SHOWN)
-            message, fix = (
-                f"the dashes remove both line breaks: YAML is {whole}",
-                "remove the dash before the closing braces",
-            )
-        yield FileDiagnostic("parse-error", message, Location(file, number + 1, column + 1, column + 4), fix)
+    for number, last, message, fix in _dashed(lines):
+        column = lines[number].find("{{")
+        remaining, is_text = in_block(text, starts[last + 1] - 1, remaining)
+        if starts[number] + column in actions and not is_text:
+            yield FileDiagnostic("parse-error", message, Location(file, number + 1, column + 1, column + 4), fix)
+
+
+def _dashed(lines: Sequence[str]) -> Iterator[tuple[int, int, str, str]]:
+    """Yield the lines with a dash that breaks YAML: the number (from 0), that of the last broken line, the problem and
+    the fix.
+    """
+    for number, line in enumerate(lines):
+        if ": {{-" in line and _GLUED.fullmatch(line):
+            message = "the dash removes the blank after the colon: the key and its value are one text"
+            yield number, number, message, "write {{ without the dash"
+        elif "-}}" in line and 0 < number < len(lines) - 1 and _is_joined(*lines[number - 1 : number + 2]):
+            whole = cut(lines[number - 1].strip() + lines[number + 1].strip(), _SHOWN)
+            message = f"the dashes remove both line breaks: YAML is {whole}"
+            yield number, number + 1, message, "remove the dash before the closing braces"
 
 
 def _fault_of(block: TemplateBlock, text: str, place: Location) -> FileDiagnostic | None:
@@ -95,8 +92,6 @@ def _is_of_one(items: str, text: str) -> bool:
 
 _LOOP: Final = later(r"\{\{-?[ ]*range\b([^}]*?)[ ]*-?\}\}[ \t]*\n(?:\{\{[^}]*\}\}[ \t]*\n){0,9}(?:apiVersion|kind):")
 _SEPARATES: Final = later("---|break|include|template [^\n]")
-_WORDS: Final = (".Capabilities.APIVersions", "lookup")
-"""What the text of a template contains if its blocks can have a fault of their own."""
 
 
 def _is_joined(before: str, line: str, after: str) -> bool:
