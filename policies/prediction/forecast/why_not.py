@@ -434,16 +434,17 @@ def _unmatched(affinity: NodeAffinity, infos: Iterable[NodeInfo]) -> str:
     wanted = [*((key, {value}) for key, value in selector.items()), *(terms[0].items() if len(terms) == 1 else ())]
     known = next(filter(None, (_known_values(key, values, infos) for key, values in wanted)), "")
     labels = listed([f"{key}={value}" for key, value in selector.items()], _LABELS)
-    return f"{f'matches its node selector {labels}' if labels and not terms else _MATCHES}{known}"
+    named = f"has label{'s' * (len(selector) > 1)} {labels}"
+    return f"{named if selector and not terms else _MATCHES}{known}"
 
 
 def _known_values(key: str, wanted: Collection[str], infos: Iterable[NodeInfo]) -> str:
     """Return a phrase with the values of a label on nodes, similar ones first; "" if a node has a wanted value."""
     known = {info.node.labels[key] for info in infos if key in info.node.labels}
-    if known.intersection(wanted) or not known:
-        return "" if known else f" (no node has label {key})"
+    if known.intersection(wanted):
+        return ""
     near = get_close_matches(min(wanted), nsmallest(_MAX_COMPARED, known), _LABELS, 0.0)
-    return f" (known values of {key}: {listed(near, _LABELS, len(known))})"
+    return f" (known values of {key}: {listed(near, _LABELS, len(known)) or 'none'})"
 
 
 def _named(text: str, short: str, *fixes: str) -> Reason:

@@ -366,7 +366,7 @@ def test_pods_before_it_in_the_queue_are_scheduled_first(tmp_path: Path, capsys:
     ("cpu", "spec", "line"),
     [
         ("9", {}, "requests 9 cpu, more than any node has (4)"),
-        ("1", {"nodeSelector": {"disk": "ssd"}}, "no node matches its node selector disk=ssd (no node has label disk)"),
+        ("1", {"nodeSelector": {"disk": "ssd"}}, "no node has label disk=ssd (known values of disk: none)"),
     ],
 )
 def test_no_pods_before_it_are_named_if_no_position_in_the_queue_helps(

@@ -796,7 +796,7 @@ def test_the_reason_of_one_pending_pod_is_not_said_of_others(
     selecting = [make_pod(f"web-5f-{zone}").request(cpu="1").spec(nodeSelector={"zone": zone}) for zone in zones]
     own = [owned(each, "ReplicaSet", "web-5f") for each in (*selecting, make_pod("web-5f-z").request(cpu="400"))]
     found = causes(document(capsys, tmp_path, [*deployment(), make_node("n1").has(cpu="4"), *own], "deploy/web"))
-    assert any(each.startswith(f"{number} fits nowhere: no node matches its node selector zone=a") for each in found)
+    assert any(each.startswith(f"{number} fits nowhere: no node has label zone=a") for each in found)
     assert any(each.startswith("1 fits nowhere: requests 400 cpu, more than any node has (4)") for each in found)
 
 

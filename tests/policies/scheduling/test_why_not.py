@@ -141,11 +141,11 @@ IN_B_BY_AFFINITY: dict[str, Any] = {
         (asking(gpu="8"), [node("n1", gpu="4"), node("n2")], f"requests 8 {GPU}, more than any node has (4)"),
         (asking(gpu="8"), [node("n1")], f"no node has {GPU}"),
         (asking("12", "8"), [node("n1", "16"), node("n2", gpu="8")], f"no node has enough cpu and {GPU}"),
-        (asking(**IN_A), [node("n1"), node("n2", taint="other")], f"no node matches its node selector pool=a {KNOWN}"),
+        (asking(**IN_A), [node("n1"), node("n2", taint="other")], f"no node has label pool=a {KNOWN}"),
         (
             asking("4", **IN_A),
             [node("n1"), node("n2", "2", pool="a")],
-            "no node with enough cpu matches its node selector pool=a",
+            "no node with enough cpu has label pool=a",
         ),
         (asking(**IN_A, **IN_B_BY_AFFINITY), [node("n1")], f"no node {SELECTOR} {KNOWN}"),
         (asking(), [node("n1").spec(unschedulable=True)], "fits on no node: cordoned"),
