@@ -645,14 +645,13 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
 
 @rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.WARN, depends_on=("limitranges", "classes"))
 def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A default limit of a LimitRange is lower than the request of a container.
+    """A LimitRange rejects a container: its default limit is lower than the request, or its bounds do not allow it.
 
-    Why: kube-apiserver sets the default limit in containers without this limit, and then rejects the Pods. For a
-    Deployment, the reason is in Events of the ReplicaSet.
+    Why: kube-apiserver sets the default limit in containers without this limit, checks `min`, `max` and
+    `maxLimitRequestRatio`, and then rejects the Pods. For a Deployment, the reason is in Events of the ReplicaSet.
 
-    Details: the rule also reports requests and limits outside the bounds and ratios of a LimitRange, and other invalid
-    requests and limits of Pods with defaults of LimitRanges. If the order of several LimitRanges decides, which is
-    random, it is a warning.
+    Details: the rule also reports other invalid requests and limits of Pods with defaults of LimitRanges. If the order
+    of several LimitRanges decides, which is random, it is a warning.
 
     Cluster:
 
