@@ -295,7 +295,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     for group in result.pending:
         about, _, reason = group.cause.partition(": ")
         # A row has no room for a long cause: only the reason of the nodes in question, or no details.
-        brief = reason if 0 < len(reason) <= _ROOM else about.partition(" (")[0]
+        brief = reason if 0 < len(reason) <= _ROOM and " (" not in about else about.partition(" (")[0]
         cause = group.cause if len(group.cause) <= _ROOM else brief
         rows.append([group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, cause])
     by_workload = grouped((pod.workload, pod) for pod in result.preempted)
