@@ -609,8 +609,8 @@ class Predicted:
         of_objects = map(self.outcomes_of, self.applied.placed)
         return sum((*of_objects, *map(self.outcomes_of_group, self.groups)), Counter[str]())
 
-    def effects(self, rejected_objects: int = 0) -> Effects:
-        """Count the effects. `rejected_objects`: objects that are not predicted."""
+    def effects(self) -> Effects:
+        """Count the effects, without objects that are not predicted."""
         counts, impacts = self.outcomes, [each.rollout or each.following for each in self.applied.placed]
         evicted = {pod.identity: pod for impact in impacts if impact is not None for pod in impact.evicted}
         preempted = [pod for pod in evicted.values() if pod.identity not in self._first]
@@ -623,7 +623,7 @@ class Predicted:
             victims=len(self.victims),
             preempted=len(self.victims) + len(preempted) - placeholders,
             pending=sum(counts[name] for name in PENDING) - sum(map(self.pending_before, self.groups)),
-            rejected=counts["rejected"] + rejected_objects,
+            rejected=counts["rejected"],
             jobs_failed=sum(loss.fails and loss.kind == JOB.rpartition("/")[2] for loss in losses),
             pdbs_violated=max(len(violated), int(beyond)),
             blocked=sum(each.is_blocked_rollout for each in self.applied.placed),

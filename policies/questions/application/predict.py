@@ -368,8 +368,8 @@ GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup tog
 def document_of(result: PredictResult) -> AnswerDocument:
     """Return a prediction in the form of all answers."""
     jobs = result.queued.jobs
-    own = result.predicted.effects(len(result.faults))
-    effects = with_evicted(own, jobs)
+    own = result.predicted.effects()
+    effects = with_evicted(own._replace(rejected=own.rejected + len(result.faults)), jobs)
     grown = with_new_nodes(result.autoscalers, effects)
     return AnswerDocument(
         status=status_of(_status(result, effects), jobs),

@@ -352,7 +352,7 @@ def test_the_fix_of_a_default_limit_names_the_maximum(tmp_path: Path, capsys: py
     (tmp_path / "web.json").write_text(obj)
     for maximum, fix in (
         ("4", "set limits in the container"),
-        ("2500m", "lower requests: maximum cpu usage per Container"),
+        ("2500m", "set limits in the container, and lower requests: maximum cpu usage per Container"),
     ):
         bounds = of_containers(default={"cpu": "2"}, max={"cpu": maximum})
         made = [make_node("n1"), make_priority_class(10), Made("v1", "LimitRange", "low", "team").spec(limits=[bounds])]

@@ -432,7 +432,7 @@ def _fix_of_defaults(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[Li
             resources = {**mapping_at(each, "resources"), "limits": limits}
             with_limits[kind].append({**each, "resources": resources})
     error = next(_violations({**whole, "spec": with_limits}, limit_ranges), None)
-    return f"lower requests: {error.text}" if error else "set limits in the container"
+    return f"set limits in the container{f', and lower requests: {error.text}' if error else ''}"
 
 
 def check_resources(obj: ApiObject) -> None:
