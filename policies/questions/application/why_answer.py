@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-    from forewarn.policies.questions.application.why import ClusterWhy, NotCreated, PodWhy, WorkloadWhy
+    from forewarn.policies.questions.application.why import ClusterWhy, NotCreated, PendingGroup, PodWhy, WorkloadWhy
     from forewarn.policies.questions.why.troubles import Diagnosis
 
 
@@ -291,13 +291,6 @@ def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
 def of_cluster(result: ClusterWhy) -> AnswerDocument:
     """Return the Pods that are Pending, by class and cause, not created, and preempted according to Events."""
     pods, not_created = sum(group.pods for group in result.pending), sum(each.pods for each in result.not_created)
-    rows: Rows = []
-    for group in result.pending:
-        about, _, reason = group.cause.partition(": ")
-        # A row has no room for a long cause: only the reason of the nodes in question, or no details.
-        brief = reason if 0 < len(reason) <= _ROOM and " (" not in about else about.partition(" (")[0]
-        cause = group.cause if len(group.cause) <= _ROOM else brief
-        rows.append([group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, cause])
     by_workload = grouped((pod.workload, pod) for pod in result.preempted)
     preempted: Rows = [
         [
@@ -317,6 +310,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     )
     every = *result.preempted, *result.preempted_placeholders
     pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in every]
+    rows = [*map(_of_pending_group, result.pending)]
     tables = [
         Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, ["total", "", pods, "", ""]),
         Table(("PODS NOT CREATED OF", "PODS", "OF", "CAUSE"), [_of_not_created(each) for each in result.not_created]),
@@ -350,6 +344,14 @@ def _clause_of_cluster(result: ClusterWhy, pending: int, not_created: int) -> st
     if result.preempted:
         return f"{clause}, {plural(len(result.preempted), 'was', 'were')} preempted in {duration(result.period)}"
     return f"{clause}; what was preempted in {duration(result.period)} is unknown" if result.missing else clause
+
+
+def _of_pending_group(group: PendingGroup) -> list[str | int]:
+    about, _, reason = group.cause.partition(": ")
+    # A row has no room for a long cause: only the reason of the nodes in question, or no details.
+    brief = reason if 0 < len(reason) <= _ROOM and " (" not in about else about.partition(" (")[0]
+    cause = group.cause if len(group.cause) <= _ROOM else brief
+    return [group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, cause]
 
 
 def _of_not_created(row: NotCreated) -> list[str | int]:
