@@ -152,7 +152,7 @@ def is_by_chance(made: Sequence[Made], change: dict[str, Any]) -> bool:
 def test_the_order_of_nodes_matters_where_it_is_told_to() -> None:
     """A DaemonSet's controller visits nodes in random order."""
     by_chance = 0
-    for seed in range(4 * WORLDS):
+    for seed in range(2 * WORLDS):
         found = random_rollout(seed, ["DaemonSet"])
         if found is None or not is_settled(found[0]):
             continue
@@ -208,7 +208,7 @@ def constrained(pod: MadePod, dice: Random) -> MadePod:
 def test_pods_that_affect_the_retries_of_each_other_are_told_as_they_are_simulated() -> None:
     """Each Pod that runs moves the skew of a topology spread constraint, and satisfies affinity."""
     different, compared = list[tuple[int, Told, Told]](), 0
-    for seed in range(2 * WORLDS):
+    for seed in range(WORLDS):
         made, dice = with_deployments(random_world(seed, waits=False)[0]), Random(seed)
         if not is_settled(made):
             continue
