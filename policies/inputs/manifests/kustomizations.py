@@ -43,7 +43,8 @@ _HARMLESS: Final = ("metadata.annotations", "metadata.labels")
 _LABELED: Final = ("includeSelectors", "includeTemplates")
 _SELECTING: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "apps/DaemonSet")
 _WITH_TEMPLATES: Final = (*_SELECTING, "batch/Job")
-_SCALED: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "/ReplicationController")
+SCALED: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "/ReplicationController")
+"""The kinds of `replicas`, and those whose names kustomize changes in HorizontalPodAutoscalers."""
 REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
 """The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
 _PATCH_LISTS: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
@@ -275,7 +276,7 @@ class Overlays:
         self._patch(kustomization, "patchesJson6902", state)
         for number, entry in enumerate(list_at(kustomization.content, "replicas")):
             count = at(entry, "count")
-            if text_at(entry, "name") in state.names and group_kind(state.object) in _SCALED and count is not None:
+            if text_at(entry, "name") in state.names and group_kind(state.object) in SCALED and count is not None:
                 state.object = {**state.object, "spec": {**mapping_at(state.object, "spec"), "replicas": count}}
                 state.written = EntrySource(kustomization, self._read, ("replicas", number))
         if kustomization.content.get("transformers") or self._is_replaced(kustomization, state):
