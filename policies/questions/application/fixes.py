@@ -95,18 +95,15 @@ def tested_fixes(
         more = [each for each in last.others if not each.nodes] or last.others
         last = apply([*last.edits, *more])
         tried.append(last)
-    ranges = answer.typical_of.counters if answer.typical_of is not None else {}
-    return [*_fixes_of(tried, effects, ranges, is_removal=answer.removal is not None)]
+    return [*_fixes_of(tried, effects, answer)]
 
 
-def _fixes_of(
-    tried: Sequence[Trial], before: Effects, ranges: Mapping[str, Range], *, is_removal: bool
-) -> Iterator[Fix]:
+def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterator[Fix]:
     """Yield the trials that do less harm, the best first; without one, those that lower a counter. If no fewer nodes
     are blocked, no more Pods may be missing: preempted ones run again.
-
-    `ranges`: of counters that depend on chance.
     """
+    ranges = answer.typical_of.counters if answer.typical_of is not None else {}
+    is_removal = answer.removal is not None
     better, now = dict[tuple[int, ...], Trial](), _harm_of(before, is_removal=is_removal)
     for each in tried:
         then = _harm_of(each.after, is_removal=is_removal)

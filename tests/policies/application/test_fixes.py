@@ -264,7 +264,7 @@ def test_counters_of_the_headline_are_named_whenever_they_change() -> None:
 )
 def test_a_fix_of_preemption_does_not_leave_more_pods_missing(after: Effects, helps: bool) -> None:
     trial = fixes.Trial([fixes.Edit("nodes", [], "preempted")], after, [], 0)
-    found = fixes._fixes_of([trial], Effects(lost=34, preempted=32, pending=26), {}, is_removal=False)
+    found = fixes._fixes_of([trial], Effects(lost=34, preempted=32, pending=26), answer_with(events=1))
     assert [fix.action == "nodes" for fix in found] == [helps] * (helps or after.preempted < 32)
 
 
