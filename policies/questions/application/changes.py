@@ -337,7 +337,7 @@ class Apply:
         created = [*read, *(Arrival(0.0, "create", obj) for obj in scalers)]
         title = f"{questions.objects_text(read or created)} applied"
         question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers, scalers)
-        if not question.arrivals:
+        if not question.arrivals and not read:
             fix = "apply Jobs or workloads with them"
             raise InvalidInput(f"only objects of Kueue or autoscalers: their effect is not simulated. Fix: {fix}")
         if not jobs:

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.resources import Resource
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
-    from forewarn.policies.questions.whatif.effects import Reason, Share
+    from forewarn.policies.questions.whatif.effects import NewPods, Reason, Share
     from forewarn.policies.questions.whatif.interruptions import Interruption
     from forewarn.policies.questions.whatif.questions import Queueing, Removal
 
@@ -189,11 +189,17 @@ def _wanted(answer: Answer) -> Iterator[str]:
         yield because if helped else f"no Pending Pod needs {it}"
     if after.blocks.rollouts:
         yield plural(len(after.blocks.rollouts), "rollout does not finish", "rollouts do not finish")
-    ended = after.summary.new_pods_ended - after.summary.new_pods_preempted
-    if new is not None and not new.run and ended == new.total:
+    if new is not None:
+        yield from _fate_of(new, after.summary.new_pods_ended - after.summary.new_pods_preempted)
+
+
+def _fate_of(new: NewPods, ended: int) -> Iterator[str]:
+    """Yield how many new Pods run. `ended`: how many end without a preemption."""
+    if not new.run and ended == new.total:
         yield f"{plural(ended, 'new Pod is', 'new Pods are')} removed again"
-    elif new is not None:
-        yield f"{new.run:,} of {plural(new.total, 'new Pod')} run{'s' * (new.total == 1)}"
+    else:
+        again = f" ({ended:,} removed again)" if ended else ""
+        yield f"{new.run:,} of {plural(new.total, 'new Pod')} run{'s' * (new.total == 1)}{again}"
 
 
 def _progress(answer: Answer) -> Iterator[str]:

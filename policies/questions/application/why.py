@@ -150,8 +150,6 @@ class PodWhy(Result):
     age: Hidden[float] = 0.0
     fixes: Hidden[Sequence[Fix]] = ()
     workload_now: Hidden[Sequence[Shown]] = ()
-    has_before: Hidden[bool] = False
-    """Whether an earlier snapshot was passed."""
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
@@ -279,8 +277,6 @@ class ClusterWhy(Result):
     gone: Hidden[Sequence[tuple[str, str, str]]] = ()
     """Other Pods that no longer exist, with the user who deleted them and the time, if known."""
     namespace: Hidden[str] = ""
-    has_before: Hidden[bool] = False
-    """Whether an earlier snapshot was passed."""
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
@@ -354,7 +350,6 @@ def explain_all(
         fixes,
         gone,
         request.namespace,
-        bool(request.before),
     )
 
 
@@ -556,30 +551,37 @@ def _pod(
     pod, key = cluster.pods.get((namespace, name)), f"{namespace}/{name}"
     diagnosis = _of_gone_pod(cluster, evidence, name) if pod is None else _of_pod(cluster, pod, evidence, now)
     if diagnosis is None:
-        near = pod_not_found(cluster, namespace, name)
-        if namespace != request.default_namespace and unknown_namespace(cluster, namespace):
-            near += f". Fix: for a workload, write KIND/NAME; known: {_KINDS}"
-        near += quota_hint(cluster, namespace)
-        if evidence.not_read:  # they could name a Pod that was deleted
-            raise SourceError(key, "; ".join([near, *evidence.missing()]))
-        if evidence.lacks_events and ". Fix: " not in near:
-            near += f"; nothing is known of deleted Pods: {NO_EVENTS}"
-        raise InvalidInput(f"{key}: {near}")
+        raise _not_found(cluster, request, evidence)
     prediction = diagnosis.prediction
     reasons = why_not(prediction) if prediction is not None and prediction.outcome == "pending" else ()
     is_bound = pod is not None and bool(pod.node_name)
     missing = evidence.missing() if diagnosis.state != "pending" or is_bound or evidence.not_read else []
-    missing += _read_preemptions(sources, evidence.preemptions)
+    if pod is None or pod.effective_priority > 0:  # others preempt hardly any Pod
+        missing = [*dict.fromkeys([*missing, *_read_preemptions(sources, evidence.preemptions)])]
     messages = _messages(evidence, pod.uid if pod is not None else "")
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
     age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
     nodes, counts = list(starmap(CountedReason, reasons)), [*_workload_now(cluster, evidence)]
     victims, fixes = _of_preemptions(cluster, evidence, key)
     records = head, key, cluster, diagnosis, nodes, messages, missing, victims
-    return PodWhy(*records, None, max(age, 0.0), fixes, counts, bool(request.before))
+    return PodWhy(*records, None, max(age, 0.0), fixes, counts)
 
 
 _KINDS: Final = ", ".join(sorted(kind.rpartition("/")[2].lower() for kind in POD_TEMPLATE_PATHS))
+
+
+def _not_found(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence) -> Exception:
+    """Return the error for a Pod that is not in the cluster, and of which nothing else is known."""
+    namespace, name = evidence.namespace, evidence.name
+    key, near = f"{namespace}/{name}", pod_not_found(cluster, namespace, name)
+    if namespace != request.default_namespace and unknown_namespace(cluster, namespace):
+        near += f". Fix: for a workload, write KIND/NAME; known: {_KINDS}"
+    near += quota_hint(cluster, namespace)
+    if evidence.not_read:  # they could name a Pod that was deleted
+        return SourceError(key, "; ".join([near, *evidence.missing()]))
+    if evidence.lacks_events and ". Fix: " not in near:
+        near += f"; nothing is known of deleted Pods: {NO_EVENTS}"
+    return InvalidInput(f"{key}: {near}")
 
 
 def _of_preemptions(
