@@ -531,14 +531,15 @@ _PRINTED: Final = later(
 def _changing_selectors(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
     """Yield the selectors that include a template with the version of the chart."""
     found = chain.from_iterable(template.named(_PRINTED) for template in templates)
-    printed = grouped((name, match[1] or _VERSION) for name, match in found)
+    printing = grouped((match[1] or _VERSION, name) for name, match in found)
+    changing = {*reachable([_VERSION], lambda name: printing.get(name, ()))}
     for template in templates:
         for entry in [entry for entry in template.entries if entry["key"] == "matchLabels" and entry["call"]]:
-            included = _CALL.findall(entry["call"])
+            included = entry["call"].split('"')[1] if '"' in entry["call"] else ""
             kind = template.text[template.kind_before(entry.start()) :].split(None, 2)[1]
             effect = _EFFECTS.get(kind) if len(entry["indent"]) == _OF_SELECTOR else None
-            if effect and _VERSION in reachable(included, lambda name: printed.get(name, ())):
-                message = f"{included[0]} contains the version of the chart: {effect}"
+            if effect and included in changing:
+                message = f"{included} contains the version of the chart: {effect}"
                 place, fix = template.place(*entry.span("call")), "include labels without versions"
                 yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
 
