@@ -188,6 +188,9 @@ def test_documents_are_those_of_kubectl() -> None:
 def end_of_action(text: str) -> int:
     at = 0
     while at < len(text) and not text.startswith("}}", at):
+        if text.startswith('\\"', at):  # a mistake that begins no string
+            at += 2
+            continue
         quote, start, at = text[at], at, at + 1
         if quote in '"`':
             while text[at : at + 1] not in ("", quote, "\n" if quote == '"' else ""):
