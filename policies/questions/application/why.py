@@ -390,7 +390,6 @@ def _all_not_created(cluster: ClusterSnapshot, request: WhyRequest) -> list[NotC
 
 def _pending_groups(cluster: ClusterSnapshot, request: WhyRequest) -> tuple[Sequence[PendingGroup], int]:
     """Return the Pending Pods by class and cause, and the number of placeholder Pods, which are not among them."""
-    reasons: dict[tuple[str, str], str] = {}
     pods: dict[tuple[int, str, str], list[str]] = {}
     placeholders = 0
     for pod, known, prediction in all_pending(cluster):
@@ -399,11 +398,7 @@ def _pending_groups(cluster: ClusterSnapshot, request: WhyRequest) -> tuple[Sequ
         if is_placeholder(pod, Options()):
             placeholders += 1
             continue
-        why = known
-        if prediction is not None:
-            alike = cluster.top_workload_of(pod), prediction.outcome
-            why = reasons.setdefault(alike, "") or why_answer.cause_of(prediction, cluster)
-            reasons[alike] = why
+        why = why_answer.cause_of(prediction, cluster) if prediction is not None else known
         pods.setdefault((-pod.effective_priority, pod.priority_class_name, why), []).append(pod.key)
     return [
         PendingGroup(name, -negative, len(keys), min(keys), cause)

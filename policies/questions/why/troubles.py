@@ -1210,7 +1210,7 @@ def _pending(cluster: ClusterSnapshot, evidence: Evidence, pods: Sequence[Pod], 
     def outcome(pod: Pod) -> tuple[str, str, bool, bool, bool]:
         found = queued.get(pod.identity)
         what = found.prediction.outcome if found else ""
-        why = cause(found.prediction) if found and what == "pending" else ""
+        why = cause(found.prediction).short if found and what == "pending" else ""
         return what, why, bool(pod.nominated_node_name), pod.spec.gated, pod.terminating
 
     def explained(pod: Pod) -> PodEnd:

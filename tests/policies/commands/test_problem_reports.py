@@ -5,7 +5,10 @@ Each directory of `cases/problems` has the input and `cases.yaml`: commands, the
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +34,12 @@ def test_the_answer_names_the_cause(
     assert [line for line in case["lines"] if line not in answer] == []
     assert [line for line in case.get("without", ()) if line in answer] == []
     assert status == case.get("status", 0)
+
+
+def test_pending_pods_have_the_same_rows_in_each_process() -> None:
+    command = [sys.executable, "-m", "forewarn", "why", "--cluster", "cluster.yaml"]
+    directory = "tests/policies/cases/problems/pending-for-different-causes"
+    answers = {
+        subprocess.check_output(command, cwd=directory, env={**os.environ, "PYTHONHASHSEED": seed}) for seed in "123"
+    }
+    assert len(answers) == 1
