@@ -83,6 +83,8 @@ _FREED: Final = {"ephemeral-storage": ", or free the node's disk", "inodes": ", 
 """How to prevent another eviction, by resource, other than by a higher priority."""
 _PRESSURE_EVENTS: Final = {"MemoryPressure": "NodeHasInsufficientMemory", "DiskPressure": "NodeHasDiskPressure",
                            "PIDPressure": "NodeHasInsufficientPID"}  # fmt: skip
+_SLACK: Final = 30
+"""Seconds after the grace period in which a kubelet usually removes a Pod."""
 _REMAINS: Final = ("stuck-terminating", "being-deleted")
 """The reasons why a deleted Pod still exists, the first one to show first."""
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
@@ -382,7 +384,7 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
 
     Without a grace period, only finalizers keep the Pod.
     """
-    late, has_grace = now is not None and now > pod.deadline, pod.deadline > (pod.deleted or 0.0)
+    late, has_grace = now is not None and now > pod.deadline + _SLACK, pod.deadline > (pod.deleted or 0.0)
     has_terminated = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
     has_ended = has_terminated or late or not (pod.node and has_grace)
     finalizers = [name for name in pod.finalizers if has_ended or name != _JOB_TRACKING]

@@ -789,14 +789,24 @@ def test_pending_pods_of_a_workload_are_counted_by_cause(
     assert found == expected | ({"notCreated": found["notCreated"]} if "notCreated" in found else {})
 
 
-@pytest.mark.parametrize(("zones", "number"), [("ab", 2), ("a", 1)])
+@pytest.mark.parametrize(("latest", "is_stuck"), [("2026-11-22T03:12:08Z", False), ("2026-11-22T03:12:38Z", True)])
+def test_a_pod_is_stuck_only_some_time_after_its_grace_period(
+    latest: str, is_stuck: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = make_node("n1").status(conditions=[{"type": "Ready", "status": "True", "lastHeartbeatTime": latest}])
+    answer = json.dumps(document(capsys, tmp_path, [terminating(), node], "web"))
+    assert ("stuck-terminating" in answer) is is_stuck
+
+
+@pytest.mark.parametrize("zones", ["ab", "a"])
 def test_the_reason_of_one_pending_pod_is_not_said_of_others(
-    zones: str, number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    zones: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     selecting = [make_pod(f"web-5f-{zone}").request(cpu="1").spec(nodeSelector={"zone": zone}) for zone in zones]
     own = [owned(each, "ReplicaSet", "web-5f") for each in (*selecting, make_pod("web-5f-z").request(cpu="400"))]
     found = causes(document(capsys, tmp_path, [*deployment(), make_node("n1").has(cpu="4"), *own], "deploy/web"))
-    assert any(each.startswith(f"{number} fits nowhere: no node has label zone=a") for each in found)
+    for zone in zones:
+        assert any(each.startswith(f"1 fits nowhere: no node has label zone={zone}") for each in found)
     assert any(each.startswith("1 fits nowhere: requests 400 cpu, more than any node has (4)") for each in found)
 
 
