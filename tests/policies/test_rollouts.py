@@ -853,22 +853,6 @@ def test_a_preemption_shortly_before_old_pods_terminate_may_happen(grace: int, i
     assert (note in restarted.document.warnings) is is_close
 
 
-def test_new_pods_that_preempt_also_long_before_old_pods_terminate_preempt_for_certain() -> None:
-    """The first new Pods preempt while no old Pod terminates, the next ones when old Pods do."""
-    strategy = rolling("25%", "0%")
-    made = [*deployment("web", ["n"] * 8, "400m", 100, strategy=strategy), make_node("n").has(cpu="6400m")]
-    made += [ready(make_pod(f"low-{n}").request(cpu="400m").priority(10), "n") for n in range(8)]
-    for one in made:
-        one.obj["spec"].get("template", one.obj).get("spec", {})["terminationGracePeriodSeconds"] = 1
-    made[0].obj["spec"]["minReadySeconds"] = 10
-    change = changed(made, dnsPolicy="Default")
-    change["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "600m"
-    found = impact(made, change)
-    assert found is not None
-    assert len(found.preempting) > 2
-    assert not found.by_timing
-
-
 @pytest.mark.parametrize(("grace", "is_close"), [(2, True), (30, False)])
 def test_an_old_pod_that_a_rollout_deletes_after_a_preemption_may_terminate_first(grace: int, is_close: bool) -> None:
     """The new Pod is tried before the Deployment deletes the old one."""

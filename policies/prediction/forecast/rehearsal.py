@@ -241,7 +241,7 @@ class Rehearsal(NamedTuple):
     has_unknown_volumes: bool = False
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
     is_close: bool = False
-    """True if Pods only preempt less than CLOSE seconds before old Pods of the workload have terminated."""
+    """True if a Pod preempts less than CLOSE seconds before old Pods of the workload have terminated."""
     depends_on_pdbs: bool = False
     """True if a Pod of the workload may not see in time that a PDB allows no more disruptions, and preempts others."""
 

@@ -251,8 +251,8 @@ class Timeline:
             self.last = self._clock.now
 
     def has_close_preemptions(self) -> bool:
-        """Report whether all preemptions by new Pods of a rollout are less than CLOSE seconds before old Pods of the
-        workload, which the rollout deletes, have terminated.
+        """Report whether new Pods of a rollout preempt less than CLOSE seconds before old Pods of the workload, which
+        the rollout deletes, have terminated.
         """
         deleted = {event.pod for event in self.events if event.event == "deleted" and event.change == BY_WORKLOAD}
         gone = (event for event in self.events if event.event == "gone" and event.pod in deleted)
@@ -263,5 +263,4 @@ class Timeline:
             number = bisect_left(own, event.t)
             return number < len(own) and own[number] <= event.t + CLOSE
 
-        close = grouped((self.origins[e.by].workload, is_close(e)) for e in self.events if e.event == "preempted")
-        return any(map(all, close.values()))
+        return any(event.event == "preempted" and is_close(event) for event in self.events)
