@@ -849,7 +849,7 @@ def test_a_preemption_shortly_before_old_pods_terminate_may_happen(grace: int, i
     path.write_text(cluster_text([*made, high]))
     restarted = whatif(load(str(path)), Restart("deployment/web"))
     assert (restarted.counters.preempted, restarted.answer.after.by_timing) == (1, is_close)
-    note = "the new Pods preempt Pods only if they are scheduled before the old Pods terminate"
+    note = "how many Pods the new Pods preempt, if any, depends on whether old Pods terminate first"
     assert (note in restarted.document.warnings) is is_close
 
 

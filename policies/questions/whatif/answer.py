@@ -320,7 +320,7 @@ class EndState(NamedTuple):
     - `equalVictims`: workloads whose Pods, or more of them, may be preempted instead of those in `preempted`.
     - `mayStayPending`: workloads that have more Pending Pods in other runs with random ties and races.
     - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
-    - `byTiming`: whether new Pods of a rollout preempt only if they are scheduled before old Pods terminate.
+    - `byTiming`: whether what new Pods of a rollout preempt depends on whether old Pods terminate first.
     - `blocks`: what the change blocks. `interruptions`: workloads, without DaemonSets, that have no running Pod for 30
       seconds or longer, or fewer for 2 minutes in all.
     """
