@@ -179,7 +179,8 @@ def _scaled_vertically(subject: ReviewedObject, workload: ReviewedObject, contex
             if (resource := text_at(metric, "name")) in controlled:
                 who = f"VerticalPodAutoscaler {cut(other.ref.name, _SHOWN)}"
                 message = f"{who} changes the requests for {resource}, and with them the utilization"
-                yield Problem(message, path, f"set updateMode: Off, or controlledResources without {resource}")
+                fix = f'set updateMode: "Off", or controlledResources without {resource}'  # YAML 1.1 reads Off as false
+                yield Problem(message, path, fix)
 
 
 def _vertical_autoscalers(context: Context) -> Mapping[tuple[str, ...], Sequence[ReviewedObject]]:
