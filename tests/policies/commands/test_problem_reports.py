@@ -40,6 +40,7 @@ def test_pending_pods_have_the_same_rows_in_each_process() -> None:
     command = [sys.executable, "-m", "forewarn", "why", "--cluster", "cluster.yaml"]
     directory = "tests/policies/cases/problems/pending-for-different-causes"
     answers = {
-        subprocess.check_output(command, cwd=directory, env={**os.environ, "PYTHONHASHSEED": seed}) for seed in "123"
+        subprocess.check_output(command, cwd=directory, env={**os.environ, "PYTHONHASHSEED": seed}, timeout=60)
+        for seed in "123"
     }
     assert len(answers) == 1
