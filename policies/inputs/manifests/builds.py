@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Path, Severity, cut, grouped
 from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.inputs.manifests.kustomizations import SCALED
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from forewarn.policies.inputs.manifests.kustomizations import Kustomization
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
-_SCALED: Final = (registry.DEPLOYMENT, registry.STATEFUL_SET, registry.REPLICA_SET, registry.REPLICATION_CONTROLLER)
-"""The kinds whose names kustomize changes in HorizontalPodAutoscalers."""
 _WITH_CLASSES: Final = (*registry.ROLLED_OUT, registry.JOB, registry.CRON_JOB, registry.POD)
 """The kinds in which kustomize changes names of PriorityClasses."""
 _SCALERS: Final = (registry.AUTOSCALER, registry.SCALED_OBJECT)
@@ -76,8 +75,8 @@ class _Reference(NamedTuple):
 def lost_names(
     built: Sequence[Built], kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the names whose object a build renames, deletes or does not list, and the autoscalers and
-    PodDisruptionBudgets of objects of a build that does not list them.
+    """Yield the names whose object a build renames, deletes or does not list, the autoscalers and PodDisruptionBudgets
+    of objects of a build that does not list them, and the objects that a build has twice.
 
     `read`: returns the content of a file by its real path. A file that a comment names is left out on purpose.
     """
@@ -89,6 +88,8 @@ def lost_names(
     classes = {each.key: each.built_key[1] for each in kept if each.key[0] == registry.PRIORITY_CLASS}
     known = {*files, *(each.key for each in others)}
     renamed = {key: name for key, name in classes.items() if key not in known}
+    twice = chain.from_iterable(_registered_twice(objects, kustomizations) for objects in builds.values())
+    yield from dict.fromkeys(twice)
     for objects in builds.values():
         yield from _lost_in(objects, kustomizations, files, renamed)
     open_others = [each for each in others if each.key not in files]
@@ -98,6 +99,26 @@ def lost_names(
             fix = f"add {os.path.basename(own.file)} to resources"
             place = own.subject.locate(("metadata", "name"))
             yield FileDiagnostic(_RULE, message, place, fix, own.subject.ref, Severity.WARNING)
+
+
+def _registered_twice(
+    objects: Sequence[Built], kustomizations: Mapping[str, Kustomization]
+) -> Iterator[FileDiagnostic]:
+    """Yield the objects of a build that have the version, kind, namespace and name of another one in the build.
+
+    Source: kustomize api/resmap/reswrangler.go, Append.
+    """
+    first: dict[tuple[object, ...], Built] = {}
+    for each in sorted(objects, key=lambda each: -len(each.changing)):
+        subject, steps = each.subject, [kustomizations[step] for step in each.changing if step in kustomizations]
+        may_rename = any((k.is_open and not k.is_component) or "transformers" in k.content for k in steps)
+        if each.key[1] and not (each.is_deleted or subject.within or subject.is_partial or may_rename):
+            other = first.setdefault((each.built_key, subject.object.get("apiVersion"), subject.namespace), each)
+            place, there = (one.subject.locate(("metadata", "name")) for one in (each, other))
+            if place != there:
+                message = "another object of the build has this kind and name: kustomize build fails"
+                fix = f"remove it here or in {there.file}, or write a patch"
+                yield FileDiagnostic("parse-error", message, place, fix, subject.ref)
 
 
 def _is_commented(file: str, kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]) -> bool:
@@ -207,7 +228,7 @@ def _references(obj: ApiObject) -> Iterator[tuple[str, Path, bool]]:
         target = at(obj, "spec", "scaleTargetRef")
         group = (text_at(target, "apiVersion") or "apps/v1").rpartition("/")[0]
         scaled = f"{group}/{text_at(target, 'kind') or 'Deployment'}"
-        yield scaled, ("spec", "scaleTargetRef", "name"), kind == registry.AUTOSCALER and scaled in _SCALED
+        yield scaled, ("spec", "scaleTargetRef", "name"), kind == registry.AUTOSCALER and scaled in SCALED
     elif kind == registry.RESOURCE_QUOTA:
         for number, term in enumerate(list_at(obj, "spec", "scopeSelector", "matchExpressions")):
             for index in range(len(list_at(term, "values")) if at(term, "scopeName") == "PriorityClass" else 0):

@@ -40,10 +40,13 @@ _NAME: Final = later(r"[a-z0-9-]*")
 _TERM: Final = later(r"(!)?([\w./-]+)(?:\s*(=|==|!=)\s*([\w.-]*))?")
 _HARMLESS: Final = ("metadata.annotations", "metadata.labels")
 """Fields in which replacements change nothing that rules read."""
+_FIELD: Final = later(r"[A-Za-z.]+")
+"""The paths of fields in replacements that are checked: without lists and keys with other characters."""
 _LABELED: Final = ("includeSelectors", "includeTemplates")
 _SELECTING: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "apps/DaemonSet")
 _WITH_TEMPLATES: Final = (*_SELECTING, "batch/Job")
-_SCALED: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "/ReplicationController")
+SCALED: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "/ReplicationController")
+"""The kinds of `replicas`, and those whose names kustomize changes in HorizontalPodAutoscalers."""
 REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
 """The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
 _PATCH_LISTS: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
@@ -275,7 +278,7 @@ class Overlays:
         self._patch(kustomization, "patchesJson6902", state)
         for number, entry in enumerate(list_at(kustomization.content, "replicas")):
             count = at(entry, "count")
-            if text_at(entry, "name") in state.names and group_kind(state.object) in _SCALED and count is not None:
+            if text_at(entry, "name") in state.names and group_kind(state.object) in SCALED and count is not None:
                 state.object = {**state.object, "spec": {**mapping_at(state.object, "spec"), "replicas": count}}
                 state.written = EntrySource(kustomization, self._read, ("replicas", number))
         if kustomization.content.get("transformers") or self._is_replaced(kustomization, state):
@@ -325,19 +328,36 @@ class Overlays:
         """Report whether `replacements` write a value of another object to a field that rules may read."""
         if group_kind(state.object) == registry.FLUX_KUSTOMIZATION:
             return False
-        for replacement in list_at(kustomization.content, "replacements"):
+        for number, replacement in enumerate(list_at(kustomization.content, "replacements")):
             path = text_at(replacement, "path")
             entries = self._values_in(kustomization, path) if path else [replacement]
             for entry in entries[0] if entries and isinstance(entries[0], list) else entries:
                 charge(_COST)
-                for target in list_at(entry, "targets"):
+                for index, target in enumerate(list_at(entry, "targets")):
                     fields = [str(field) for field in list_at(target, "fieldPaths")]
                     charge(_COST + len(fields))
                     if state.is_selected(mapping_at(target, "select")) and not all(
                         field.startswith(_HARMLESS) for field in fields
                     ):
+                        if not (path or state.is_partial or "reject" in target or at(target, "options", "create")):
+                            self._add_absent(
+                                kustomization, ("replacements", number, "targets", index), fields, state.object
+                            )
                         return True
         return False
+
+    def _add_absent(self, kustomization: Kustomization, place: Path, fields: Sequence[str], obj: ApiObject) -> None:
+        """Record the fields of a replacement that an object lacks. `place`: of the target."""
+        for index, field in enumerate(fields):
+            holder: Any = obj
+            steps = field.split(".") if _FIELD.fullmatch(field) and "metadata" not in field else []
+            while steps and isinstance(holder, dict) and steps[0] in holder:
+                holder = holder[steps.pop(0)]
+            if steps and isinstance(holder, dict):
+                location = EntrySource(kustomization, self._read, (*place, "fieldPaths", index)).locate(())
+                message = f"{ref_of(obj).kind} {cut(ref_of(obj).name, _SHOWN)} has no {field}: kustomize build fails"
+                fix = "set options.create: true, or correct the path"
+                self.faults.setdefault((location, message), FileDiagnostic("parse-error", message, location, fix))
 
     def _patches_of(self, kustomization: Kustomization, key: str) -> Mapping[str, Sequence[tuple[int, _Patch]]]:
         """Return the numbered patches by the name of their object; "" for targets that are expressions, or several.

@@ -180,9 +180,8 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
     templates = [ChartText(file, text) for file, text in texts.items()]
     yield from _escaped_quotes(templates)
     yield from _changing_selectors(templates)
-    suspects = [template for template in templates if _OTHER_DOT.search(template.text)]
-    if suspects and not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
-        yield from _wrong_dots(templates, suspects)
+    if not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
+        yield from _wrong_dots(templates)
     for file in files:
         yield from repeated_keys(file, "Helm")
         if os.path.basename(file.name) in _OF_VALUES:
@@ -213,14 +212,13 @@ def _escaped_quotes(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
 
 _OF_VALUES: Final = ("values.yaml", "values.yml")
 _KEY_OF_ROOT: Final = later(rb"^[ -]*(?:Values|Release|Chart|Capabilities|Files|Template):", re.MULTILINE)
-_OTHER_DOT: Final = later(r"\{\{-?\s*(?:with|range)\b[^}]*?(?:\.(?:Values|Release|Chart|Files)\.|\buntil)")
 
 
-def _wrong_dots(templates: Sequence[ChartText], suspects: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
-    """Yield the fields of the root that suspects read in the dot of `with` or `range`, which has no such fields."""
+def _wrong_dots(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
+    """Yield the fields of the root that templates read in the dot of `with` or `range`, which has no such fields."""
     found = [
         (template, match, scope)
-        for template in suspects
+        for template in templates
         for match in chain(_OF_ROOT.finditer(template.text), _INCLUDE.finditer(template.text))
         if (scope := template.scope_at(match.start())) is not None and scope.dot
     ]
@@ -261,7 +259,7 @@ def _replaced_values(templates: Sequence[ChartText], values: ChartValues) -> Ite
             path = template.path_at(match.start(group), match[group])
             value = at(values.value, *path) if path else None
             shown = "false" if value is False else "0"
-            if (value is False or (value == 0 and isinstance(value, int))) and literal.strip('"') != shown:
+            if isinstance(value, int) and not value and literal.strip('"') != shown:
                 message = f"default replaces {field_path(path)} of the values, {shown}, by {literal}"
                 fix = f"remove default {literal}, which replaces also what users set to {shown}"
                 yield FileDiagnostic("update-without-effect", message, template.place(*match.span()), fix)
@@ -286,9 +284,8 @@ def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) ->
         value = at(values.value, *path) if path and count == read[path] else None
         if isinstance(value, str) and value in ("false", "no", "off"):
             message = f"the text {quote(value)} counts as true: templates read {field_path(path)} only as a condition"
-            yield FileDiagnostic(
-                "update-without-effect", message, values.source.locate(path, key=True), "write false without quotes"
-            )
+            place = values.source.locate(path, key=True)
+            yield FileDiagnostic("update-without-effect", message, place, "write false without quotes")
 
 
 _ABSOLUTE: Final = later(r"\.Values\.(\w+(?:\.\w+)*)")

@@ -58,17 +58,14 @@ def _templates_in(output: bytes) -> Mapping[int, Template]:
             source = ""
         elif source:
             sources[source][number] = line
-    charts = cache(lambda: grouped((str(at(first_value(readable(f), f.path), "name")), f.path) for f in _chart_files()))
+    found = (file for file in find_files([os.curdir], (CHART.lower(),)) if os.path.basename(file.path) == CHART)
+    charts = cache(lambda: grouped((str(at(first_value(readable(f), f.path), "name")), f.path) for f in found))
     result: dict[int, Template] = {}
     for name, rendered in sources.items():
         if file := _template_file(name, charts):
             text = as_utf8(readable(file)).decode("utf-8", "replace")
             result |= dict.fromkeys(rendered, Template(text, rendered, os.path.normpath(file.path)))
     return result
-
-
-def _chart_files() -> Iterable[File]:
-    return (file for file in find_files([os.curdir], (CHART.lower(),)) if os.path.basename(file.path) == CHART)
 
 
 def _template_file(source: str, charts: Callable[[], Mapping[str, Sequence[str]]]) -> File | None:

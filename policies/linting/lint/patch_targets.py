@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.base.findings import Path, Severity, cut, grouped, nearest_word
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.groups import reached
-from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, RESOURCES, EntrySource, Kustomization
+from forewarn.policies.inputs.manifests.kustomizations import (
+    KUSTOMIZATIONS,
+    RESOURCES,
+    SCALED,
+    EntrySource,
+    Kustomization,
+)
 from forewarn.policies.inputs.manifests.reading import BROKEN, first_value
 from forewarn.policies.inputs.sources.files import readable
 from forewarn.policies.inputs.sources.git import Ignores, upwards
@@ -56,7 +62,9 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
         paths = {path for each in used for path in each.resources if path not in by_directory}
         objects = [subject for path in paths for subject in subjects.get(path, ())]
         if objects and paths <= read and not _may_add_or_rename(used):  # a program fills empty resources
-            yield from _unmatched_in(kustomization, _namespaces(objects, used), files, subjects)
+            namespaces = _namespaces(objects, used)
+            yield from _unmatched_in(kustomization, namespaces, files, subjects)
+            yield from _uncounted(kustomization, namespaces, files)
 
 
 def failing(files: Input) -> Iterator[tuple[Kustomization | None, FileDiagnostic]]:
@@ -148,8 +156,8 @@ def _may_add_or_rename(used: Sequence[Kustomization]) -> bool:
 
 
 def _namespaces(objects: Sequence[ReviewedObject], used: Sequence[Kustomization]) -> _Namespaces:
-    """Return the namespaces of objects by kind and name: those in files, and those that kustomizations give them before
-    the patches of the first one. The name of a template is "".
+    """Return the namespaces of objects by kind, also with the version as in `v1 Deployment`, and name: those in files,
+    and those that kustomizations give them before the patches of the first one. The name of a template is "".
     """
     prefixes, suffixes = ({each.affixes[end] for each in used} | {""} for end in (0, 1))
     given = {each.namespace for each in used[1:]}
@@ -157,7 +165,8 @@ def _namespaces(objects: Sequence[ReviewedObject], used: Sequence[Kustomization]
     for subject in objects:
         own, name = _namespace_of(subject), "" if subject.is_partial else subject.ref.name
         for form in {f"{prefix}{name}{suffix}" for prefix in prefixes for suffix in suffixes} if name else ("",):
-            namespaces.setdefault(subject.ref.kind, {}).setdefault(form, {*given}).add(own)
+            for kind in (subject.ref.kind, f"{text_at(subject.object, 'apiVersion')} {subject.ref.kind}"):
+                namespaces.setdefault(kind.rpartition("/")[2], {}).setdefault(form, {*given}).add(own)
     return namespaces
 
 
@@ -189,12 +198,28 @@ def _unmatched_in(
     for path, target in _targets(kustomization.content):
         kind, name = text_at(target, "kind"), text_at(target, "name")
         is_plain = isinstance(target, dict) and not target.keys() - {"group", "version", "kind", "name"}
-        if is_plain and kind in _KINDS and not _may_match(name, ordered(kind)):
+        version = text_at(target, "version")
+        shown = f"{version} {kind}" if version.isalnum() else kind
+        if is_plain and kind in _KINDS and not _may_match(name, ordered(shown)):
             what = "patch" if path[0] == "patches" else "replacement"
-            message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the {what}"
-            fix = "write the kind and name of an object of this kustomization"
+            message = f"the target {shown} {cut(name, _SHOWN)} matches no object: kustomize ignores the {what}"
+            what_kind = "kind" if shown == kind else "version, kind"
+            fix = f"write the {what_kind} and name of an object of this kustomization"
             place = source().locate((kustomization.names.get(str(path[0]), path[0]), *path[1:], "name"))
             yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
+
+
+def _uncounted(kustomization: Kustomization, objects: _Namespaces, files: Input) -> Iterator[FileDiagnostic]:
+    """Yield the `replicas` of a kustomization whose name is that of no object that kustomize scales."""
+    names = set(chain.from_iterable(objects.get(kind.rpartition("/")[2], ()) for kind in SCALED))
+    is_known = "configurations" not in kustomization.content and "" not in names and files.wanted.issuperset(SCALED)
+    for number, entry in enumerate(list_at(kustomization.content, "replicas") if is_known else ()):
+        if (name := text_at(entry, "name")) and name not in names:
+            place = EntrySource(kustomization, files.content, ("replicas", number)).locate(("name",))
+            near = nearest_word(name, sorted(names), 0.0)
+            fix = f"write {near}" if near else "remove the entry"
+            message = f"no workload {cut(name, _SHOWN)} for replicas: kustomize build fails"
+            yield FileDiagnostic("parse-error", message, place, fix)
 
 
 def _targets(content: ApiObject) -> Iterator[tuple[Path, Any]]:

@@ -95,18 +95,18 @@ def tested_fixes(
         more = [each for each in last.others if not each.nodes] or last.others
         last = apply([*last.edits, *more])
         tried.append(last)
-    return [*_fixes_of(tried, effects, answer.typical_of.counters if answer.typical_of is not None else {})]
+    return [*_fixes_of(tried, effects, answer)]
 
 
-def _fixes_of(tried: Sequence[Trial], before: Effects, ranges: Mapping[str, Range]) -> Iterator[Fix]:
+def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterator[Fix]:
     """Yield the trials that do less harm, the best first; without one, those that lower a counter. If no fewer nodes
     are blocked, no more Pods may be missing: preempted ones run again.
-
-    `ranges`: of counters that depend on chance.
     """
-    better, now = dict[tuple[int, ...], Trial](), _harm_of(before)
+    ranges = answer.typical_of.counters if answer.typical_of is not None else {}
+    is_removal = answer.removal is not None
+    better, now = dict[tuple[int, ...], Trial](), _harm_of(before, is_removal=is_removal)
     for each in tried:
-        then = _harm_of(each.after)
+        then = _harm_of(each.after, is_removal=is_removal)
         if then < now and (then[0] < now[0] or _missing_in(each.after) <= _missing_in(before)):
             better.setdefault(then, each)
     for _, each in sorted(better.items()):
@@ -120,9 +120,15 @@ def _events_of(answer: Answer) -> int:
     return len(answer.after.simulation.timeline.events)
 
 
-def _harm_of(effects: Effects) -> tuple[int, ...]:
-    """Return what a fix is to lower: blocked nodes, then Pods that do not run or are preempted, then Jobs that fail."""
-    return effects.blocked, _missing_in(effects) + effects.preempted, effects.jobs_failed
+def _harm_of(effects: Effects, *, is_removal: bool) -> tuple[int, ...]:
+    """Return what a fix is to lower: blocked nodes, of a removal with new ones, then Pods that do not run or are
+    preempted, then Jobs that fail.
+    """
+    return (
+        effects.blocked + is_removal * effects.new_nodes,
+        _missing_in(effects) + effects.preempted,
+        effects.jobs_failed,
+    )
 
 
 def _missing_in(effects: Effects) -> int:

@@ -150,6 +150,8 @@ class PodWhy(Result):
     age: Hidden[float] = 0.0
     fixes: Hidden[Sequence[Fix]] = ()
     workload_now: Hidden[Sequence[Shown]] = ()
+    has_before: Hidden[bool] = False
+    """Whether an earlier snapshot was passed."""
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
@@ -277,6 +279,8 @@ class ClusterWhy(Result):
     gone: Hidden[Sequence[tuple[str, str, str]]] = ()
     """Other Pods that no longer exist, with the user who deleted them and the time, if known."""
     namespace: Hidden[str] = ""
+    has_before: Hidden[bool] = False
+    """Whether an earlier snapshot was passed."""
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
@@ -350,6 +354,7 @@ def explain_all(
         fixes,
         gone,
         request.namespace,
+        bool(request.before),
     )
 
 
@@ -559,7 +564,7 @@ def _pod(
     nodes, counts = list(starmap(CountedReason, reasons)), [*_workload_now(cluster, evidence)]
     victims, fixes = _of_preemptions(cluster, evidence, key)
     records = head, key, cluster, diagnosis, nodes, messages, missing, victims
-    return PodWhy(*records, None, max(age, 0.0), fixes, counts)
+    return PodWhy(*records, None, max(age, 0.0), fixes, counts, bool(request.before))
 
 
 _KINDS: Final = ", ".join(sorted(kind.rpartition("/")[2].lower() for kind in POD_TEMPLATE_PATHS))

@@ -66,6 +66,7 @@ _WHAT: Final = {
     "not-ready": "IT IS NOT READY",
     "running": "IT NEEDS ATTENTION",
 }
+_BEFORE: Final = "--before FILE: how to prevent it"
 
 
 def shown_state(state: str) -> str:
@@ -101,7 +102,10 @@ def of_pod(result: PodWhy) -> AnswerDocument:
         why=_causes(diagnosis, effects),
         tables=tables,
         fix=result.fixes,
-        more=["-v victims, messages of conditions and Events"] * any(each.detail and each.rows for each in tables),
+        more=[
+            *["-v victims, messages of conditions and Events"] * any(each.detail and each.rows for each in tables),
+            *[_BEFORE] * ("preempted" in result.conditions and not result.has_before),
+        ],
     )
 
 
@@ -332,8 +336,9 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         tables=tables,
         fix=result.fixes,
         more=[
-            *(["-v Pods that no longer exist"] if result.gone else []),
-            *([f"forewarn why NAMESPACE/POD, such as {result.pending[0].such_as}"] if result.pending else []),
+            *(["-v gone Pods"] if result.gone else []),
+            *[_BEFORE] * bool(result.preempted and not result.has_before),
+            *([f"forewarn why {result.pending[0].such_as}"] if result.pending else []),
         ],
     )
 

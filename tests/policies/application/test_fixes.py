@@ -161,7 +161,7 @@ def test_the_nodes_of_a_combined_fix_are_those_that_all_its_pods_need(
 def answer_with(events: int, **fields: Any) -> Any:
     """An answer of so many simulated events."""
     simulation = SimpleNamespace(timeline=SimpleNamespace(events=range(events)))
-    return SimpleNamespace(typical_of=None, after=SimpleNamespace(simulation=simulation), **fields)
+    return SimpleNamespace(typical_of=None, after=SimpleNamespace(simulation=simulation), **{"removal": None} | fields)
 
 
 def test_jobs_that_fail_by_a_loss_get_a_policy_that_ignores_disruptions(tmp_path: Path) -> None:
@@ -227,6 +227,9 @@ def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monk
     cluster, ask = cluster_of(tmp_path), lambda other: (answer, after[str(other)])
     found = fixes.tested_fixes(cluster, answer, Effects(blocked=3), ask)
     assert [(fix.action, fix.effect) for fix in found] == [("a PDB; a quota", "blocked 3 → 1")]
+    after = {"[{'a': 1}, {'b': 1}]": Effects(blocked=1, new_nodes=2)}  # as many nodes as without the fix
+    (found_none,) = fixes.tested_fixes(cluster, answer, Effects(blocked=3), ask)
+    assert found_none == ("more harm than help: a PDB; a quota", "blocked 3 → 1, but new nodes 0 → 2")
 
 
 def test_counters_that_rise_are_told_too() -> None:
@@ -261,7 +264,7 @@ def test_counters_of_the_headline_are_named_whenever_they_change() -> None:
 )
 def test_a_fix_of_preemption_does_not_leave_more_pods_missing(after: Effects, helps: bool) -> None:
     trial = fixes.Trial([fixes.Edit("nodes", [], "preempted")], after, [], 0)
-    found = fixes._fixes_of([trial], Effects(lost=34, preempted=32, pending=26), {})
+    found = fixes._fixes_of([trial], Effects(lost=34, preempted=32, pending=26), answer_with(events=1))
     assert [fix.action == "nodes" for fix in found] == [helps] * (helps or after.preempted < 32)
 
 

@@ -650,7 +650,7 @@ def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
         },
     ]
     assert "no Events in the cluster snapshot" in document["warnings"][0]
-    assert run(capsys, tmp_path, made)[1].endswith("MORE forewarn why NAMESPACE/POD, such as default/big-1")
+    assert run(capsys, tmp_path, made)[1].endswith("MORE forewarn why default/big-1")
 
 
 @pytest.mark.parametrize(

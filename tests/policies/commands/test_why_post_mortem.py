@@ -225,6 +225,10 @@ def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(t
         ("quota for class gold in namespace shop: pods 0", f"{effect} is rejected"),
     ]
     assert [(fix["action"], fix["effect"]) for fix in answer["fix"]] == fixes
+    for name in ([], ["shop/web-1"]):
+        hint = "--before FILE: how to prevent it"
+        assert hint in forewarn("why", *name, "--cluster", cluster).stdout
+        assert hint not in forewarn("why", *name, "--cluster", cluster, "--before", before).stdout
     of_pod = _answer("shop/web-1", "--cluster", cluster, "--before", before)
     assert [(fix["action"], fix["effect"]) for fix in of_pod["fix"]] == fixes
     out = forewarn("why", "shop/web-1", "--cluster", cluster, "--before", before).stdout
@@ -290,7 +294,7 @@ def test_pods_that_disappeared_are_named_with_who_deleted_them(tmp_path: Path) -
     for more, by in ((), "$"), (("--audit-log", log), rf"\s+{by_jane}"):
         assert re.search(rf"^shop/web-1{by}", forewarn(*arguments, *more, "-v").stdout, re.MULTILINE)
         out = " ".join(forewarn(*arguments, *more).stdout.split())
-        assert ("nothing shows why" in out, "-v Pods that no longer exist" in out) == (not more, True)
+        assert ("nothing shows why" in out, "-v gone Pods" in out) == (not more, True)
         assert "before.json (before)" in out
     assert "audit.log" in out
 

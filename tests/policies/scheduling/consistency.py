@@ -64,8 +64,6 @@ def _check_matrix(matrix: PodMatrix, snapshot: Snapshot) -> None:
         _check_lower(lower, matrix, snapshot)
     for counts in matrix._counts.values():
         assert counts.here.tolist() == [sum(map(counts.of, info.pods)) for info in snapshot.node_infos], "counts"
-        for topology, by_domain in counts._domains.items():
-            assert np.array_equal(by_domain, topology.by_value(counts.here)), "counts by domain"
     if matrix.storage is not None:
         anew = [sum(pod.spec.attachable_volumes for pod in info.pods) for info in snapshot.node_infos]
         assert matrix.storage.used(matrix).tolist() == anew, "volumes of pods"

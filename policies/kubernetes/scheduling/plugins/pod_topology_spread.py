@@ -190,11 +190,11 @@ def _by_domain(
 ) -> Ints:
     """Return [domain]: the number of matching Pods. `possible`: [node], the nodes that count; None for all."""
     if possible is None and includes_all_nodes(constraint, pod):
-        return matching.by_domain(topology)
+        return topology.by_value(matching.here)
     included = included_nodes(constraint, pod, matrix)
     if possible is not None:
         included = included & possible
-    return matching.by_domain(topology) if included.all() else topology.by_value(np.where(included, matching.here, 0))
+    return topology.by_value(np.where(included, matching.here, 0))
 
 
 def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:

@@ -579,41 +579,26 @@ _OF_NODES: Final = ("kind", "start", "serials", "_columns", "_pods", "nodes", "_
 """Tables of the nodes and their Pods. All others contain results by equivalence class, or ids of specs of classes."""
 _CACHED_SUMS: Final = 256
 """Minimum for the maximum number of cached sums by node: 80 kB each at 5,000 nodes; see `cache_size`."""
-_MAX_TOPOLOGIES: Final = 8
-"""Maximum number of topologies with cached counts."""
 _NODE: Final = 14
 """Units of work for a node, and two more for each of its Pods."""
 
 
 class PodCounts:
-    """The number of Pods on each node that match a condition, and on each domain of the requested topologies.
+    """The number of Pods on each node that match a condition.
 
     `here`: [node]. `of`: the number for one Pod, usually 1 or 0. `keep`: objects that must stay alive for `of`.
     """
 
-    __slots__ = ("_domains", "here", "keep", "of")
+    __slots__ = ("here", "keep", "of")
 
     def __init__(self, here: Ints, value_of: Callable[[Pod], int], keep: object) -> None:
         self.here, self.of, self.keep = here, value_of, keep
-        self._domains: dict[Topology, Ints] = {}
 
     def add(self, row: int, amount: int) -> None:
-        """Add `amount` to the count of a node and its domains; negative for a removed Pod."""
+        """Add `amount` to the count of a node; negative for a removed Pod."""
         if not self.here.flags.writeable:
             self.here = self.here.copy()
         self.here[row] += amount
-        for topology, counts in self._domains.items():
-            number = topology.values[row]
-            if number >= 0:
-                counts[number] += amount
-
-    def by_domain(self, topology: Topology) -> Ints:
-        """Return [number of a domain]: the sum over its nodes; a last entry 0 for nodes without the label."""
-        return cached_in(self._domains, topology, lambda: topology.by_value(self.here), _MAX_TOPOLOGIES)
-
-    def forget_domains(self) -> None:
-        """Clear the counts by domain, because a node may have changed its domain."""
-        self._domains.clear()
 
 
 class PodMatrix:
@@ -713,8 +698,6 @@ class PodMatrix:
         if self.nodes.nodes[row] is not info.node:
             with unmetered():  # already charged, and must not stop halfway
                 self.nodes.set(row, info.node)
-            for counts in self._counts.values():
-                counts.forget_domains()
         self._pods[row] = pods
         if len(before) > count:
             self.kind[count:, row] = 0
