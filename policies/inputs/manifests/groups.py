@@ -376,6 +376,8 @@ def grouped(
         taken = {id(m.subject) for m in own}
         rest = [m for m in rest if id(m.subject) not in taken]
     rest, unpatched, apart, faults = kustomized(rest, {k.directory: k for k in kustomizations}, read)
+    if twice := {fault.location for fault in faults if fault.rule == "parse-error" and fault.object is not None}:
+        rest = [m for m in rest if m.subject.locate(("metadata", "name")) not in twice]
     tree = Tree(rest, limits_stay=limits_stay)
     groups += tree.groups()
     evaluated = tuple(group for group in groups if group.evaluated)
@@ -425,12 +427,9 @@ def kustomized(
     )
     parts = (m._replace(subject=m.subject._replace(is_partial=True, is_patch=True)) for m in of_patches)
     names = {m.subject.ref.name for m in members}
-    return (
-        [*(_with_target(copy, names) for copy in joined.from_iterable(copies)), *parts],
-        len(overlays.not_applied),
-        apart,
-        [*overlays.faults.values(), *lost_names(built, kustomizations, read)],
-    )
+    placed = [*(_with_target(copy, names) for copy in joined.from_iterable(copies)), *parts]
+    faults = [*overlays.faults.values(), *lost_names(built, kustomizations, read)]
+    return placed, len(overlays.not_applied), apart, faults
 
 
 def _has_removed_version(patch: ReviewedObject) -> bool:
