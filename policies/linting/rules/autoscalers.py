@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -128,7 +128,8 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
         yield Problem(message, ("spec", "scaleTargetRef"), "remove the object, or name a Deployment or StatefulSet")
         return
     near = min(named, key=lambda each: each.ref.kind.lower() != target.lower(), default=None)
-    if near is None and len(scaler.name) >= _DISTINCT and (meant := names.meant(scaler.name)):
+    meant = names.meant(scaler.name) if near is None and len(scaler.name) >= _DISTINCT else ""
+    if meant and context.once(_suggested)[subject.effective_namespace, meant] == 1:
         near = next((each for each in by_name[meant] if group_kind(each.object) == scaler.kind), None)
     if near is not None:
         who = f"{near.ref.kind} {cut(near.ref.name, _SHOWN)}"
@@ -255,6 +256,17 @@ def _utilizations(subject: ReviewedObject) -> Iterator[tuple[Path, ApiObject]]:
 _TAKES_OVER: Final = ("metadata", "annotations", "scaledobject.keda.sh/transfer-hpa-ownership")
 _DISTINCT: Final = 4
 """The minimum length of a name of which another one with a different letter is a misspelling."""
+
+
+def _suggested(context: Context) -> Counter[tuple[str, str]]:
+    """Count the names of absent workloads by namespace and the workload whose name is similar."""
+    workloads = context.once(_by_namespace)
+    absent = [
+        (namespace, name, workloads[namespace][1])
+        for namespace, name in context.once(scalers_of_workloads)
+        if namespace in workloads and name not in workloads[namespace][0]
+    ]
+    return Counter((namespace, names.meant(name)) for namespace, name, names in absent)
 
 
 _NONE: Final = (dict[str, list["ReviewedObject"]](), Names(()))
