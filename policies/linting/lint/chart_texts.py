@@ -360,6 +360,15 @@ _SHAPES: Final = _OF_LISTS | {
     *("nodeSelector", "affinity", "resources", "securityContext", "strategy", "labels", "annotations", "matchLabels")
 }
 """Fields of lists and mappings."""
+_OF_PODS: Final = (
+    "tolerations",
+    "topologySpreadConstraints",
+    "imagePullSecrets",
+    "volumes",
+    "nodeSelector",
+    "affinity",
+)
+"""Fields beside `containers`."""
 _ENTRY: Final = later(
     rf"\n(?P<indent>[ ]*(?:- )?)(?=\w+:\s*\"?\{{\{{)(?P<key>{_NUMBERS}|{'|'.join(sorted(_SHAPES))}):[ ]*\n?[ ]*"
     r"(?P<open>\"?)\{\{-?[ ]*(?P<call>toYaml[ ]|include \"[^\"\n]+\"[ ])?[ ]*(?P<value>\$?(?:\.\w+)+|[.$])[ ]*"
@@ -406,9 +415,11 @@ def _wrong_value(template: ChartText, entry: re.Match[str], values: ChartValues)
         place = values.source.locate(path, key=True)
         yield FileDiagnostic("value-rejected", message, place, f"write a {wanted}")
     elif indent < column + (not is_list):
-        message = f"nindent {indent} puts the fields beside {key}, not below it"
-        place = template.place(*entry.span("number"))
-        yield FileDiagnostic("value-rejected", message, place, f"write nindent {column + 2}")
+        message, fix = f"nindent {indent} puts the fields beside {key}, not below it", f"write nindent {column + 2}"
+        containers = f"\n{' ' * (indent - 2)}containers:"
+        if key in _OF_PODS and template.text.find(containers, template.kind_before(entry.start()), entry.start()) >= 0:
+            fix = f"indent {key} by {indent - 2}, as containers"
+        yield FileDiagnostic("value-rejected", message, template.place(*entry.span("number")), fix)
 
 
 _LAZY: Final = later(r"\b(?:and|or)\b")

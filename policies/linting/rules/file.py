@@ -316,7 +316,13 @@ def advice(unknown: Unknown, obj: ApiObject) -> tuple[dict[str, Any], str, str]:
     if not (right := _homes_of(unknown, obj, root)):
         return {}, "", "remove it"
     where = " or ".join(_home(path, unknown.path) for path in right) or "the object itself"
-    return {"under": field_path(right[0]).replace("[0]", "[*]")}, f"; it belongs under {where}", f"move it to {where}"
+    beside, item = list_at(obj, *right[0][:-1]), at(obj, *unknown.path[:-1], "name")
+    fix = f"move it to {where}"
+    if unknown.path[: len(right[0]) + 1] == (*right[0], name):
+        fix = f"write what it contains in the outer {name}"
+    elif item is not None and any(at(each, name) is not None and at(each, "name") == item for each in beside):
+        fix = f"remove it: {where} has it"
+    return {"under": field_path(right[0]).replace("[0]", "[*]")}, f"; it belongs under {where}", fix
 
 
 def _homes_of(unknown: Unknown, obj: ApiObject, root: str) -> list[Path]:

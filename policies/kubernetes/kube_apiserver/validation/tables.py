@@ -471,6 +471,7 @@ _FIXES: Final = (
     ("consist of alphanumeric", "write letters and digits, with '-', '_' or '.' only between them"),
     ("may not contain", "remove this character"),
     ("must be non-empty", "write a name before and after the slash"),
+    ("must be no more than 63 bytes", "write at most 63 letters, digits, '-', '_' or '.'"),
     ("must be no more than", "shorten it"),
     ("Too long", "shorten it"),
     ("Duplicate value", "remove the duplicate"),
