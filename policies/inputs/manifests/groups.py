@@ -376,12 +376,16 @@ def grouped(
         taken = {id(m.subject) for m in own}
         rest = [m for m in rest if id(m.subject) not in taken]
     rest, unpatched, apart, faults = kustomized(rest, {k.directory: k for k in kustomizations}, read)
-    if twice := {fault.location for fault in faults if fault.rule == "parse-error" and fault.object is not None}:
-        rest = [m for m in rest if m.subject.locate(("metadata", "name")) not in twice]
-    tree = Tree(rest, limits_stay=limits_stay)
+    tree = Tree(_registered_once(rest, faults), limits_stay=limits_stay)
     groups += tree.groups()
     evaluated = tuple(group for group in groups if group.evaluated)
     return Grouping(evaluated, tuple(sorted(tree.alternatives)), unpatched, apart, tree.unseen, faults)
+
+
+def _registered_once(members: list[Member], faults: Iterable[FileDiagnostic]) -> list[Member]:
+    """Return the members without the objects that their builds have already."""
+    twice = {fault.location for fault in faults if fault.rule == "parse-error" and fault.object is not None}
+    return [m for m in members if m.subject.locate(("metadata", "name")) not in twice] if twice else members
 
 
 def matches(file: str, patterns: Iterable[str]) -> bool:
