@@ -292,6 +292,23 @@ CHARTS = {
         "a: 2\nb: 1\n",
     ),
     "entries after one kind": ("---\nkind: Deployment\n" + "replicas: {{ .Values.k }}\n" * 8 * MANY, "k: 1\n"),
+    "loops": (
+        "".join(
+            f"---\n{{{{ range $k{number} }}}}\napiversion: v1\nkind: Service\n{{{{ end }}}}\n".replace(
+                "version", "Version"
+            )
+            for number in range(MANY // 3)
+        ),
+        "a: 1\n",
+    ),
+    "selectors of an object": (
+        "---\nkind: Deployment\n" + '    matchLabels: {{ include "a" . }}\n' * 8 * MANY,
+        "a: 1\n",
+    ),
+    "limits without a target": (
+        "---\nkind: HorizontalPodAutoscaler\nspec:\n  maxReplicas: {{ .Values.a }}\n" * 4 * MANY,
+        "a: 1\n",
+    ),
     "values of dependencies": ("", "".join(f"value{number}: {{a: 1}}\n" for number in range(MANY))),
     "keys of an empty mapping": (
         "".join(f"x: {{{{ .Values.a.b{number}.c }}}}\n" for number in range(MANY)),
@@ -320,6 +337,32 @@ def test_names_of_queues_take_time_by_their_number(tmp_path: Path) -> None:
     job = f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j%d, namespace: n, {labels}}}\n---\n"
     texts = [text % number for text in (queue, job) for number in range(4_500)]
     (tmp_path / "all.yaml").write_text(f"{kueue}kind: ClusterQueue\nmetadata: {{name: all}}\n---\n{''.join(texts)}")
+    since = time.process_time()
+    _lint(tmp_path)
+    assert time.process_time() - since < 10
+
+
+DEPLOYMENTS = "".join(
+    f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d{number}}}\nspec: {{replicas: 1}}\n---\n"
+    for number in range(3_000)
+)
+KUSTOMIZATIONS = {
+    "paths that do not exist": "".join(f"- files/deployment{number}.yml\n" for number in range(3_000)),
+    "replicas of no workload": "replicas:\n" + "".join(f"- {{name: e{number}, count: 2}}\n" for number in range(3_000)),
+    "fields that do not exist": "replacements:\n- source: {kind: ConfigMap, name: x}\n  targets:\n"
+    "  - select: {kind: Deployment}\n    fieldPaths:\n"
+    + "".join(f"    - spec.x{'a' * number}\n" for number in range(50)),
+}
+
+
+@pytest.mark.parametrize("faults", KUSTOMIZATIONS.values(), ids=KUSTOMIZATIONS)
+def test_the_faults_of_a_kustomization_take_time_by_their_number(faults: str, tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(DEPLOYMENTS)
+    (tmp_path / "kustomization.yaml").write_text(f"resources:\n- all.yaml\n{faults}")
+    (tmp_path / "files").mkdir()
+    for number in range(1_000 if "files/" in faults else 0):
+        (tmp_path / "files" / f"deploy{number}.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n")
+    (tmp_path / "run.sh").write_text("cp a b\n" * 10_000)
     since = time.process_time()
     _lint(tmp_path)
     assert time.process_time() - since < 10

@@ -93,12 +93,8 @@ def lost_names(
     for objects in builds.values():
         yield from _lost_in(objects, kustomizations, files, renamed)
     open_others = [each for each in others if each.key not in files]
-    for own, user in chain(_unlisted_classes(open_others, builds.values()), _unlisted_limits(open_others, kept)):
-        if not _is_commented(own.file, kustomizations, read):
-            message = f"no kustomization lists this file, but {_shown(user.key)} needs it"
-            fix = f"add {os.path.basename(own.file)} to resources"
-            place = own.subject.locate(("metadata", "name"))
-            yield FileDiagnostic(_RULE, message, place, fix, own.subject.ref, Severity.WARNING)
+    unlisted = [*_unlisted_classes(open_others, builds.values()), *_unlisted_limits(open_others, kept)]
+    yield from _not_listed(unlisted, kustomizations, read)
 
 
 def _registered_twice(
@@ -121,17 +117,24 @@ def _registered_twice(
                 yield FileDiagnostic("parse-error", message, place, fix, subject.ref)
 
 
-def _is_commented(file: str, kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]) -> bool:
-    """Report whether the kustomization of a directory contains the name of a file that it does not list, or another one
-    names the file with a wrong path.
+def _not_listed(
+    unlisted: Sequence[tuple[Built, Built]],
+    kustomizations: Mapping[str, Kustomization],
+    read: Callable[[str], bytes | None],
+) -> Iterator[FileDiagnostic]:
+    """Yield the objects that no kustomization lists, though an object of a build needs them. One whose file the
+    kustomization of its directory names in a comment, or any one with a wrong path, is none.
     """
-    directory, name = os.path.split(file)
-    kustomization = kustomizations.get(os.path.realpath(directory))
-    text = read(kustomization.real(os.path.basename(kustomization.file))) if kustomization is not None else None
-    named = (path for each in kustomizations.values() for path in (*each.resources, *each.patches))
-    return (text is not None and name.encode() in text) or any(
-        os.path.basename(path) == name and not os.path.exists(path) for path in named
-    )
+    paths = {path for each in kustomizations.values() for path in (*each.resources, *each.patches)} if unlisted else ()
+    named = {os.path.basename(path) for path in paths if not os.path.exists(path)}
+    for file, objects in grouped((own.file, (own, user)) for own, user in unlisted).items():
+        directory, name = os.path.split(file)
+        kustomization = kustomizations.get(os.path.realpath(directory))
+        text = read(kustomization.real(os.path.basename(kustomization.file))) if kustomization is not None else None
+        for own, user in objects if name not in named and name.encode() not in (text or b"") else ():
+            message = f"no kustomization lists this file, but {_shown(user.key)} needs it"
+            place = own.subject.locate(("metadata", "name"))
+            yield FileDiagnostic(_RULE, message, place, f"add {name} to resources", own.subject.ref, Severity.WARNING)
 
 
 def _unlisted_classes(others: Sequence[Built], builds: Iterable[Sequence[Built]]) -> Iterator[tuple[Built, Built]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -530,12 +531,18 @@ class EntrySource(NamedTuple):
         """Return the source of the kustomization, and the path of the entry there."""
         file, (key, *rest) = self.kustomization.file, self.entry
         content = self.read(self.kustomization.real(os.path.basename(file))) or b""
-        return YamlSource(Tree(Document(as_utf8(content), file))), (self.kustomization.names.get(str(key), key), *rest)
+        return _source_of(content, file), (self.kustomization.names.get(str(key), key), *rest)
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
         """Return the position of a value in the entry."""
         source, entry = self.source()
         return source.locate((*entry, *path), key=key)
+
+
+@lru_cache(maxsize=1)
+def _source_of(content: bytes, file: str) -> YamlSource:
+    """Return the source of a kustomization; the last one is kept, since a file may have thousands of faults."""
+    return YamlSource(Tree(Document(as_utf8(content), file)))
 
 
 class _InlineSource(NamedTuple):

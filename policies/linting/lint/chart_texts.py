@@ -76,6 +76,14 @@ class ChartText:
         before = bisect_left(self._kinds, position)
         return self._kinds[before - 1] if before else 0
 
+    def entries_with(self, key: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
+        """Yield the entries with a key in objects in which a pattern finds something, each with what it finds."""
+        objects = grouped((self.kind_before(each.start()), each) for each in self.entries if each["key"] == key)
+        for start, entries in objects.items():
+            end = bisect_right(self._kinds, start)
+            found = pattern.search(self.text, start, self._kinds[end] if end < len(self._kinds) else len(self.text))
+            yield from ((found[1].strip(), entry) for entry in entries if found)
+
     def scope_at(self, position: int) -> Scope | None:
         """The scope of the action at a position; None in strings, in comments and outside of actions."""
         number = bisect_right(self._actions, position, key=itemgetter(0)) - 1
@@ -376,7 +384,7 @@ _ENTRY: Final = later(
 )
 """A key, and an action that prints its value, with one call or pipe at most."""
 _KINDS: Final = later(
-    r"\nkind:[ ]+(?:Deployment|StatefulSet|DaemonSet|Job|CronJob|Service|PodDisruptionBudget|HorizontalPodAutoscaler"
+    r"\nkind:[ ]+(Deployment|StatefulSet|DaemonSet|Job|CronJob|Service|PodDisruptionBudget|HorizontalPodAutoscaler"
     r"|PriorityClass)\b"
 )
 
@@ -510,14 +518,12 @@ def _undone_scaling(templates: Sequence[ChartText], settings: Sequence[ChartValu
     """Yield where templates set the replicas of a workload for which values enable a HorizontalPodAutoscaler."""
     scaled: dict[str, Sequence[Path]] = {}
     for template in templates:
-        for limit in [entry for entry in template.entries if entry["key"] == "maxReplicas"]:
-            target = _TARGET.search(template.text, template.kind_before(limit.start()))
-            if target and (required := _conditions_of(template, [limit])):
-                scaled[target[1].strip()] = required
+        for target, limit in template.entries_with("maxReplicas", _TARGET):
+            if required := _conditions_of(template, [limit]):
+                scaled[target] = required
     for template in templates if scaled else ():
-        for entry in [entry for entry in template.entries if entry["key"] == "replicas"]:
-            name = _NAME.search(template.text, template.kind_before(entry.start()))
-            enabling, required = scaled.get(name[1].strip()) if name else None, _conditions_of(template, [entry])
+        for name, entry in template.entries_with("replicas", _NAME):
+            enabling, required = scaled.get(name), _conditions_of(template, [entry])
             path = template.path_at(entry.start("value"), entry["value"])
             if not enabling or not path or required is None:
                 continue
@@ -544,8 +550,8 @@ def _changing_selectors(templates: Sequence[ChartText]) -> Iterator[FileDiagnost
     for template in templates:
         for entry in [entry for entry in template.entries if entry["key"] == "matchLabels" and entry["call"]]:
             included = entry["call"].split('"')[1] if '"' in entry["call"] else ""
-            kind = template.text[template.kind_before(entry.start()) :].split(None, 2)[1]
-            effect = _EFFECTS.get(kind) if len(entry["indent"]) == _OF_SELECTOR else None
+            kind = _KINDS.match(template.text, template.kind_before(entry.start()))
+            effect = _EFFECTS.get(kind[1]) if kind and len(entry["indent"]) == _OF_SELECTOR else None
             if effect and included in changing:
                 message = f"{included} contains the version of the chart: {effect}"
                 place, fix = template.place(*entry.span("call")), "include labels without versions"

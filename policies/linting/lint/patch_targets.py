@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from glob import glob
 from itertools import chain
@@ -42,10 +41,13 @@ _NAME: Final = later(r"([a-z0-9-]{0,253})(\.\*)?([a-z0-9-]{0,253})")
 """A name in a target without regular expressions except one `.*`; other targets are not checked."""
 _SHOWN: Final = 40
 _NEAR: Final = 0.75
+_MAX_SUGGESTED: Final = 100
+"""Entries of a list, and paths of a run, for which a similar name is searched."""
 _NOT_LOCAL: Final = later(r"[$<{?@]|//|\.git\b|^github\.com")
 """What addresses and placeholders contain, but local paths do not."""
 _SCRIPTS: Final = ("Makefile", "*.sh", "*/*.sh", ".github/workflows/*")
 """The files of a tree that may create files when it is deployed."""
+_WRITES: Final = later(rb"(?:>|\b(?:tee|cp|mv|touch|output|create)\b)[^\n]*")
 _Namespaces = Mapping[str, Mapping[str, Collection[str]]]
 """The namespaces of objects by their kind and name."""
 
@@ -72,6 +74,7 @@ def failing(files: Input) -> Iterator[tuple[Kustomization | None, FileDiagnostic
     of the build is unknown: keys that it drops, circles, Components in wrong lists, and paths that do not exist.
     """
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
+    paths = _Paths(files, by_directory)
     for kustomization in files.kustomizations:
         file = kustomization.real(os.path.basename(kustomization.file))
         faults = repeated_keys(files.by_path[file], "kustomize") if file in files.by_path else ()
@@ -82,9 +85,7 @@ def failing(files: Input) -> Iterator[tuple[Kustomization | None, FileDiagnostic
             if named is not None:
                 why, fix = _why_wrong(kustomization, named, str(place[0]))
             else:
-                why, fix, severity = _why_absent(
-                    kustomization, entry, files, by_directory, is_file=place[0] not in RESOURCES
-                )
+                why, fix, severity = paths.why_absent(kustomization, entry, is_file=place[0] not in RESOURCES)
             if why:
                 location = EntrySource(kustomization, files.content, place).locate(())
                 message = f"{cut(entry, _SHOWN)} {why}: kustomize build fails"
@@ -92,48 +93,66 @@ def failing(files: Input) -> Iterator[tuple[Kustomization | None, FileDiagnostic
                 yield kustomization if named is not None else None, fault
 
 
-def _why_absent(
-    kustomization: Kustomization, entry: str, files: Input, directories: Collection[str], *, is_file: bool
-) -> tuple[str, str, Severity | None]:
-    """Return why an entry names no file and no directory with a kustomization, the fix, and the severity; "" if it
-    does, or is no local path. `directories`: those with a kustomization.
-    """
-    path, why = kustomization.real(entry), ""
-    fix = "create it, or remove the entry"
-    if path in files.by_path or _NOT_LOCAL.search(entry):
-        return "", "", None
-    if is_file or not os.path.isdir(path):
-        why = "" if os.path.exists(path) else "does not exist"
-    elif not any(os.path.exists(os.path.join(path, name)) for name in KUSTOMIZATIONS):
-        why, fix = "has no kustomization", "list its files"
-    near = _nearest(path, kustomization, files.by_path, directories) if why else None
-    fix = f"write {os.path.relpath(near, kustomization.directory)}" if near else fix
-    is_created = bool(why) and _is_created(path, files.sources[kustomization.file].tree)
-    return why, fix, Severity.NOTE if is_created else None
+class _Paths:
+    """The paths that kustomizations name. `directories`: those with a kustomization."""
+
+    def __init__(self, files: Input, directories: Collection[str]) -> None:
+        self._files, self._directories = files, directories
+        self._searches = iter(range(_MAX_SUGGESTED))
+        self._ignored_in, self._written_in = cache(_ignored_in), cache(_written_in)
+
+    def why_absent(
+        self, kustomization: Kustomization, entry: str, *, is_file: bool
+    ) -> tuple[str, str, Severity | None]:
+        """Return why an entry names no file and no directory with a kustomization, the fix, and the severity; "" if it
+        does, or is no local path.
+        """
+        path, why, fix = kustomization.real(entry), "", "create it, or remove the entry"
+        if path in self._files.by_path or _NOT_LOCAL.search(entry):
+            return "", "", None
+        if is_file or not os.path.isdir(path):
+            why = "" if os.path.exists(path) else "does not exist"
+        elif not any(os.path.exists(os.path.join(path, name)) for name in KUSTOMIZATIONS):
+            why, fix = "has no kustomization", "list its files"
+        near = self._nearest(path, kustomization) if why and next(self._searches, None) is not None else None
+        fix = f"write {os.path.relpath(near, kustomization.directory)}" if near else fix
+        is_created = bool(why) and self._is_created(path, self._files.sources[kustomization.file].tree)
+        return why, fix, Severity.NOTE if is_created else None
+
+    def _nearest(self, path: str, kustomization: Kustomization) -> str | None:
+        """Return the file of the kustomization, or the other directory, that an entry probably means; None without
+        one.
+        """
+        directory, name = os.path.split(path)
+        inside = os.path.join(kustomization.directory, "")
+        known = (*(each for each in self._files.by_path if each.startswith(inside)), *self._directories)
+        listed = {*kustomization.resources, kustomization.directory}
+        unlisted = [each for each in known if each not in listed]
+        beside = {os.path.basename(each): each for each in unlisted if os.path.dirname(each) == directory}
+        same = [each for each in unlisted if os.path.basename(each) == name]
+        return beside.get(nearest_word(name, beside, _NEAR)) or (same[0] if len(same) == 1 else None)
+
+    def _is_created(self, path: str, top: str) -> bool:
+        """Report whether git ignores a path, or a Makefile, workflow or script of a tree writes a file with its
+        name.
+        """
+        directory, name = os.path.split(path)
+        top = os.path.realpath(top or directory)
+        rules = self._ignored_in(directory, top)
+        inside = (each for each in upwards(path) if each.startswith(os.path.join(top, "")))
+        is_ignored = any(rules.ignore(each, is_directory=each != path) for each in inside)
+        return is_ignored or ("." in name and name.encode() in self._written_in(top))
 
 
-def _nearest(path: str, kustomization: Kustomization, files: Iterable[str], directories: Collection[str]) -> str | None:
-    """Return the file of the kustomization, or the other directory, that an entry probably means; None without one."""
-    directory, name = os.path.split(path)
-    inside = os.path.join(kustomization.directory, "")
-    known = (*(each for each in files if each.startswith(inside)), *directories)
-    unlisted = [each for each in known if each not in (*kustomization.resources, kustomization.directory)]
-    beside = {os.path.basename(each): each for each in unlisted if os.path.dirname(each) == directory}
-    same = [each for each in unlisted if os.path.basename(each) == name]
-    return beside.get(nearest_word(name, beside, _NEAR)) or (same[0] if len(same) == 1 else None)
+def _ignored_in(directory: str, top: str) -> Ignores:
+    """Return what git ignores in a directory; outside of a work tree, by the .gitignore at the top."""
+    return (Ignores.above(directory, {}) or Ignores.from_directory(top).within(top)).within(directory)
 
 
-def _is_created(path: str, top: str) -> bool:
-    """Report whether git ignores a path, or a Makefile, workflow or script of a tree writes a file with its name."""
-    directory, name = os.path.split(path)
-    top = os.path.realpath(top or directory)
-    rules = (Ignores.above(directory, {}) or Ignores.from_directory(top).within(top)).within(directory)
-    inside = (each for each in upwards(path) if each.startswith(os.path.join(top, "")))
-    if any(rules.ignore(each, is_directory=each != path) for each in inside):
-        return True
-    writes = re.compile(rb"(?:>|\b(?:tee|cp|mv|touch|output|create)\b)[^\n]*" + re.escape(name).encode())
-    scripts = chain.from_iterable(glob(pattern, root_dir=top) for pattern in _SCRIPTS if "." in name)
-    return any(writes.search(readable(os.path.join(top, script))) for script in scripts)
+def _written_in(top: str) -> bytes:
+    """Return the lines of the scripts of a tree that may write a file, each from the command that does."""
+    scripts = chain.from_iterable(glob(pattern, root_dir=top) for pattern in _SCRIPTS)
+    return b"\n".join(chain.from_iterable(_WRITES.findall(readable(os.path.join(top, each))) for each in scripts))
 
 
 def _why_wrong(kustomization: Kustomization, named: Kustomization, key: str) -> tuple[str, str]:
@@ -181,7 +200,6 @@ def _unmatched_in(
     """Yield the patches and replacements of a kustomization that are for none of the objects. `subjects`: those of
     each file.
     """
-    source = cache(lambda: EntrySource(kustomization, files.content, ("patches",)).source()[0])
     ordered = cache(lambda kind: sorted(objects.get(kind, ())))
     for key in ("patches", "patchesStrategicMerge"):
         for number, patch in enumerate(list_at(kustomization.content, key)):
@@ -190,7 +208,11 @@ def _unmatched_in(
             for merge in merges:
                 if group_kind(merge.object) in files.wanted and _is_absent(merge, objects):
                     is_inline = merge.source is NO_SOURCE
-                    place = source().locate((key, number)) if is_inline else merge.locate(("metadata", "name"))
+                    place = (
+                        EntrySource(kustomization, files.content, (key, number)).locate(())
+                        if is_inline
+                        else merge.locate(("metadata", "name"))
+                    )
                     message = f"no {merge.ref.kind} {cut(merge.ref.name, _SHOWN)} to patch: kustomize build fails"
                     known = sorted(filter(None, objects.get(merge.ref.kind, {}).get(merge.ref.name, ())))
                     what = f"namespace: {known[0]}" if known else "the kind and name of an object of this kustomization"
@@ -205,7 +227,7 @@ def _unmatched_in(
             message = f"the target {shown} {cut(name, _SHOWN)} matches no object: kustomize ignores the {what}"
             what_kind = "kind" if shown == kind else "version, kind"
             fix = f"write the {what_kind} and name of an object of this kustomization"
-            place = source().locate((kustomization.names.get(str(path[0]), path[0]), *path[1:], "name"))
+            place = EntrySource(kustomization, files.content, path).locate(("name",))
             yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
 
 
@@ -216,7 +238,7 @@ def _uncounted(kustomization: Kustomization, objects: _Namespaces, files: Input)
     for number, entry in enumerate(list_at(kustomization.content, "replicas") if is_known else ()):
         if (name := text_at(entry, "name")) and name not in names:
             place = EntrySource(kustomization, files.content, ("replicas", number)).locate(("name",))
-            near = nearest_word(name, sorted(names), 0.0)
+            near = nearest_word(name, sorted(names), 0.0) if number < _MAX_SUGGESTED else ""
             fix = f"write {near}" if near else "remove the entry"
             message = f"no workload {cut(name, _SHOWN)} for replicas: kustomize build fails"
             yield FileDiagnostic("parse-error", message, place, fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -40,10 +40,11 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     """Yield what blocks of a template drop or break."""
     lines, blocks = text.split("\n"), list(blocks_of(text))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    singles = {*_SINGLES.findall(text)}
     for block in blocks:
         row = bisect_right(starts, block.start)
         place = Location(file, row, 1, len(lines[row - 1]) + 1)
-        if (fault := _fault_of(block, text, place)) is not None:
+        if (fault := _fault_of(block, text, singles, place)) is not None:
             yield fault
     actions = {position for block in blocks for position in (block.start, block.end)}
     actions.update(action.start for action in actions_of(text) if action.prints)
@@ -69,8 +70,10 @@ def _dashed(lines: Sequence[str]) -> Iterator[tuple[int, int, str, str]]:
             yield number, number + 1, message, "remove the dash before the closing braces"
 
 
-def _fault_of(block: TemplateBlock, text: str, place: Location) -> FileDiagnostic | None:
-    """Return what a block drops; None if it drops nothing. `place`: its first line."""
+def _fault_of(block: TemplateBlock, text: str, singles: Collection[str], place: Location) -> FileDiagnostic | None:
+    """Return what a block drops; None if it drops nothing. `singles`: variables with one item. `place`: its first
+    line.
+    """
     if (fault := _never_true(block, text)) is not None:
         fix = "ask for the version that Kubernetes serves, or remove the condition"
         return FileDiagnostic("removed-api-version", fault, place, fix, severity=Severity.WARNING)
@@ -79,18 +82,18 @@ def _fault_of(block: TemplateBlock, text: str, place: Location) -> FileDiagnosti
         fix = "set the annotation helm.sh/resource-policy: keep, or use a value instead of lookup"
         return FileDiagnostic("class-in-hook", message, place, fix)
     loop = _LOOP.match(text, block.start, block.end)
-    if loop and not (_SEPARATES.search(text, block.start, block.end) or _is_of_one(loop[1], text)):
+    is_of_one = loop and (loop[1].strip() in singles or _SINGLE.fullmatch(loop[1]))
+    if loop and not (is_of_one or _SEPARATES.search(text, block.start, block.end)):
         message = "no --- between the objects of this loop: they are one document, of which the last values remain"
         return FileDiagnostic("duplicate-key", message, place, "begin the loop with a line of ---")
     return None
 
 
-def _is_of_one(items: str, text: str) -> bool:
-    """Report whether the items of a loop are a list with one item, or a variable with such a list."""
-    return bool(re.search(rf"(?:range |{re.escape(items)}[ ]*:?=[ ]*)list [^\s()]+[ ]*-?\}}\}}", text))
-
-
 _LOOP: Final = later(r"\{\{-?[ ]*range\b([^}]*?)[ ]*-?\}\}[ \t]*\n(?:\{\{[^}]*\}\}[ \t]*\n){0,9}(?:apiVersion|kind):")
+_SINGLE: Final = later(r"[^}]*?\blist [^\s()]+[ ]*")
+"""The items of a loop over a list with one item."""
+_SINGLES: Final = later(r"(\$\w+)[ ]*:?=[ ]*list [^\s()]+[ ]*-?\}\}")
+"""A variable with such a list."""
 _SEPARATES: Final = later("---|break|include|template [^\n]")
 
 
