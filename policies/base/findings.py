@@ -204,6 +204,8 @@ class Finding(NamedTuple):
     harm: Hidden[Harm] = NO_HARM
     overlay: Hidden[str] = ""
     """The directory of the kustomization that patches objects, and builds the object."""
+    was_error: Hidden[bool] = False
+    """True if the finding is an error in other places than tests and archives."""
 
     @in_json
     def message(self) -> str:
@@ -260,7 +262,7 @@ class Finding(NamedTuple):
     @property
     def as_note(self) -> Finding:
         """The finding as a note that needs no action."""
-        return self._replace(severity=Severity.NOTE, action=Action.AUDIT)
+        return self._replace(severity=Severity.NOTE, action=Action.AUDIT, was_error=self.severity is Severity.ERROR)
 
     def with_texts(self, change: Callable[[Text], Text]) -> Finding:
         """Return the finding with `change` applied to both texts, except to a text that is not shown."""

@@ -179,9 +179,7 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
         from forewarn.policies.cli.render.head import line_of
 
         lines.append(line_of(result.head))
-    hidden = 0 if notes else sum(finding.severity is Severity.NOTE for finding in findings)
-    if hidden:
-        lines.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")
+    lines += _about_notes(findings, shown=notes)
     reported = {finding.file for finding in findings if finding.rule == PARSE_ERROR}
     if unread := {found.location.file for found in given.diagnostics if found.rule == PARSE_ERROR} - reported:
         lines.append(f"{plural(len(unread), 'file')} with findings of {PARSE_ERROR} that are not reported")
@@ -199,6 +197,16 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
         (grouping.unseen, "definition", "not visible in every directory (too many); --one-apply makes all visible"),
     )
     return lines + [f"{plural(count, noun)} {what}" for count, noun, what in limits if count]
+
+
+def _about_notes(findings: Sequence[Finding], *, shown: bool) -> Iterator[str]:
+    """Yield the numbers of notes that are not shown, and of those that would be errors elsewhere."""
+    hidden = 0 if shown else sum(finding.severity is Severity.NOTE for finding in findings)
+    if hidden:
+        yield f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}"
+    if lowered := sum(finding.was_error for finding in findings):
+        would = "would be an error" if lowered == 1 else "would be errors"
+        yield f"{plural(lowered, 'note')} {would} outside tests, archives and other projects"
 
 
 def _left_out(files: Input) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Findings about manifests of archives, tests or other projects, or that are wrong on purpose: notes."""
+"""Findings about manifests of archives, tests or other projects: notes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
-from forewarn.policies.linting.rules.support.rule_text import is_test_file
 
 CHART: Final = "Chart.yaml"
 _REQUIRED: Final = (CHART, "requirements.yaml")
@@ -31,18 +30,18 @@ _NAMELESS: Final = "name or generateName is required"
 _MEANT: Final = later(
     r"(?:^|/)(?:bad[_-]|(?:broken|invalid|malformed)[_-]?)(?:config|job|deployment|manifest|pdb|pod)?s?\d*(?:/|\.[^/]*$)"
 )
-"""Names of directories and files that are wrong on purpose; a directory such as invalid-token-cleaner is a program."""
+"""Names of directories and files in tests that are wrong on purpose."""
 _EXPECTED: Final = later(
     r"(?:^|[.-])(?:bad|broken|deny|disallow(?:ed)?|fail(?:s|ing)?|invalid|malformed|violat\w+)(?=[.-]|$)"
 )
 """Words in names of objects that a test or an example expects to be wrong."""
+_EXAMPLES: Final = later(r"(?:^|/)\.?(?:[\w-]+[_-])?(?:e2e|examples?|fixtures?|samples?|testdata|tests?)/")
+"""Directories of tests and examples."""
 _IS_OWN: Final = later(r"file:|$")
 
 
 def lowered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings in order, as notes those about manifests of archives, tests or other projects, or that are
-    wrong on purpose.
-    """
+    """Return the findings in order, as notes those about manifests of archives, tests or other projects."""
     is_of_others = cache(_is_of_others)  # each chart is read once
     return by_order(_lowered(finding, is_of_others) for finding in findings)
 
@@ -55,8 +54,13 @@ def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
     if os.path.isabs(path):  # what is above the input says nothing about it
         path = os.path.basename(path)
     is_of_test = (finding.rule in _OF_TESTS or _NAMELESS in finding.message) and _TESTS.search(path)
-    is_meant = is_of_test or _MEANT.search(path) or (is_test_file(path) and _EXPECTED.search(finding.object.name))
-    if is_meant or _NOT_DEPLOYED.search(path) or any(map(is_of_others, upwards(os.path.dirname(finding.file)))):
+    is_meant = _EXAMPLES.search(path) and (_MEANT.search(path) or _EXPECTED.search(finding.object.name))
+    if (
+        is_of_test
+        or is_meant
+        or _NOT_DEPLOYED.search(path)
+        or any(map(is_of_others, upwards(os.path.dirname(finding.file))))
+    ):
         return finding.as_note
     return finding
 

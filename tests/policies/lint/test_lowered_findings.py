@@ -61,3 +61,11 @@ spec: {minAvailable: 3, selector: {matchLabels: {app: web}}}
 """
     )
     assert "allows no eviction" not in forewarn("lint", tmp_path, "-v").stdout
+
+
+def test_the_summary_counts_errors_that_are_notes_in_tests(tmp_path: Path) -> None:
+    for name in ("tests/fixtures/class.yaml", "apps/class.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(WRONG)
+    summary = forewarn("lint", ".", cwd=tmp_path).stderr
+    assert "1 note would be an error outside tests, archives and other projects" in summary
