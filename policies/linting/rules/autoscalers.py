@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     removed_version,
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
-from forewarn.policies.linting.rules.support.context import Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.context import Context, Target, rule
 from forewarn.policies.linting.rules.support.names import Lookups, Names
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable
 from forewarn.policies.linting.rules.support.scalers import Scaler, scaler_of, scalers_of_workloads
@@ -93,7 +93,7 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
 
     Fix: write the kind and the name of the workload, or set the request.
     """
-    scaler = scaler_of(subject) if context.phase is Phase.LINT else None
+    scaler = scaler_of(subject)
     if scaler is None:
         return
     least, most = scaler.minimum, scaler.maximum

@@ -58,7 +58,7 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     Fix: create the class first, or use an existing class.
     """
     name = text_at(subject.object, *_LABEL)
-    names = context.once(workload_classes) if name and context.phase is Phase.LINT else None
+    names = context.once(workload_classes) if name else None
     if not names or name in names or is_template_variable(name, subject, context):
         return
     if name in context.once(_priority_classes):
@@ -114,8 +114,6 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
 
     Fix: write the name of an existing object.
     """
-    if context.phase is not Phase.LINT or subject.is_partial:
-        return
     for kind, namespace, name, path in _references(subject):
         names = context.once(kueue_names).get((kind, namespace), Names(()))
         if name in names or is_template_variable(name, subject, context):
@@ -203,8 +201,6 @@ def workload_priority_class_misplaced(subject: ReviewedObject, context: Context)
     Fix: set the label `kueue.x-k8s.io/priority-class` to the WorkloadPriorityClass, and `priorityClassName` to a
     PriorityClass.
     """
-    if context.phase is not Phase.LINT:
-        return
     if not text_at(subject.object, *_LABEL) and text_at(subject.object, *_ANNOTATION):
         message = f"annotation {_ANNOTATION[-1]}: Kueue reads only the label of this name"
         yield Problem(message, _ANNOTATION, "make it a label")
@@ -260,9 +256,9 @@ def workload_priority_class_invalid(subject: ReviewedObject, context: Context) -
     Fix: write an integer without quotes.
     """
     value = subject.object.get("value")
-    is_class = group_kind(subject.object) == registry.WORKLOAD_PRIORITY_CLASS and not subject.is_partial
-    is_checked = is_class and context.phase is Phase.LINT and not is_template_variable(str(value), subject, context)
-    if is_checked and integer(value) is None:
+    if group_kind(subject.object) != registry.WORKLOAD_PRIORITY_CLASS or integer(value) is not None:
+        return
+    if not is_template_variable(str(value), subject, context):
         numbers = f"an integer from {INT32[0]} to {INT32[-1]}"
         what = "no value" if value is None else f"value must be {numbers}"
         yield Problem(f"{what}: kube-apiserver rejects the class", ("value",), f"write {numbers}, without quotes")
@@ -321,7 +317,7 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
     Fix: set `preemption.withinClusterQueue: LowerPriority`, and lower `nominalQuota` to what the nodes have.
     """
     kind = group_kind(subject.object)
-    if kind not in (registry.CLUSTER_QUEUE, registry.COHORT) or subject.is_partial or context.phase is not Phase.LINT:
+    if kind not in (registry.CLUSTER_QUEUE, registry.COHORT):
         return
     yield from _invalid_quotas(subject)
     yield from _invalid_policies(subject, context)

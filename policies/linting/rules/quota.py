@@ -906,7 +906,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
 
     Fix: lower `maxReplicas`, or raise the quota.
     """
-    scaler = scaler_of(subject) if context.phase is Phase.LINT else None
+    scaler = scaler_of(subject)
     if scaler is None or scaler.maximum is None or not context.has_quotas(subject):
         return
     from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
@@ -978,9 +978,9 @@ def injected_containers_not_counted(subject: ReviewedObject, context: Context) -
 
     Fix: set requests and limits of the injected containers, or create a LimitRange with defaults.
     """
-    template = context.template(subject) if context.phase is Phase.LINT and context.has_quotas(subject) else None
+    template = context.template(subject) if context.has_quotas(subject) else None
     name = subject.effective_namespace
-    if template is None or subject.is_partial or context.limit_ranges_of(name):
+    if template is None or context.limit_ranges_of(name):
         return
     by = _injector(template, context.namespace(name))
     if by is None:

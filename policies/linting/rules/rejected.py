@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind, json_type, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment, lacks_images, selector_of
-from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_CHARACTERS,
     diagnostics,
@@ -80,8 +80,6 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Fix: write a value that the message permits.
     """
     obj = subject.object
-    if context.phase is not Phase.LINT:
-        return
     if not obj:
         yield from diagnostics("value-rejected", context)
         return

@@ -327,7 +327,7 @@ def _is_namespace_known(subject: ReviewedObject, context: Context) -> bool:
 def _daemons_template(subject: ReviewedObject, context: Context) -> PodTemplate | None:
     """Return the Pod template of a DaemonSet of which a manifest says enough; otherwise None."""
     template = context.template(subject) if group_kind(subject.object) == registry.DAEMON_SET else None
-    if template is None or context.phase is not Phase.LINT or is_fragment(subject.object, template):
+    if template is None or is_fragment(subject.object, template):
         return None
     unknown = subject.is_partial and ("priorityClassName" in template.spec or subject.whole is None)
     return None if unknown else template
@@ -519,9 +519,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Fix: set `priorityClassName` to a class that the entry permits.
     """
     template = context.template(subject) if context.options.required_classes else None
-    if template is None or subject.is_partial or has_controller(subject.object):
-        return
-    if context.phase is Phase.LINT and is_fragment(subject.object, template):
+    if template is None or has_controller(subject.object) or is_fragment(subject.object, template):
         return
     namespace = subject.effective_namespace
     name = class_to_be(template, namespace, context)
@@ -766,7 +764,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
     `preemptionPolicy`. In a second call, it must not change these fields.
     """
     template = context.template(subject)
-    if context.phase is not Phase.VALIDATE or template is None:
+    if template is None:
         return
     computed, given = resolved(template, context), at(subject.object, "spec", "priority")
     if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
@@ -854,7 +852,7 @@ def static_pod_priority(subject: ReviewedObject, context: Context) -> Iterator[P
     Fix: set `priorityClassName: system-node-critical` and `priority: 2000001000`.
     """
     template = context.template(subject)
-    if template is None or subject.is_partial:
+    if template is None:
         return
     name, value = class_name(template), integer(template.spec.get("priority"))
     if (name, value) == _OF_KUBELET:
@@ -942,8 +940,8 @@ def class_above_controller(subject: ReviewedObject, context: Context) -> Iterato
 
     Fix: give the controller a PriorityClass of at least the same value.
     """
-    end = _CONTROLLERS.get(group_kind(subject.object)) if context.phase is Phase.LINT else None
-    if end is None or subject.is_partial:
+    end = _CONTROLLERS.get(group_kind(subject.object))
+    if end is None:
         return
     controllers = {name: priority for name, priority in context.once(_priorities).items() if name.endswith(end)}
     for part in parts_of(subject.object, context.options.class_paths) if controllers else ():
@@ -1005,7 +1003,7 @@ def class_set_at_pods(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Fix: change the Pod templates of workloads.
     """
-    if group_kind(subject.object) not in registry.KYVERNO_POLICIES or subject.is_partial:
+    if group_kind(subject.object) not in registry.KYVERNO_POLICIES:
         return
     for number, each in enumerate(list_at(subject.object, "spec", "rules")):
         if _SETS_CLASS.search(text_at(each, "mutate", "patchesJson6902")):

@@ -25,7 +25,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
 )
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
-from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt, is_part
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_WORKLOADS,
@@ -243,7 +243,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
         )
         text = Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas")
         yield Problem(text, ("spec", "minAvailable"), harm=EVICTIONS_FAIL)
-    elif workload is not None and context.phase is Phase.LINT and (when := _at_minimum(workload, least, context)):
+    elif workload is not None and (when := _at_minimum(workload, least, context)):
         message = f"minAvailable {least} allows no eviction {when}"
         yield Problem(message, ("spec", "minAvailable"), _ALLOW_ONE["minAvailable"], harm=EVICTIONS_FAIL)
 
@@ -259,8 +259,7 @@ def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Proble
     field = "maxUnavailable" if at(spec, "maxUnavailable") is not None else "minAvailable"
     value = at(spec, field)
     is_relative = str(value).endswith("%") or (field == "maxUnavailable" and isinstance(value, int))
-    is_whole = not subject.is_partial and context.phase is Phase.LINT
-    if not is_relative or not is_whole or (field, str(value)) in NO_EVICTION:
+    if not is_relative or subject.is_partial or (field, str(value)) in NO_EVICTION:
         return
     for workload in _not_controlled(subject, context):
         if group_kind(workload.object) in (registry.JOB, registry.CRON_JOB, registry.DAEMON_SET):
@@ -662,11 +661,7 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
 
     Fix: write the labels of the workload's Pods into the selector.
     """
-    if (
-        group_kind(subject.object) != registry.DISRUPTION_BUDGET
-        or subject.is_partial
-        or context.phase is not Phase.LINT
-    ):
+    if group_kind(subject.object) != registry.DISRUPTION_BUDGET:
         return
     selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
     labels = at(selector, "matchLabels")

@@ -13,7 +13,7 @@ from forewarn.policies.inputs.manifests.deploy_order import LONGEST, FluxOrder, 
 from forewarn.policies.kubernetes.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind, mapping_at, text_at
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
-from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import class_name, diagnostics, location_suffix, name_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
     Fix: create the class in an earlier hook, sync wave or Flux Kustomization, or before the Pod in the file.
     """
     template = context.template(subject)
-    name = class_name(template) if template and context.phase is Phase.LINT and not subject.is_partial else ""
+    name = class_name(template) if template else ""
     if template is None or not name or name in context.stored_classes:
         return
     definition = context.once(_Order).only.get(name)
@@ -121,7 +121,7 @@ def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem
     hook, policy = annotations.get("helm.sh/hook"), annotations.get("helm.sh/hook-delete-policy")
     phases = {part.strip() for part in hook.split(",")} if isinstance(hook, str) else set()
     policies = {part.strip() for part in policy.split(",")} if isinstance(policy, str) else set()
-    if context.phase is not Phase.LINT or not phases & _CREATING or not policies:
+    if not phases & _CREATING or not policies:
         return  # the default policy is before-hook-creation
     if "hook-succeeded" in policies:
         message = "Helm deletes the class as soon as its hook has succeeded: Pods that name it are rejected"
@@ -138,7 +138,7 @@ def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem
 def _of_another_release(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a class of the cluster that belongs to another release of Helm than that of the subject."""
     stored = context.stored_classes.get(name_of(subject))
-    if stored is None or stored.release is None or context.phase is not Phase.LINT or not subject.object:
+    if stored is None or stored.release is None or not subject.object:
         return
     with suppress(InvalidObject):
         own = PriorityClass.from_api(subject.object).release

@@ -343,7 +343,7 @@ def _of_volcano(subject: ReviewedObject) -> Iterator[Problem]:
     least = rule_text.integer(at(subject.object, "spec", "minAvailable"))
     tasks = list_at(subject.object, "spec", "tasks")
     replicas = [rule_text.integer(at(task, "replicas")) if at(task, "replicas") is not None else 1 for task in tasks]
-    if least is None or not tasks or subject.is_partial or None in replicas:
+    if least is None or not tasks or None in replicas:
         return
     total = sum(number or 0 for number in replicas)
     if total < least:

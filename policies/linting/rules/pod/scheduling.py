@@ -500,11 +500,10 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
 
     Fix: give the other Pods at least the same priority, or use preferred affinity.
     """
-    template = context.template(subject) if context.phase is Phase.LINT else None
-    terms = at(template.spec, *_TERMS) if template else None
-    namespace = subject.effective_namespace
-    own = resolved(template, context, namespace) if template and isinstance(terms, list) else None
-    if template is None or terms is None or own is None or own.preemption_policy == PREEMPT_NEVER:
+    template = context.template(subject)
+    terms = list_at(template.spec, *_TERMS) if template else ()
+    own = resolved(template, context, subject.effective_namespace) if template and terms else None
+    if template is None or own is None or own.preemption_policy == PREEMPT_NEVER:
         return
     for number, term in enumerate(terms[:_MAX_TERMS]):
         others = _satisfying(term, subject, context)
@@ -563,7 +562,7 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
 
     Fix: set requests for cpu and memory.
     """
-    template = context.template(subject) if context.phase is Phase.LINT else None
+    template = context.template(subject)
     if template is None or not class_name(template) or is_fragment(subject.object, template):
         return
     own = resolved(template, context)
@@ -675,8 +674,6 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
     Fix: lower `partition`, set `maxUnavailable: 1`, or correct the kustomization.
     """
     yield from diagnostics("update-without-effect", context) if not subject.object else ()
-    if context.phase is not Phase.LINT or subject.is_partial:
-        return
     if group_kind(subject.object) == ROLLOUT:
         yield from _of_rollout(subject)
         return
@@ -760,7 +757,7 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
     `karpenter.sh/do-not-disrupt`.
     """
     template = context.template(subject)
-    if template is None or subject.is_partial or context.phase is not Phase.LINT:
+    if template is None:
         return
     annotations = mapping_at(template.object, "metadata", "annotations")
     if annotations.get(_DO_NOT_EVICT) == "true" and _DO_NOT_DISRUPT not in annotations:

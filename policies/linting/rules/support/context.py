@@ -375,13 +375,17 @@ class Rule:
     TARGETS: tuple[Target, ...]
     """The kinds of subjects that the rule checks."""
     SEVERITY: Severity | None = None
-    """The linter's default severity; None if the linter does not use the rule."""
+    """The linter's default severity; None if the linter does not run the rule (Phase.LINT)."""
     ACTION: Action | None = None
-    """The webhook's default action (deny becomes warn for a template); None if the webhook does not use the rule."""
+    """The webhook's default action (deny becomes warn for a template); None if the webhook does not run the rule
+    (Phase.VALIDATE).
+    """
     DEPENDS_ON = NOTHING_STORED
     """The stored objects that the rule depends on."""
     READS_PARTS = False
-    """Whether it checks single fields, or reads `ReviewedObject.whole` before it reports an absent one."""
+    """Whether it also runs for parts of objects (`is_partial`): it checks single fields, or reads
+    `ReviewedObject.whole` before it reports an absent one.
+    """
     ON_REQUEST = False
     """Whether it runs only if the configuration selects it, or sets its severity or action."""
     OBJECTS: Mapping[Target, str] = MappingProxyType({})
