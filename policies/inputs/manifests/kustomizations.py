@@ -66,8 +66,8 @@ _OPEN: Final = frozenset(
 )
 """Keys of a kustomization that may add or rename objects, in lower case."""
 RESOURCES: Final = ("resources", "bases", "components")
-_GENERATORS: Final = ("configMapGenerator", "secretGenerator")
-_KEYS: Final = {key.casefold(): key for key in (*RESOURCES, *_PATCHES, *_CHANGING, *_GENERATORS)}
+GENERATORS: Final = ("configMapGenerator", "secretGenerator")
+_KEYS: Final = {key.casefold(): key for key in (*RESOURCES, *_PATCHES, *_CHANGING, *GENERATORS)}
 """The keys of a kustomization that are read, by their names in lower case: kustomize ignores the case, as Go's decoder
 does.
 """
@@ -80,7 +80,7 @@ class Kustomization(NamedTuple):
     `namePrefix` and `nameSuffix`. `content`: the fields with changes; `names`: as the file writes them, if in another
     case. `remotes`: the addresses of other resources. `entries`: the places of all paths and the paths as written.
     `is_open`: whether it may add objects, rename objects, or change objects of other kustomizations. `data`: the real
-    paths of files from which it generates ConfigMaps and Secrets.
+    paths of files from which it generates ConfigMaps and Secrets. `given`: the fields as the file writes them.
     """
 
     directory: str
@@ -97,6 +97,7 @@ class Kustomization(NamedTuple):
     data: tuple[str, ...] = ()
     names: Mapping[str, str] = {}
     entries: tuple[tuple[Path, str], ...] = ()
+    given: Mapping[str, Any] = {}
 
     @property
     def overlay(self) -> str:
@@ -125,7 +126,7 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
     entries = tuple(_entries_of(content, directory))
     resources, patches, data = (
         tuple(real_in(directory, path) for place, path in entries if place[0] in keys)
-        for keys in (RESOURCES, _PATCHES, _GENERATORS)
+        for keys in (RESOURCES, _PATCHES, GENERATORS)
     )
     namespace = content.get("namespace")
     is_component = content.get("kind") == "Component"
@@ -145,6 +146,7 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         data,
         {key: name for name in map(str, given) if (key := _KEYS.get(name.casefold(), name)) != name},
         entries,
+        given,
     )
 
 
@@ -184,10 +186,10 @@ def _entries_of(content: dict[str, Any], directory: str) -> Iterator[tuple[Path,
 
     What looks like a URL or an inline patch is a path if a file has this name.
     """
-    for key in (*RESOURCES, *_PATCHES, *_GENERATORS):
+    for key in (*RESOURCES, *_PATCHES, *GENERATORS):
         for number, entry in enumerate(list_at(content, key)[: MAX_NAMED + 1]):
             listed: Iterable[tuple[Path, Any]] = [((key, number), entry)]
-            if key in _GENERATORS:
+            if key in GENERATORS:
                 files = enumerate(list_at(entry, "files")[:_MAX])
                 listed = (((key, number, "files", index), str(file).rpartition("=")[2]) for index, file in files)
             elif isinstance(entry, dict):

@@ -28,6 +28,7 @@ from forewarn.policies.base.findings import (
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.base.metering import MAX_WORK, CutShort, TooLarge, metered, never
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import TYPED
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, list_at
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_images, parts_of, pod_template_of
@@ -35,7 +36,7 @@ from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.file import parse_error, unknown_field
 from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_class_use_unknown
 from forewarn.policies.linting.rules.priority_class import removed_api_version
-from forewarn.policies.linting.rules.rejected import TYPED, is_variable_at, quantity_fix, value_rejected
+from forewarn.policies.linting.rules.rejected import is_variable_at, quantity_fix, value_rejected
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
 from forewarn.policies.linting.rules.support.predictions import Predicted, Restarts, Simulations

@@ -284,7 +284,7 @@ def read_input(request: LintRequest) -> Input:
         if file.name not in given.sources:
             _read(file, given, reported=False)
     if given.kustomizations:
-        from forewarn.policies.linting.lint.patch_targets import failing, unmatched
+        from forewarn.policies.linting.lint.patch_targets import failing, undecoded, unmatched
 
         faults = [*failing(given)]
         unknown = {id(kustomization) for kustomization, _ in faults}
@@ -292,7 +292,12 @@ def read_input(request: LintRequest) -> Input:
             each._replace(resources=(), components=(), content={}, is_open=True) if id(each) in unknown else each
             for each in given.kustomizations
         ]
-        given.diagnostics = [*_of_manifests(given), *unmatched(given), *(fault for _, fault in faults)]
+        given.diagnostics = [
+            *_of_manifests(given),
+            *undecoded(given),
+            *unmatched(given),
+            *(fault for _, fault in faults),
+        ]
     if request.schemas or given.defining:
         read_by_schema(given, request.config, request.schemas)
     if given.with_names:

@@ -10,10 +10,11 @@ from glob import glob
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Path, Severity, cut, grouped, nearest_word
+from forewarn.policies.base.findings import Path, Severity, cut, grouped, nearest_word, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.groups import reached
 from forewarn.policies.inputs.manifests.kustomizations import (
+    GENERATORS,
     KUSTOMIZATIONS,
     RESOURCES,
     SCALED,
@@ -28,6 +29,14 @@ from forewarn.policies.kubernetes.kinds.registry import (
     DEFAULT_NAMESPACE,
     DISRUPTION_BUDGET,
     POD_TEMPLATE_PATHS,
+)
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
+    FIXES,
+    KUSTOMIZATION_STRUCT,
+    QUOTED,
+    TYPED,
+    absent_fields,
+    decode_error,
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, FileDiagnostic, ReviewedObject
@@ -277,3 +286,52 @@ def _may_match(target: str, names: Sequence[str]) -> bool:
         return True
     near = names[bisect_left(names, start) : bisect_left(names, f"{start}~")]
     return any(name == target or (is_open and len(name) >= len(start + end) and name.endswith(end)) for name in near)
+
+
+def undecoded(files: Input) -> Iterator[FileDiagnostic]:
+    """Yield the fields that kustomize does not have, the first value of each kustomization that has another type than
+    kustomize wants, and wrong versions.
+
+    Source: kustomize api/types/kustomization.go, Unmarshal and EnforceFields.
+    """
+    for kustomization in files.kustomizations:
+        given, kind = kustomization.given, kustomization.given.get("kind") or "Kustomization"
+        version = given.get("apiVersion") or _GROUP
+        if not str(version).startswith(_GROUP):
+            continue
+        faults = [
+            (path, f"unknown field {quote(cut(str(path[-1]), _SHOWN))}", f"write {near}" if near else "remove it")
+            for path, struct in absent_fields(given, KUSTOMIZATION_STRUCT)
+            for near in [nearest_word(str(path[-1]), sorted(struct.fields), _NEAR)]
+        ]
+        fault = decode_error(given, KUSTOMIZATION_STRUCT)
+        value = at(given, *fault.path) if fault else None
+        if fault and not (isinstance(value, str) and _NOT_LOCAL.search(value)):
+            fix = FIXES.get(fault.text.rpartition(" ")[2].partition("]")[0], TYPED)
+            faults.append((fault.path, fault.text, TYPED if fix == QUOTED and isinstance(value, dict) else fix))
+        wanted = f"{_GROUP}{_VERSIONS.get(kind, '')}"
+        if kind not in _VERSIONS:
+            faults.append((("kind",), f"kind {quote(str(kind))}", "write kind: Kustomization, or Component"))
+        elif version not in (_GROUP, wanted):
+            faults.append((("apiVersion",), f"apiVersion for {kind} should be {wanted}", f"write {wanted}"))
+        for path, text, fix in chain(faults, _without_base(kustomization, files)):
+            location = EntrySource(kustomization, files.content, path).locate((), key=True)
+            yield FileDiagnostic("parse-error", f"{text}: kustomize build fails", location, fix)
+
+
+_GROUP: Final = "kustomize.config.k8s.io/"
+_VERSIONS: Final = {"Kustomization": "v1beta1", "Component": "v1alpha1"}
+
+
+def _without_base(kustomization: Kustomization, files: Input) -> Iterator[tuple[Path, str, str]]:
+    """Yield the place, the problem and the fix of generators and inline JSON patches that change nothing they name."""
+    for number, patch in enumerate(list_at(kustomization.given, "patches")):
+        if text_at(patch, "patch").lstrip().startswith("- op:") and at(patch, "target") is None:
+            yield ("patches", number), "a JSON patch without a target", "set target.kind and target.name"
+    data = [files.content(path) for path in kustomization.resources]
+    is_known = not (kustomization.is_open or kustomization.remotes or None in data)
+    for key, kind in zip(GENERATORS, (b"ConfigMap", b"Secret"), strict=True):
+        for number, entry in enumerate(list_at(kustomization.given, key) if is_known else ()):
+            if at(entry, "behavior") in ("merge", "replace") and not any(kind in each for each in data if each):
+                message = f"no {kind.decode()} {cut(text_at(entry, 'name'), _SHOWN)} to {entry['behavior']}"
+                yield (key, number, "behavior"), message, "remove behavior, or list a resource with this name"

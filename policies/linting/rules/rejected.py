@@ -19,6 +19,13 @@ from forewarn.policies.kubernetes.kinds.registry import (
     RESOURCE_QUOTA,
     WEBHOOK_CONFIGURATIONS,
 )
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
+    FIXES,
+    POD_SPEC_STRUCT,
+    QUOTED,
+    TYPED,
+    mismatches,
+)
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind, json_type, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment, lacks_images, selector_of
@@ -64,8 +71,9 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     the image. It does not check volumes, resource claims, security contexts, DNS and host settings,
     volumeClaimTemplates, CEL expressions and CA bundles. Other rules are about PriorityClasses and ResourceQuotas.
     Without a known release, the rule reports what all supported releases reject. It also reports many values that
-    kube-apiserver cannot decode, such as the quantity `128mi`. In Helm charts, it checks types of some values and their
-    indentation, and limits of PodDisruptionBudgets and HorizontalPodAutoscalers, in each values file.
+    kube-apiserver cannot decode, such as the quantity `128mi` and `runAsUser: "1000"`. In Helm charts, it checks types
+    of some values and their indentation, and limits of PodDisruptionBudgets and HorizontalPodAutoscalers, in each
+    values file.
 
     Example:
 
@@ -198,16 +206,6 @@ def is_variable_at(subject: ReviewedObject, path: Path, text: str, context: Cont
 
 _LONGEST_QUANTITY: Final = 40
 _CONTAINERS: Final = "containers"
-_WORDS: Final = tuple(
-    ((holder, ITEMS, *steps), field)
-    for holder in ("initContainers", _CONTAINERS, "ephemeralContainers")
-    for steps, field in (
-        (("env", ITEMS, "value"), "EnvVar.value"),
-        (("command", ITEMS), "Container.command"),
-        (("args", ITEMS), "Container.args"),
-    )
-)
-"""Fields of containers that must be strings, and their names in Go."""
 _AMOUNTS: Final = (
     ("overhead",),
     *(
@@ -217,13 +215,7 @@ _AMOUNTS: Final = (
     ),
 )
 """Fields of a Pod with quantities by name."""
-_FIELDS: Final = (
-    ("priorityClassName", str, "string"),
-    ("priority", int, "int32"),
-    ("preemptionPolicy", str, "v1.PreemptionPolicy"),
-    ("terminationGracePeriodSeconds", int, "int64"),
-    *((name, bool, "bool") for name in ("hostNetwork", "hostPID", "hostIPC", "automountServiceAccountToken")),
-)
+_HOLDER: Final = later(r".* Go struct field (\w+)\.\S*?(\w+ of type .*)")
 
 
 def _not_decoded(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -254,15 +246,16 @@ def _not_decoded(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 
 _OF_AMOUNTS: Final = {RESOURCE_QUOTA: ("spec", "hard"), LIMIT_RANGE: ("spec", "limits", ITEMS, VALUES)}
 _RATIOS: Final = ("maxLimitRequestRatio",)
-_Field = tuple[Path, object, str, str]
-"""A value of a wrong type: path, value, name and type in Go, and the fix."""
-TYPED, _UNQUOTED, _QUOTED = "write a value of this type", "write an integer without quotes", "quote the value"
+_Field = tuple[Path, object, str]
+"""A value of a wrong type: path, value, and name and type in Go."""
 
 
 def _undecodable(fields: Iterable[_Field], subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    for path, value, field, fix in fields:
+    for path, value, field in fields:
+        fix = FIXES.get(field.rpartition(" ")[2].partition("]")[0], TYPED)
+        fix = TYPED if fix == QUOTED and isinstance(value, dict | list) else fix
         is_replaced = is_template_variable(str(value), subject, context) or is_capitals(value)
-        if fix == _QUOTED or not is_replaced:
+        if fix == QUOTED or not is_replaced:
             yield Problem(f"cannot unmarshal {json_type(value)} into Go struct field {field}", path, fix)
 
 
@@ -272,19 +265,11 @@ def _is_wrong(value: object, kind: type) -> bool:
 
 def _fields(subject: ReviewedObject, template: PodTemplate) -> Iterator[_Field]:
     """Yield fields of a Pod or workload with a wrong type, except quantities and metadata."""
-    for name, kind, wanted in _FIELDS:
-        if _is_wrong(value := template.spec.get(name), kind):
-            yield template.at(name), value, f"PodSpec.{name} of type {wanted}", TYPED
     replicas: Path = ("spec", "replicas")
     if template.path == ("spec", "template") and _is_wrong(value := at(subject.object, *replicas), int):
-        yield replicas, value, "Spec.replicas of type int32", _UNQUOTED
-    for path, value in found_at(template.spec, (_CONTAINERS, ITEMS, "ports", ITEMS, "containerPort")):
-        if _is_wrong(value, int):
-            yield template.at(*path), value, "ContainerPort.containerPort of type int32", _UNQUOTED
-    for steps, field in _WORDS:
-        for path, value in found_at(template.spec, steps):
-            if _is_wrong(value, str):
-                yield template.at(*path), value, f"{field} of type string", _QUOTED
+        yield replicas, value, "Spec.replicas of type int32"
+    for fault in mismatches(template.spec, POD_SPEC_STRUCT):
+        yield template.at(*fault.path), at(template.spec, *fault.path), _HOLDER.sub(r"\1.\2", fault.text)
 
 
 def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
@@ -293,8 +278,6 @@ def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context
     holders += ((template.at(*path[:-1]), {"sizeLimit": limit}) for path, limit in sizes)
     holders += found_at(subject.object, ("spec", "volumeClaimTemplates", ITEMS, "spec", "resources", "requests"))
     for path, amounts in holders:
-        if isinstance(amounts, list):
-            yield from _undecodable([(path, amounts, f"{path[-1]} of type v1.ResourceList", TYPED)], subject, context)
         for name, value in amounts.items() if isinstance(amounts, Mapping) else ():
             if isinstance(value, str | int | float) and not isinstance(value, bool):
                 yield from _quantity((*path, name), value, subject, context)
@@ -347,4 +330,4 @@ def _metadata(path: Path, obj: ApiObject) -> Iterator[_Field]:
     for name in ("labels", "annotations"):
         for place, value in found_at(obj, ("metadata", name, VALUES)):
             if _is_wrong(value, str):
-                yield (*path, *place), value, f"ObjectMeta.metadata.{name} of type string", _QUOTED
+                yield (*path, *place), value, f"ObjectMeta.metadata.{name} of type string"

@@ -62,6 +62,16 @@ Type = Plain | Parsed | ListOf | MapOf | Struct
 """The type of a field."""
 
 GO_TYPES: Final = "go_types.json"
+TYPED, QUOTED = "write a value of this type", "quote the value"
+FIXES: Final = {
+    "string": QUOTED,
+    **dict.fromkeys(("int32", "int64"), "write an integer without quotes"),
+    "bool": "write true or false without quotes",
+    "[": "write a list",
+    "v1.LocalObjectReference": "write name: before the value",
+    "types.Patch": "write path: before the value",
+}
+"""The fixes of wrong types; TYPED for others."""
 _BUILT_IN: Final[Mapping[str, Type]] = {
     "string": Plain("string", "string"),
     "bool": Plain("bool", "bool"),
@@ -102,6 +112,8 @@ OBJECT_META: Final = _TYPES.struct("ObjectMeta")
 PRIORITY_CLASS_STRUCT: Final = _TYPES.struct("PriorityClass")
 RESOURCE_QUOTA_STRUCT: Final = _TYPES.struct("ResourceQuota")
 POD_STRUCT: Final = _TYPES.struct("Pod")
+POD_SPEC_STRUCT: Final = _TYPES.struct("PodSpec")
+KUSTOMIZATION_STRUCT: Final = _TYPES.struct("types.Kustomization")
 
 
 _BITS: Final = {"int32": 2**31, "int64": 2**63}
@@ -127,6 +139,11 @@ def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
             return fault
         first = first or fault
     return first
+
+
+def mismatches(obj: ApiObject, struct: Struct) -> Iterator[FieldError]:
+    """Yield all wrong types in an object, except quantities and times."""
+    return (fault for fault, parsing in _decode(obj, struct, (), struct.name, "") if not parsing)
 
 
 def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
@@ -160,6 +177,18 @@ def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iter
             if key in kind.fields:
                 inner = f"{field}.{key}" if field else str(key)
                 yield from _decode(entry, kind.fields[key], (*path, key), kind.name, inner)
+
+
+def absent_fields(value: Any, kind: Type, path: Path = ()) -> Iterator[tuple[Path, Struct]]:
+    """Yield the fields that a struct does not have, whatever the case of letters, each with the struct."""
+    if isinstance(kind, ListOf):
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            yield from absent_fields(item, kind.item, (*path, index))
+    elif isinstance(kind, Struct) and kind.fields and isinstance(value, Mapping):
+        inner = {field.lower(): each for field, each in kind.fields.items()}
+        for key, entry in value.items():
+            here = (*path, key)
+            yield from absent_fields(entry, inner[key.lower()], here) if key.lower() in inner else [(here, kind)]
 
 
 def _plain(value: Any, kind: Plain, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
