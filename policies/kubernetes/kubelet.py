@@ -33,7 +33,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
 )
 from forewarn.policies.kubernetes.objects.node import LABEL_OS, NO_EXECUTE, Node, untolerated_taint
-from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION
+from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION, Pod
 from forewarn.policies.kubernetes.objects.pod_resources import pod_level, read_pod_resources
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, in_nano
 from forewarn.policies.kubernetes.quantity import NANO
@@ -45,7 +45,6 @@ from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import (
 from forewarn.policies.kubernetes.scheduling.plugins.one_node import TaintToleration
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, PRIORITY_CLASS, KindSpec
-from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, Timeouts, mapping
 from forewarn.webhook.apiserver.client import ApiError as ServerError
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 
 

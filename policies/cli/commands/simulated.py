@@ -17,7 +17,7 @@ from forewarn.policies.cli.commands.parser import (
     integer_between,
 )
 from forewarn.policies.cli.commands.release import add_release_options, settle
-from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.linting.config.model import Config, ConfigError, find_config
 from forewarn.policies.prediction.autoscaling import NODE_DELAY, NotPredicted
 from forewarn.policies.questions.whatif import MAX_UNTIL
@@ -25,7 +25,6 @@ from forewarn.policies.questions.whatif import MAX_UNTIL
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.releases.release import Release
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.prediction.autoscaling.karpenter.instance_types import InstanceType

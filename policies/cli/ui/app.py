@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import select
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from threading import Lock
@@ -25,7 +25,6 @@ from forewarn.policies.kubernetes.objects.fields import NOTHING
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from xml.etree.ElementTree import Element
 
 

@@ -9,18 +9,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.base.findings import Path, Severity, cut, grouped
 from forewarn.policies.base.light import NamedTuple
-from forewarn.policies.inputs.manifests.kustomizations import SCALED
+from forewarn.policies.inputs.manifests.kustomizations import SCALED, Kustomization
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
-from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
-
-if TYPE_CHECKING:
-    from forewarn.policies.inputs.manifests.kustomizations import Kustomization
-    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 _WITH_CLASSES: Final = (*registry.ROLLED_OUT, registry.JOB, registry.CRON_JOB, registry.POD)
 """The kinds in which kustomize changes names of PriorityClasses."""

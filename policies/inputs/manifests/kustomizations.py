@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from forewarn.policies.base.findings import cut, grouped
+from forewarn.policies.base.findings import Location, Path, cut, grouped
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
@@ -25,9 +25,6 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kin
 from forewarn.policies.kubernetes.objects.patches import MERGE_KEYS, MissingPath, PatchError, json_patched, merged
 from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, FileDiagnostic, ReviewedObject, Source
 from forewarn.policies.kubernetes.selectors import one_of
-
-if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Location, Path
 
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 MAX_WORK: Final = 5_000_000

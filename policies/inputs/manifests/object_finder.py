@@ -9,18 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-from forewarn.policies.base.findings import Path, quote
+from forewarn.policies.base.findings import Location, Path, quote
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Document
 from forewarn.policies.inputs.manifests.yaml.source import YamlSource
 from forewarn.policies.kubernetes.kinds import class_paths, registry
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, ref_of, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
-
-if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Location
 
 
 class Place(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.releases.minors import (
@@ -24,14 +24,12 @@ from forewarn.policies.kubernetes.releases.semantics import (
     NO_EFFECT,
     NOT_MODELLED,
     NOT_READ,
+    SchedulerConfiguration,
     Semantics,
     default,
     fault,
     unmet_dependency,
 )
-
-if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.releases.semantics import SchedulerConfiguration
 
 _MANY: Final = ("AllAlpha", "AllBeta")
 _VERSION: Final = re.compile(r"v?1\.(\d{1,4})(?:\.\d{1,6})?(?:[-+][-+.\w]{0,100})?")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER, Semantics
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 SCHEDULING_GATES: Final = "SchedulingGates"
 """The plugin that keeps Pods with scheduling gates out of the queue."""

@@ -13,7 +13,7 @@ from forewarn.policies.base.findings import plural
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kinds.registry import CLAIM, POD_GROUP, VOLUME
-from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER, Semantics
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER, Extender, Semantics
 from forewarn.policies.kubernetes.scheduling.arguments import SYSTEM_DEFAULTING
 from forewarn.policies.kubernetes.scheduling.configuration import configuration_of
 from forewarn.policies.kubernetes.scheduling.devices.claims import not_modelled
@@ -34,7 +34,6 @@ from forewarn.policies.kubernetes.scheduling.preemption import Candidate, Preemp
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
     from forewarn.policies.kubernetes.objects.pod_group import PodGroup
-    from forewarn.policies.kubernetes.releases.semantics import Extender
     from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 

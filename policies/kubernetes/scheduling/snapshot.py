@@ -21,7 +21,7 @@ from forewarn.policies.base.metering import VECTOR, charging, holding_lock, limi
 from forewarn.policies.kubernetes.scheduling.devices.claims import InUse, Pools, classes_of_resources
 from forewarn.policies.kubernetes.scheduling.devices.selectors import Selectors, selectors_of
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated
-from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects, Ints, NodeInfo, Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.storage import VolumeAttachment
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects, Ints, Rows
 
 BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 _INT64: Final = 2**63 - 1

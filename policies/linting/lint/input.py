@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache, partial
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Location, Severity
+from forewarn.policies.base.findings import Finding, Location, Severity
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.groups import Group, Grouping, Member, grouped, matches
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization
@@ -55,7 +55,6 @@ from forewarn.policies.linting.evaluation.suppressions import Suppression, of_an
 from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Finding
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.linting.config.model import Config
     from forewarn.policies.linting.lint.templates import Engine

@@ -5,7 +5,7 @@ before they are proposed. Pending Pods in the order of the scheduling queue, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
@@ -26,7 +26,7 @@ from forewarn.policies.kubernetes.objects.node import (
     Toleration,
     untolerated_taint,
 )
-from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, merge_namespaces, without_requests
+from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, PodSpec, merge_namespaces, without_requests
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.kubernetes.scheduling import preemption
@@ -56,10 +56,7 @@ from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pods_of_template
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.objects.pod import PodSpec
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 

@@ -7,7 +7,7 @@ Sources: kueue pkg/scheduler/scheduler.go, pkg/cache/queue/cluster_queue.go, pkg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge
-from forewarn.policies.kubernetes.objects.kueue import ANY, NEVER, Configuration, Quantities, add, sub
+from forewarn.policies.kubernetes.objects.kueue import ANY, NEVER, ClusterQueue, Configuration, Quantities, add, sub
 from forewarn.policies.prediction.kueue.flavor_assigner import Assignment, FlavorAssigner, Mode
 from forewarn.policies.prediction.kueue.preemption import PreemptionContext, Preemptor, Reason, Target, candidates_in
 from forewarn.policies.prediction.kueue.snapshot import (
@@ -24,13 +24,10 @@ from forewarn.policies.prediction.kueue.snapshot import (
     ClusterQueueSnapshot,
     CohortSnapshot,
     ResourceNode,
+    Snapshot,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from forewarn.policies.kubernetes.objects.kueue import ClusterQueue
-    from forewarn.policies.prediction.kueue.snapshot import Snapshot
     from forewarn.policies.prediction.kueue.workload import Info
 
 

@@ -25,7 +25,7 @@ from forewarn.policies.kubernetes.objects.workload import Workload
 from forewarn.policies.kubernetes.scheduling.cache import PodsByNode
 from forewarn.policies.kubernetes.scheduling.find_nodes import MIN_FEASIBLE_NODES, framework_of
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status, foreign_at
-from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects
+from forewarn.policies.kubernetes.scheduling.node_info import ClusterObjects, NodeInfo
 from forewarn.policies.kubernetes.scheduling.not_predicted import unmodelled, victims_tie, without_gang_scheduling
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import PodVolumes, VolumeBinding
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod_group import PodGroup
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.kubernetes.releases.semantics import Profile
-    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
 Key = tuple[str, str]
 """(namespace, name) of a PodGroup."""

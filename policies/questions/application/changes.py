@@ -20,7 +20,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     group_kind,
     ref_of,
 )
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import names_in
 from forewarn.policies.questions.application import simulated
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
-    from forewarn.policies.prediction.simulation.scenario import DumpCache
     from forewarn.policies.questions.application.places import Places
 
 

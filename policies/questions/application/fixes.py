@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.documents.answer import Effects, Fix, label
+from forewarn.policies.base.documents.answer import Effects, Fix, Range, label
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.controllers.templates import made_of, template_of
@@ -23,7 +23,6 @@ from forewarn.policies.questions.whatif.node_groups import free_names, new_node_
 from forewarn.policies.questions.whatif.questions import group_like
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.documents.answer import Range
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota

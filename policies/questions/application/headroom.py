@@ -20,10 +20,11 @@ from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
 from forewarn.policies.questions.application.manifests import Manifest, with_manifests
 from forewarn.policies.questions.application.places import Places, Rejected, refs_of, rejections_of
-from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
+from forewarn.policies.questions.whatif.capacity_buffers import Buffers, CapacityBuffers
+from forewarn.policies.questions.whatif.headroom import Count, Headroom, OfGroup
 from forewarn.policies.questions.whatif.headroom import headroom as headroom_of
 from forewarn.policies.questions.whatif.node_groups import pool_of
-from forewarn.policies.questions.whatif.placeholders import placeholders
+from forewarn.policies.questions.whatif.placeholders import Placeholders, placeholders
 from forewarn.policies.questions.whatif.questions import workloads_of
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
-    from forewarn.policies.questions.whatif.capacity_buffers import Buffers
-    from forewarn.policies.questions.whatif.headroom import Count, Headroom, OfGroup
-    from forewarn.policies.questions.whatif.placeholders import Placeholders
 
 _LONGEST: Final = 40
 _NEARLY_USED: Final = 90

@@ -47,7 +47,7 @@ from forewarn.policies.linting.rules.support.predictions import (
 from forewarn.policies.linting.rules.wording.forecasts import placement_notes
 from forewarn.policies.prediction.forecast.forecast import place_all
 from forewarn.policies.prediction.forecast.impact import ESTIMATE, Cascade, least
-from forewarn.policies.prediction.forecast.placement import PENDING, RUNNING, Predicted
+from forewarn.policies.prediction.forecast.placement import PENDING, RUNNING, Applied, Attempts, Placement, Predicted
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, group_forecast
 from forewarn.policies.prediction.forecast.why_not import (
     cause,
@@ -83,8 +83,6 @@ from forewarn.policies.questions.whatif.node_groups import pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from forewarn.policies.prediction.forecast.placement import Applied, Attempts, Placement
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from math import comb
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.documents.answer import label
+from forewarn.policies.base.documents.answer import Effects, label
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.kinds.registry import JOB
@@ -36,7 +36,6 @@ from forewarn.policies.questions.whatif.sweep import Tally, counted
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod

@@ -14,7 +14,7 @@ from operator import mul
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.documents.answer import INCOMPLETE, Fix
+from forewarn.policies.base.documents.answer import INCOMPLETE, Cause, Fix
 from forewarn.policies.base.findings import duration, listed, plural, quote
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
@@ -57,7 +57,6 @@ from forewarn.policies.questions.whatif.sweep import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents.answer import Cause
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.prediction.simulation.clock import Origin
     from forewarn.policies.prediction.simulation.simulation import Simulation

@@ -9,6 +9,7 @@ from itertools import islice, starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
+from forewarn.policies.base.documents.answer import AnswerDocument, Fix
 from forewarn.policies.base.documents.answer import Counter as Shown
 from forewarn.policies.base.findings import brief, cut, grouped, plural
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
@@ -48,7 +49,7 @@ from forewarn.policies.questions.why.evidence import (
     seconds,
     shown_time,
 )
-from forewarn.policies.questions.why.post_mortem import PostMortem, preventions
+from forewarn.policies.questions.why.post_mortem import PostMortem, Request, preventions
 from forewarn.policies.questions.why.troubles import (
     Diagnosis,
     Timeline,
@@ -65,9 +66,7 @@ from forewarn.policies.questions.why.troubles import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents.answer import AnswerDocument, Fix
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.questions.why.post_mortem import Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from forewarn.policies.kubernetes.scheduling.reasons import FitError, in_short
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.why_not import constraint_of, lasting_statuses
-from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scenario import Arrival, World
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.prediction.simulation.summary import (
     Levels,
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.prediction.simulation.clock import Origin
-    from forewarn.policies.prediction.simulation.scenario import World
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.occupancy import Occupancy
     from forewarn.policies.questions.whatif.questions import Question

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -28,6 +28,7 @@ from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import (
     Levels,
+    Names,
     is_incomplete,
     missing,
     names_in,
@@ -37,7 +38,7 @@ from forewarn.policies.prediction.simulation.summary import (
 from forewarn.policies.questions.whatif import EVERY
 from forewarn.policies.questions.whatif.answer import rank_of_loss
 from forewarn.policies.questions.whatif.arrivals import Branch, Grown, last_scheduled
-from forewarn.policies.questions.whatif.autoscalers import not_predicted
+from forewarn.policies.questions.whatif.autoscalers import Autoscaling, not_predicted
 from forewarn.policies.questions.whatif.comparison import (
     MAX_REPEATED,
     at_rest,
@@ -54,11 +55,7 @@ from forewarn.policies.questions.whatif.interruptions import AtStart, Interrupti
 from forewarn.policies.questions.whatif.races import equal_victims, rivals_by_loser
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from forewarn.policies.prediction.simulation.scenario import World
-    from forewarn.policies.prediction.simulation.summary import Names
-    from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.questions import Question
     from forewarn.policies.questions.whatif.repetition import Counting
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.base.metering import charging, meter
-from forewarn.policies.kubernetes.objects.storage import CSINode, PersistentVolumeClaim
+from forewarn.policies.kubernetes.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim
 from forewarn.policies.kubernetes.objects.volumes import PORTWORX, Volume, driver_of_provisioner
 from forewarn.policies.kubernetes.scheduling.framework import (
     SKIP,
@@ -42,7 +42,6 @@ from forewarn.policies.kubernetes.selectors import Requirement
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.kubernetes.objects.storage import PersistentVolume
     from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo
 
 

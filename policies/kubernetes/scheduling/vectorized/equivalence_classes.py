@@ -10,12 +10,11 @@ import numpy as np
 
 from forewarn.policies.base.copies import cached_in
 from forewarn.policies.base.metering import Meter, charge, meter
-from forewarn.policies.kubernetes.scheduling.node_info import footprint
+from forewarn.policies.kubernetes.scheduling.node_info import Ints, footprint
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod
     from forewarn.policies.kubernetes.releases.semantics import Semantics
-    from forewarn.policies.kubernetes.scheduling.node_info import Ints
     from forewarn.policies.kubernetes.selectors import LabelSelector
 
 Scope = tuple[str, ...]
