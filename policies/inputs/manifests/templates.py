@@ -162,7 +162,7 @@ def blocks_of(text: str) -> Iterator[TemplateBlock]:
                 yield TemplateBlock(text[first.start : first.end], first.start, action.start, has_else)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=100)
 def actions_of(text: str) -> Sequence[Action]:
     return list(_actions(text))
 

@@ -57,7 +57,7 @@ class ChartText:
         self.place = Document(text.encode(), file).location
 
     @cached_property
-    def _actions(self) -> Sequence[tuple[int, int, Scope]]:
+    def actions(self) -> Sequence[tuple[int, int, Scope]]:
         """The start, the end and the scope of each action."""
         return list(_scoped(self.text))
 
@@ -86,8 +86,8 @@ class ChartText:
 
     def scope_at(self, position: int) -> Scope | None:
         """The scope of the action at a position; None in strings, in comments and outside of actions."""
-        number = bisect_right(self._actions, position, key=itemgetter(0)) - 1
-        start, end, scope = self._actions[number] if number >= 0 else (0, 0, Scope())
+        number = bisect_right(self.actions, position, key=itemgetter(0)) - 1
+        start, end, scope = self.actions[number] if number >= 0 else (0, 0, Scope())
         strings = _STRING.finditer(self.text, start, end)
         is_code = position < end and not any(string.start() < position < string.end() for string in strings)
         return scope if is_code else None
@@ -227,8 +227,10 @@ def _wrong_dots(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
     found = [
         (template, match, scope)
         for template in templates
-        for match in chain(_OF_ROOT.finditer(template.text), _INCLUDE.finditer(template.text))
-        if (scope := template.scope_at(match.start())) is not None and scope.dot
+        for start, end, scope in template.actions
+        for pattern in ((_OF_ROOT, _INCLUDE) if scope.dot else ())
+        for match in pattern.finditer(template.text, start, end)
+        if template.scope_at(match.start()) is not None
     ]
     called = {match[1] for _, match, _ in found if match[1]}
     of_root = _fields_of_root([each for each in templates if not called.isdisjoint(_DEFINE.findall(each.text))])
@@ -252,25 +254,27 @@ def _fields_of_root(templates: Sequence[ChartText]) -> Mapping[str, str]:
 
 
 _LITERAL: Final = r"([1-9]\d*|true|\"[^\"{}\n]+\")"
-_DEFAULTED: Final = later(
-    rf"(?:\{{\{{-?|[(=]|\bint)\s*(\$?(?:\.\w+)+)\s*\|\s*(?:int\s*\|\s*)?default {_LITERAL}"
-    rf"|\bdefault {_LITERAL}\s+(\$?(?:\.\w+)+)(?=[\s)}}])"
-)
-"""`.Values.x | default 1`, or `default 1 .Values.x`."""
+_DEFAULTED: Final = later(rf"default {_LITERAL}(?:\s+(\$?(?:\.\w+)+)(?=[\s)}}]))?")
+"""`default 1 .Values.x`, or the end of `.Values.x | default 1`."""
+_PIPED: Final = later(r"(?:\{\{-?|[(=]|\bint)\s*(\$?(?:\.\w+)+)\s*\|\s*(?:int\s*\|\s*)?\Z")
+_LONGEST_PIPE: Final = 200
 
 
 def _replaced_values(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
     """Yield the templates in which `default` replaces 0 or false of the values."""
     for template in templates:
         for match in _DEFAULTED.finditer(template.text):
-            group, literal = (1, match[2]) if match[1] else (4, match[3])
-            path = template.path_at(match.start(group), match[group])
+            start, literal, group = match.start(), match[1], 2 if match[2] else 1
+            read = match if match[2] else _PIPED.search(template.text, max(start - _LONGEST_PIPE, 0), start)
+            if read is None:
+                continue
+            path = template.path_at(read.start(group), read[group])
             value = at(values.value, *path) if path else None
             shown = "false" if value is False else "0"
             if isinstance(value, int) and not value and literal.strip('"') != shown:
                 message = f"default replaces {field_path(path)} of the values, {shown}, by {literal}"
                 fix = f"remove default {literal}, which replaces also what users set to {shown}"
-                yield FileDiagnostic("update-without-effect", message, template.place(*match.span()), fix)
+                yield FileDiagnostic("update-without-effect", message, template.place(read.start(), match.end()), fix)
 
 
 _FALSE_TEXT: Final = later(rb"([\w-]+): [\"'](?:false|no|off)[\"']")
