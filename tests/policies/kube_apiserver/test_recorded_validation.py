@@ -95,7 +95,7 @@ def test_long_lists_take_linear_time(spec: Callable[[int], dict[str, Any]]) -> N
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": "a"},
-            "spec": {"containers": [{"image": "a"}], **spec(count)},
+            "spec": {"containers": [{"name": "a", "image": "a"}], **spec(count)},
         }
         for count in (100, 400)
     )

@@ -24,7 +24,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.pod_fields import STATEFUL_SET_TEMPLATE, STRUCTS, TEMPLATE
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_container_resource_name
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, mapping_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, mapping_at
 from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE
 
 if TYPE_CHECKING:
@@ -311,11 +311,23 @@ _STRUCTS: Final = STRUCTS.extended(
         "stateful-set-template": _template("StatefulSet", STATEFUL_SET_TEMPLATE),
     }
 )
+
+
+def _with_claims(stateful_set: ApiObject) -> ApiObject:
+    """Return a StatefulSet with volumes for its volumeClaimTemplates (`volumesToAddForTemplates`)."""
+    spec = mapping_at(stateful_set, "spec")
+    pod, claims = at(spec, "template", "spec"), list_at(spec, "volumeClaimTemplates")
+    if not claims or not isinstance(pod, Mapping):
+        return stateful_set
+    volumes = [*list_at(pod, "volumes"), *(at(claim, "metadata") for claim in claims)]
+    return {**stateful_set, "spec": {**spec, "template": {**spec["template"], "spec": {**pod, "volumes": volumes}}}}
+
+
 KINDS: Final = {
     registry.REPLICATION_CONTROLLER: tables.Kind(_STRUCTS, "ReplicationController", prepared=_with_selector),
     registry.REPLICA_SET: tables.Kind(_STRUCTS, "ReplicaSet"),
     registry.DEPLOYMENT: tables.Kind(_STRUCTS, "Deployment"),
     registry.DAEMON_SET: tables.Kind(_STRUCTS, "DaemonSet"),
-    registry.STATEFUL_SET: tables.Kind(_STRUCTS, "StatefulSet", name_faults=dns1123_label),
+    registry.STATEFUL_SET: tables.Kind(_STRUCTS, "StatefulSet", name_faults=dns1123_label, prepared=_with_claims),
     registry.AUTOSCALER: tables.Kind(_AUTOSCALER, "HorizontalPodAutoscaler", prepared=_as_internal),
 }

@@ -69,6 +69,10 @@ def duplicate(path: Path, value: object) -> FieldError:
     return FieldError(path, f"Duplicate value: {_shown(value)}")
 
 
+def not_found(path: Path, value: object) -> FieldError:
+    return FieldError(path, f"Not found: {_shown(value)}")
+
+
 def not_supported(path: Path, value: str, supported: Sequence[str], field: str = "") -> FieldError:
     """Return an error: the value is not in the enumeration."""
     detail = f"supported values: {', '.join(go_quote(v) for v in supported)}"
@@ -137,7 +141,8 @@ _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE: Final = f"({_KEY})?"
-_MATCH: Final = {form: later(form, re.ASCII) for form in (_LABEL, _SUBDOMAIN, _KEY, _VALUE)}
+_PORT: Final = "[-a-z0-9]+"
+_MATCH: Final = {form: later(form, re.ASCII) for form in (_LABEL, _SUBDOMAIN, _KEY, _VALUE, _PORT)}
 
 _LABEL_WORDS: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -195,6 +200,20 @@ def label_value(value: str) -> list[str]:
     faults = _too_long(value, 63, "bytes")
     if not _MATCH[_VALUE].fullmatch(value):
         faults.append(_form(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
+    return faults
+
+
+def port_name(name: str) -> list[str]:
+    """Return the errors of the name of a port (`IsValidPortName`)."""
+    faults = _too_long(name, 15)
+    if not _MATCH[_PORT].fullmatch(name):
+        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not any("a" <= char <= "z" for char in name):
+        faults.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        faults.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        faults.append("must not begin or end with a hyphen")
     return faults
 
 

@@ -1,18 +1,19 @@
 """Tables of the fields of Pods and Pod templates that determine scheduling, names, restarts and times.
 
-Source: pkg/apis/core/validation/validation.go, `ValidatePodSpec`, `ValidatePodTemplateSpec`. Not checked: fields of
-containers other than the image, volumes, resource claims, security contexts, DNS and host settings, and resources
-(pod.py).
+Source: pkg/apis/core/validation/validation.go, `ValidatePodSpec`, `ValidatePodTemplateSpec`. Of containers, only
+names, images, ports, probes and volumeMounts are checked. Not checked: sources of volumes, resource claims, security
+contexts, DNS and host settings, and resources (pod.py).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.base.light import later
+from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.validation import tables
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
@@ -24,13 +25,15 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     invalid,
     keyed,
     label_value,
+    not_found,
     not_supported,
+    port_name,
     qualified_name,
     required,
     validate_annotations,
     validate_labels,
 )
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, string_map
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, objects_at, string_map, text_at
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.resources import ResourceList
@@ -142,18 +145,63 @@ def _pod_spec(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]
     """Yield the errors of lists."""
     if not spec.get("containers"):
         yield required((*path, "containers"))
-    for name in ("initContainers", "containers"):
-        for index, container in enumerate(list_at(spec, name)):
-            if isinstance(container, dict) and container.get("image") is None:  # tools fill in an empty one
-                yield required((*path, name, index, "image"))
-    here, seen = (*path, "schedulingGates"), set[str]()
-    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+    yield from _containers(spec, path)
+    here, gates = (*path, "schedulingGates"), spec.get("schedulingGates") or ()
+    for index, gate in enumerate(gates):
         name = (gate or {}).get("name") or ""
         yield from tables.validate_key((*here, index, "name"), name, field_path((*here, index)))
-        if name in seen:
-            yield duplicate((*here, index), name)
-        seen.add(name)
+    yield from (duplicate((*here, index), name) for index, name in _repeated(gates, "name"))
     yield from _repeated_constraints(spec.get("topologySpreadConstraints") or (), (*path, "topologySpreadConstraints"))
+
+
+def _containers(spec: ApiObject, path: Path) -> Iterator[FieldError]:
+    """Yield the errors of names that do not go together, and of absent images."""
+    names, volumes = set[str](), {text_at(volume, "name") for volume in list_at(spec, "volumes")}
+    for kind in ("containers", "initContainers"):
+        for index, container in enumerate(charging(objects_at(spec, kind))):
+            here, name = (*path, kind, index), text_at(container, "name")
+            if container.get("image") is None:  # tools fill in an empty one
+                yield required((*here, "image"))
+            if name in names:
+                yield duplicate((*here, "name"), name)
+            names.add(name)
+            for position, mount in enumerate(objects_at(container, "volumeMounts")):
+                if (volume := text_at(mount, "name")) and volume not in volumes:
+                    yield not_found((*here, "volumeMounts", position, "name"), volume)
+
+
+def _container(container: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """Yield the errors of ports, mounts and probes."""
+    for index, name in _repeated(container.get("ports") or (), "name"):
+        yield duplicate((*path, "ports", index, "name"), name)
+    for index, place in _repeated(container.get("volumeMounts") or (), "mountPath"):
+        yield invalid((*path, "volumeMounts", index, "mountPath"), place, "must be unique")
+    for probe in ("livenessProbe", "startupProbe"):
+        if (threshold := at(container, probe, "successThreshold") or 1) != 1:
+            yield invalid((*path, probe, "successThreshold"), threshold, "must be 1")
+
+
+def _repeated(items: Sequence[ApiObject | None], name: str) -> Iterator[tuple[int, str]]:
+    """Yield the position of each object in which a field has the value of an earlier one, and this value."""
+    seen = set[str]()
+    for index, item in enumerate(items):
+        value = (item or {}).get(name)
+        if value and value in seen:
+            yield index, value
+        seen.add(value or "")
+
+
+def _port(path: Path, port: int | str) -> Iterable[FieldError]:
+    """`ValidatePortNumOrName`."""
+    return (tables.on_each(port_name) if isinstance(port, str) else tables.within_range(1, 65_535))(path, port)
+
+
+def _probe(probe: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """`validateHandler`."""
+    handlers = [name for name in ("exec", "httpGet", "tcpSocket", "grpc") if probe.get(name) is not None]
+    if not handlers:
+        yield required(path, "must specify a handler type")
+    yield from (forbidden((*path, name), "may not specify more than 1 handler type") for name in handlers[1:])
 
 
 def _repeated_constraints(constraints: Sequence[ApiObject | None], path: Path) -> Iterator[FieldError]:
@@ -219,6 +267,9 @@ def _pod(pod: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
 STRUCTS: Final = tables.STRUCTS.extended(
     {
         "affinity-term": _affinity_term,
+        "container": _container,
+        "container-name": tables.required_text(tables.on_each(dns1123_label)),
+        "container-port": tables.required_text(tables.within_range(1, 65_535)),
         "node-field": _node_field,
         "node-requirement": tables.validate_node_requirement,
         "node-selector": _node_selector,
@@ -227,6 +278,9 @@ STRUCTS: Final = tables.STRUCTS.extended(
         "pod": _pod,
         "pod-spec": _pod_spec,
         "pod-template": _template,
+        "port": _port,
+        "probe": _probe,
+        "required": tables.required_text(),
         "spread-constraint": _spread_constraint,
         "toleration": _toleration,
         "topology-key": tables.required_text(detail="can not be empty"),

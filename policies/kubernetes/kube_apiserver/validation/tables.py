@@ -31,6 +31,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     label_value,
     not_supported,
     path_segment,
+    port_name,
     qualified_name,
     required,
     validate_labels,
@@ -284,6 +285,7 @@ def validate_node_requirement(expression: ApiObject, path: Path, _: Semantics) -
 
 _FORMATS: Final[Mapping[str, Callable[[str], Iterable[str]]]] = {
     "label": dns1123_label,
+    "port-name": port_name,
     "qualified-name": qualified_name,
     "segment": path_segment,
     "subdomain": dns1123_subdomain,
@@ -354,7 +356,7 @@ class Structs:
             struct = self[kind.lstrip("[]*")]
             return Items(struct) if kind[0] == "[" else struct._replace(is_value=kind[0] != "*")
         default: Any = tags.pop("default", None)
-        default = int(default) if default and kind == "int32" else default
+        default = int(default) if default and kind in ("int32", "intOrString") else default
         checks = [self.checks[value] if tag == "check" else TAGS[tag](value) for tag, value in tags.items()]
         return Field(_READERS[kind], checks[0] if checks else None, default)
 
@@ -433,9 +435,16 @@ _FIXES: Final = (
     ("exists in both", "remove the key from one of them"),
     ("is greater than", "make the values agree"),
     ("must equal to defaultRequest", "make the values agree"),
+    ("more than 1 handler type", "keep one of exec, httpGet, tcpSocket and grpc"),
+    ("must specify a handler type", "set one of exec, httpGet, tcpSocket and grpc"),
     ("conflicting scopes", "remove one of these scopes"),
     ("must not specify other", "remove the other entries"),
     # Of one field.
+    ("Not found", "add a volume of this name to spec.volumes, or correct the name"),
+    ("must be unique", "mount it at another path"),
+    (": must be 1", "set successThreshold: 1"),
+    ("hyphen", "write lower-case letters, digits and single dashes between them"),
+    ("one letter (a-z)", "add a letter"),
     ('only "Never"', "set restartPolicy: Never"),
     (': "OnFailure", "Never"', "set restartPolicy: Never or OnFailure"),
     ("not a valid selector operator", "use In, NotIn, Exists or DoesNotExist"),
@@ -548,7 +557,7 @@ def check(obj: ApiObject, semantics: Semantics, stored: ApiObject | None = None)
     errors that the stored object has too.
     """
     template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
-    ignored = (*_OF_PRIORITY, "image") if template and lacks_images(template) else _OF_PRIORITY
+    ignored = (*_OF_PRIORITY, "image", "mountPath") if template and lacks_images(template) else _OF_PRIORITY
     with within(obj):
         known = set(_faults_of(stored, semantics)) if stored else ()
         for fault in _faults_of(obj, semantics):
