@@ -203,7 +203,7 @@ class Fix(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerDocument:
-    """One answer, in the form of all answers.
+    """One answer, in the format that all questions have in common.
 
     `status`: what it means. `question`: what was asked. `clause`: the consequence. `counters`: all counters; absent if
     nothing changes. `counters_with_new_nodes`: those after autoscalers have added and removed nodes; absent if they do

@@ -106,7 +106,7 @@ def cleaned(output: Output, lines: Lines) -> Iterator[str]:
 
 
 def document_in(output: Output, result: Result | Audit, more: Lines | None = None) -> Printed:
-    """An answer in the form of all answers. `more`: lines of text after it."""
+    """An answer in the common answer format. `more`: lines of text after it."""
     return in_every_format(output, lambda each: _document_in(each, result, more))
 
 

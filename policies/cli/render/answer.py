@@ -1,4 +1,4 @@
-"""An AnswerDocument as text and as Markdown, in the form of all answers."""
+"""An AnswerDocument as text and as Markdown, in the common answer format."""
 
 from __future__ import annotations
 

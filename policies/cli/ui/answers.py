@@ -275,7 +275,7 @@ class State(NamedTuple):
         return {"autoscaling": self.autoscaling, "progress": _counting(what, print_notice)}
 
     def _answer(self, result: Any) -> dict[str, Any]:
-        """The page and the document of a result with a `document` in the form of all answers."""
+        """The page and the document of a result with a `document` in the common answer format."""
         return _answer(result, self._head(result.head))
 
     def _head(self, head: AnswerHead) -> AnswerHead:

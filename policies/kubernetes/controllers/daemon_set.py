@@ -330,7 +330,9 @@ def _pairs(ds: _Daemons) -> tuple[list[_OnNode], int]:
 
 
 def _replacing(ds: _Daemons, most_unavailable: int) -> list[PodState]:
-    """Return the old Pods to delete without surge. `most_unavailable`: maximum nodes without an available Pod."""
+    """Return the old Pods to delete in a rollout without surge. `most_unavailable`: maximum number of nodes without an
+    available Pod.
+    """
     pairs, unavailable = _pairs(ds)
     allowed: list[PodState] = []
     candidates: list[PodState] = []

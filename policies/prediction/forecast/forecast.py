@@ -353,7 +353,8 @@ class Forecast:
     def _of_group(self, change: PodChange, impact: Impact, limit: int | None, why_not: str) -> _Predicted:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
 
-        `limit`: see `of`. `why_not`: why the Pods are not predicted one by one. Raises CutShort.
+        `limit`: maximum number of Pods, None for all. `why_not`: why the Pods are not predicted one by one. Raises
+        CutShort.
         """
         from forewarn.policies.prediction.forecast.pod_groups import group_forecast
 

@@ -76,7 +76,7 @@ class Waiting(NamedTuple):
     omitted: int = 0
 
     def without(self, identities: Collection[str]) -> Waiting:
-        """Return the Pending Pods without these, which count as omitted."""
+        """Return the Pending Pods without those with these identities, which are added to `omitted`."""
         pods = tuple(pod for pod in self.pods if pod.identity not in identities)
         return Waiting(pods, self.omitted + len(self.pods) - len(pods))
 
@@ -293,9 +293,9 @@ _CAPACITY: Final = attrgetter("capacity")
 _LONGEST: Final = 400
 _LABELS: Final = 3
 _MAX_COMPARED: Final = 100
-"""Maximum values of a label among which similar ones are found."""
+"""Maximum number of values of a label among which similar ones are found."""
 _UNITS_PER_NODE: Final = 4
-"""Of work, as in `charge`."""
+"""Units of work to check a node (see `charge`)."""
 _NO_CAUSE: Final = Reason("")
 
 

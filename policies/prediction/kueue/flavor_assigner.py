@@ -25,7 +25,7 @@ class Mode(IntEnum):
 
 
 class PreemptionMode(IntEnum):
-    """The same, with the kind of preemption."""
+    """Whether a flavor can be assigned now, and with which kind of preemption: upstream `preemptionMode`."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MIN_CYCLES: Final = 50
 """Minimum number of cycles before preemption is reported as endless."""
 _MAX_TRIED: Final = 1_000_000
-"""Workloads in all cycles together: a cycle looks at each one."""
+"""Maximum number of cycles, multiplied by the number of Workloads, each of which a cycle looks at."""
 _UNCHANGED_CYCLES: Final = 6
 """Cycles without a change after which nothing changes any more."""
 

@@ -172,7 +172,10 @@ def classical_preemptions(context: PreemptionContext) -> list[Target]:
 
 
 def _is_under_nominal(context: PreemptionContext) -> bool:
-    """Source: `queueUnderNominalInResourcesNeedingPreemption`."""
+    """Report whether the ClusterQueue uses less than its nominal quota of each resource that needs preemption.
+
+    Source: `queueUnderNominalInResourcesNeedingPreemption`.
+    """
     cq = context.cq
     return all(cq.quota_for(fr).nominal > cq.usage.get(fr, 0) for fr in context.frs_need_preemption)
 

@@ -143,7 +143,7 @@ def _from_pod_set(workload: Workload, pod_set: PodSet) -> PodSetResources:
 
 
 def _from_admission(workload: Workload, assigned: PodSetAssignment) -> PodSetResources:
-    """Source: `totalRequestsFromAdmission`."""
+    """Return what an admitted PodSet holds, without Pods that are done. Source: `totalRequestsFromAdmission`."""
     total = next((each.count for each in workload.pod_sets if each.name == assigned.name), 0)
     count = total if assigned.count is None else assigned.count
     resources = PodSetResources(assigned.name, dict(assigned.resource_usage), count, assigned.flavors)

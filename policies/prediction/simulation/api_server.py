@@ -97,7 +97,7 @@ _LONGEST: Final = 512
 
 
 _CHECKING: Final = 50
-"""Units of work to compare a Pod with a quota."""
+"""Units of work (`policies.base.metering`) to compare a Pod with a quota."""
 
 
 class Quotas:
@@ -160,7 +160,10 @@ class Quotas:
             return str(error)[:_LONGEST]
 
     def _rejection(self, namespace: str, pod: ApiObject) -> str:
-        """The same for an object. A quota without a status rejects nothing."""
+        """Return upstream's message if a quota rejects the object of a new Pod; otherwise, charge the quotas.
+
+        A quota without a status rejects nothing.
+        """
         quotas = self._of(namespace)
         charge(_CHECKING * len(quotas))
         check = check_request(pod, quotas, evaluator=self._pods)

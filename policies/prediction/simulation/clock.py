@@ -159,7 +159,7 @@ class Latencies:
         return self._start * (1.0 if self._random is None else 0.5 + self._random.random())
 
     def up_to(self, seconds: float) -> float:
-        """Return random seconds of at most so many; 0 with fixed durations."""
+        """Return a random duration up to `seconds`; 0 with fixed durations."""
         return 0.0 if self._random is None else seconds * self._random.random()
 
     def _of(self, seconds: float, verb: str, name: str, times: float = 1.0) -> float:

@@ -805,7 +805,7 @@ class ControllerManager:
             self._requeue(action.key, self.clock.now + SYNC_DELAY[JOB])
 
     def _written_in(self, verb: str, key: Key) -> float:
-        """Return the seconds of a write of a workload or PDB."""
+        """Return how many seconds it takes to write a workload or PDB. `verb`: the request."""
         return self.latencies.write(verb, f"{key[1]}/{key[2]}")
 
     def _store_status(self, action: SetStatus) -> None:

@@ -53,7 +53,7 @@ class PodLimit:
             self._at_start[self._top(key)] += len(pods)
 
     def handle(self, change: Change) -> None:
-        """Count a created or removed Pod."""
+        """Count a Pod that was created or removed; ignore other changes."""
         if change.kind == "Pod" and (change.old is None or change.new is None):
             owner = controller_of((change.new or change.old).pod)
             if owner is not None:
@@ -62,7 +62,7 @@ class PodLimit:
                 self._total += one
 
     def within(self, key: Key, actions: Sequence[Action]) -> Sequence[Action]:
-        """Return the actions of a sync without new Pods beyond the limit."""
+        """Return the actions of a workload's sync, without those that create Pods beyond the limit."""
         wanted = sum(isinstance(action, CreatePod) for action in actions)
         if not wanted:
             return actions

@@ -260,7 +260,7 @@ def _scale(operation: str, event: object) -> ApiObject:
 
 
 class Simulated(Protocol):
-    """What the effects of operations use of a simulation."""
+    """The part of a simulation that operations use."""
 
     api: ApiServer
 
@@ -318,7 +318,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "drain": Operation(_named_node, lambda simulation, node: simulation.drain(text(node, "metadata", "name"))),
     "lost": Operation(_named_node, to_node(lambda *_: None), "loss"),
 }
-"""By name."""
+"""The operations that a file of events may contain, by name."""
 FORM: Final = f"list of `{{at, {'|'.join(OPERATIONS)}}}`"
 """What a file must contain, for help and messages."""
 

@@ -353,9 +353,13 @@ class SchedulingAlgorithm:
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
         self.equal: list[list[Candidate]] | None = None
-        """Chosen preemption candidates, each with the first of those that equal it; None: not recorded."""
+        """Chosen preemption candidates, each followed by equal ones, of which kube-scheduler may choose any; None: not
+        recorded.
+        """
         self.has_more_equal = False
-        """Whether there were more of these, or kube-scheduler evaluates only a random part of the nodes."""
+        """Whether more equal candidates exist than `equal` has, or kube-scheduler evaluates only a random part of the
+        nodes.
+        """
         self.is_drawn: bool | None = None
         """Whether kube-scheduler chose between nodes, victims or Pods that differ in more than names; None: unknown."""
 

@@ -476,7 +476,7 @@ class Simulation:
             self._completions.set((registry.JOB, ref.namespace, ref.name), seconds)
 
     def drain(self, node: str) -> None:
-        """Drain a node; see `drain`."""
+        """Drain a node as kubectl does (see the function `drain`)."""
         drain(self.clock, self.api, self._latencies, node)
 
     @seldom_collected

@@ -199,7 +199,7 @@ class Summary(NamedTuple):
     is_incomplete: Hidden[bool] = False
     """Whether a limit of the simulation may have changed the result."""
     in_vain: Hidden[Sequence[Eviction]] = ()
-    """See `in_vain`."""
+    """The evictions that help no Pod (see the function `in_vain`)."""
 
     @in_json
     def preempted(self) -> int:
@@ -639,7 +639,9 @@ Signature = tuple[Any, ...]
 
 @dataclass(eq=False)
 class Outcome(Document):
-    """A run. `count`: number of runs with this outcome. `run`: number of the first of them, see `random_of`."""
+    """The outcome of one or more runs. `count`: number of runs with this outcome. `run`: number of the first of them,
+    see `random_of`.
+    """
 
     simulation: Hidden[Simulation]
     count: int = 1

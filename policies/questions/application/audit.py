@@ -166,10 +166,10 @@ def _audit(cluster: ClusterSnapshot, request: EvaluationRequest) -> Audit:
 
 _STATUS: Final = {Severity.ERROR: AnswerStatus.HARM, Severity.WARNING: AnswerStatus.WARN}
 _KINDS: Final = 2
-"""Rules that the clause names."""
+"""Maximum number of rules that the clause names."""
 _EVICTIONS_BLOCKED: Final = "evictions-blocked"
 _NAMED: Final = 5
-"""PDBs of a namespace that a row names."""
+"""Maximum number of PDBs of a namespace that a row names."""
 _LONGEST_PLACE: Final = 33
 _LONGEST_FIX: Final = 26
 """Maximum characters of a fix in the first table, which omits longer ones instead of cutting them."""

@@ -149,7 +149,7 @@ class Remove:
     pool: str = ""
 
     def question(self, start: Start) -> Question:
-        """The nodes that can go are drained together."""
+        """Return the question of draining the nodes that can go, all together."""
         check_numbers(1, count=self.count)
         nodes = questions.nodes_of_pool(start.cluster, self.pool)
         if self.count > len(nodes):
@@ -181,7 +181,7 @@ class Upgrade:
     assume_pdbs: str = ""
 
     def question(self, start: Start) -> Question:
-        """The nodes are upgraded."""
+        """Return the question of upgrading the nodes."""
         check_numbers(0, max_surge=self.max_surge, away=self.away, drain_timeout=self.drain_timeout)
         check_numbers(0 if self.max_surge else 1, max_unavailable=self.max_unavailable)
         most, surge = self.max_surge or self.max_unavailable, bool(self.max_surge)
@@ -221,7 +221,7 @@ class Add:
     until_scheduled: bool = False
 
     def question(self, start: Start) -> Question:
-        """The nodes are added."""
+        """Return the question of adding the nodes."""
         if bool(self.node) == bool(self.pool):
             raise InvalidInput("both or none of node and pool are given. Fix: give one")
         check_numbers(1, count=self.count)
@@ -303,7 +303,7 @@ class MaxReplicas:
     namespace: str | None = None
 
     def question(self, start: Start) -> Question:
-        """The workloads are scaled."""
+        """Return the question of scaling the workloads."""
         autoscalers = start.cache.autoscalers
         if not autoscalers:
             fix = "add the output of kubectl get hpa -A -o json as a second source"
@@ -323,7 +323,7 @@ class Apply:
     namespace: str = "default"
 
     def question(self, start: Start) -> Question:
-        """The objects are created."""
+        """Return the question of applying the objects."""
         given_manifests(self.manifests)
         others, faults = list[ApiObject](), list[InvalidObject]()
         read = start.read(self.manifests, self.namespace, others=others)
@@ -353,7 +353,7 @@ class Delete:
     namespace: str = "default"
 
     def question(self, start: Start) -> Question:
-        """The objects are deleted."""
+        """Return the question of deleting the objects."""
         objects = start.read(self.manifests, self.namespace, strict=False)
         given = given_manifests(self.manifests)
         files = (File(manifest) if isinstance(manifest, str) else manifest for manifest in given)
@@ -377,7 +377,7 @@ class Events:
     seed: int = 0
 
     def question(self, start: Start) -> Question:
-        """The events happen."""
+        """Return the question of these events."""
         check_numbers(1, runs=self.runs)
         if not self.events and not manifests_of(self.manifests):
             raise InvalidInput("neither events nor manifests given")
@@ -413,7 +413,7 @@ class ChangeClass:
     namespace: str = "default"
 
     def question(self, start: Start) -> Question:
-        """The PriorityClass changes. Writes it to the cache of `start`."""
+        """Return the question of changing the PriorityClass, which this writes to the cache of `start`."""
         check_one_of(workloads=self.workloads, manifests=self.manifests)
         before, cache = start.cluster, start.cache
         selected = questions.workloads_of(before, self.workloads, self.namespace)

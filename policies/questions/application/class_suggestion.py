@@ -262,7 +262,10 @@ def _losses(
 
 
 def more_lost(now: Row, then: Row) -> list[str]:
-    """Return the classes whose workloads lose more replicas then, the most first; a workload has its class of then."""
+    """Return the classes whose workloads lose more replicas than now, most replicas first.
+
+    `then`: with the suggested classes, by which the workloads are counted in both rows.
+    """
     lost = Tally[str](), Tally[str]()
     for counts, row in zip(lost, (now, then), strict=True):
         for name, loss in row.lost.items():

@@ -211,7 +211,7 @@ class Diff(Document):
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
-        """The answer in the form of all answers."""
+        """The answer in the common answer format."""
         return answer_of(self).document
 
     def __repr__(self) -> str:
@@ -610,7 +610,7 @@ class _Applied:
         needed = {item.changed.identity: item for item in self.beside}.values()
 
         def position(difference: Difference) -> tuple[bool, int, tuple[int, int], int]:
-            """Deletions come last, as with Argo CD and Helm."""
+            """Return the sort key of the applies; deletions come last, as with Argo CD and Helm."""
             obj, kind = (difference.after or difference.before), difference.changed.kind
             step = position_of(obj.object) if obj else None
             depth = self.order.depth(self.order.nearest(difference.changed.directory))

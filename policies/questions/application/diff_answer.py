@@ -1,4 +1,4 @@
-"""The answer to `diff` in the form of all answers: about each cluster, and about all."""
+"""The answer to `diff` in the common answer format: about each cluster, and about all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FIX_OF_AUTOSCALED: Final = (
 )
 _LONGEST: Final = 300
 _MAX_FIELDS: Final = 3
-"""Names of changed fields in the status line."""
+"""Maximum number of names of changed fields in the status line."""
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
     "hook",
@@ -57,7 +57,7 @@ class DiffAnswer(NamedTuple):
 
 
 def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
-    """Return the comparison in the form of all answers. `disclose`: which names from the clusters it has."""
+    """Return the comparison in the common answer format. `disclose`: which names from the clusters it has."""
     objects = grouped((each._replace(directory="", fields=tuple(each.fields)), each.directory) for each in diff.objects)
     question = _question(objects)
     document, several = _on_clusters(diff, disclose, question)

@@ -94,7 +94,7 @@ class Fit(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """An expectation.
+    """What must hold after the changes of `when`, by a file of `forewarn test`.
 
     `run`: these Pods run at the end as before, `within` a number of seconds. `pending`: none of these Pods is
     Pending. `preempted`: none of these Pods is preempted by a Pod of `by`. `fit`: see Fit.

@@ -69,12 +69,12 @@ class Report(NamedTuple):
 
     @in_json
     def findings_(self) -> Sequence[ReportedFinding]:
-        """Sorted by file, line and column."""
+        """The findings, sorted by file, line and column."""
         return [*self.entries()]
 
     @in_json
     def summary(self) -> FindingsSummary:
-        """Their numbers."""
+        """The numbers of files, objects and findings."""
         found, skipped = counts(self.findings), sum(self.skipped.values())
         numbers = found[Severity.ERROR], found[Severity.WARNING], found[Severity.NOTE]
         return FindingsSummary(len(self.names), self.objects, *numbers, skipped, self.suppressed, self.omitted)

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 MAX_NODES: Final = 500
 """Maximum number of nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
 _WORK: Final = 2
-"""No further trial begins after so many times the events of the answer in all trials."""
+"""No further trial begins once all trials together have this many times the events of the answer."""
 _LEAST_EVENTS: Final = 50_000
-"""No fewer events than these are simulated if there are fixes to try: a blocked upgrade has hardly any itself."""
+"""The same limit for an answer with few events, such as a blocked upgrade, which has hardly any."""
 _HEADLINE: Final = ("blocked", "lost", "jobs_failed", "preempted", "pending")
 """Counters that the effect of a fix names whenever they change."""
 _MAX_LOWER: Final = 4

@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 MAX_LOST_PODS: Final = 8_000
 """Maximum number of Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""
 DEFAULT_NODES: Final = 10
-"""Nodes whose loss is simulated by default, those with most Pods; all in a cluster that `is_repeated`."""
+"""Number of nodes whose loss is simulated by default: those with most Pods. In a cluster that `is_repeated`, all."""
 _LOSSES: Final = ("worst zone", "worst node")
-"""The topics of lines that may be missing."""
+"""Topics whose lines are missing if no loss was simulated."""
 _REPEATED: Final = 3
-"""Maximum cases that are repeated to find one that does harm in most runs."""
+"""Maximum number of cases that are repeated to find one that does harm in most runs."""
 _PHRASES: Final = 3
 _LONG: Final = 200
 

@@ -73,7 +73,7 @@ class Places:
 
     @contextmanager
     def locating(self) -> Iterator[None]:
-        """Raise the errors of the block with the positions of their fields."""
+        """Return a context manager that adds the positions of the fields to errors that its block raises."""
         try:
             yield
         except InvalidObject as fault:

@@ -192,7 +192,7 @@ class PredictResult(Result):
 
     @property
     def running(self) -> Iterator[Pod]:
-        """The Pods on nodes before."""
+        """The Pods that are on nodes before the manifests are applied."""
         return (pod for pod in self.cluster.pods.values() if pod.node_name)
 
     def stored(self, pods: Sequence[Pod]) -> Iterator[Pod]:
@@ -356,7 +356,7 @@ def _assumed(applied: Applied, groups: Sequence[GroupForecast], cluster: Cluster
 
 _FEW_VICTIMS: Final = 5
 _MAX_EXPLAINED: Final = 100
-"""Pending Pods of one object whose reasons are evaluated."""
+"""Maximum number of Pending Pods of one object whose reasons are evaluated."""
 _MAX_SHOWN: Final = 2
 BY_CONTROLLERS: Final = "the numbers depend on when controllers create the Pods: `forewarn whatif apply` simulates it"
 UNFOLLOWED: Final = "replacements of the victims are not predicted: `forewarn whatif apply -f` simulates them"
@@ -364,7 +364,7 @@ GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup tog
 
 
 def document_of(result: PredictResult) -> AnswerDocument:
-    """Return a prediction in the form of all answers."""
+    """Return a prediction in the common answer format."""
     jobs = result.queued.jobs
     own = result.predicted.effects()
     effects = with_evicted(own._replace(rejected=own.rejected + len(result.faults)), jobs)

@@ -45,19 +45,21 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.simulation.scenario import World
 
 MAX_CHOICES: Final = 400
-"""Maximum sets of nodes for which all are tried; of more, a greedy search tries some."""
+"""Maximum number of sets of nodes that are all tried; of more sets, a greedy search tries some."""
 _MAX_KEPT: Final = 24
-"""Nodes that cannot go after which the greedy search ends."""
+"""The greedy search ends after this many nodes that cannot go."""
 _IN_A_ROW: Final = 6
-"""Nodes of a pool that cannot go after which those of other pools are tried first."""
+"""After this many nodes of one pool that cannot go, nodes of other pools are tried first."""
 _MAX_DRAWN: Final = 2_400
-"""Maximum random sets to find one more node than the greedy search, times the nodes of the cluster."""
+"""Maximum number of random sets that are tried to find one more node than the greedy search, multiplied by the number
+of nodes of the cluster.
+"""
 _NEAR: Final = 8
-"""Nodes that these sets may have instead of a chosen one: those that cost least."""
+"""Number of nodes, those that cost least, of which one may replace a chosen node in these sets."""
 _DRAINED: Final = DEFAULT_UNTIL / 2
 """Seconds after a drain began at which zones are lost."""
 _MAX_NODES: Final = 100
-"""Nodes of a cluster in which the loss of every zone is simulated."""
+"""Maximum number of nodes of a cluster in which the loss of every zone is simulated."""
 _COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
 
 

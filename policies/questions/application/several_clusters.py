@@ -1,4 +1,4 @@
-"""The answer about several clusters, in the form of all answers: a row for each cluster, the worst first."""
+"""The answer about several clusters, in the common answer format: a row for each cluster, the worst first."""
 
 from __future__ import annotations
 

@@ -64,15 +64,15 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
 MAX_WORK: Final = 20_000
-"""Pods in all simulations of cheaper choices than the one found, up to which all are tried."""
+"""Maximum number of Pods in all simulations of cheaper choices than the one found, if all choices are to be tried."""
 _BLOCK: Final = 40
-"""Choices whose simulations share their start."""
+"""Number of choices whose simulations share their start."""
 _SETTLE: Final = 120.0
 """Seconds from the addition of nodes to the loss: Pending Pods and DaemonSets get their place first."""
 _MAX_GROWN: Final = 6
-"""Choices that are simulated in random runs, each with more nodes, until one prevents harm in all."""
+"""Maximum number of choices, each with more nodes, that are simulated in random runs until one prevents harm in all."""
 _FIRST: Final = 2
-"""Losses that are simulated first, those that did harm last; the others only if these do none."""
+"""Number of losses that are simulated first: those that did harm last. The others are only if these do none."""
 
 
 @dataclass(frozen=True, slots=True)

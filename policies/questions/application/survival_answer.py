@@ -1,4 +1,4 @@
-"""The result of `headroom --survive`, and the answer in the form of all answers: the nodes to add, and each loss."""
+"""The result of `headroom --survive`, and the answer in the common answer format: the nodes to add, and each loss."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ _A_DAY: Final = 86_400.0
 class WhatIf(Result):
     """The cluster before and after a change.
 
-    `document`: in the form of all answers. `answer`: all details. `class_change`: the effect of ChangeClass, otherwise
+    `document`: in the common answer format. `answer`: all details. `class_change`: the effect of ChangeClass, otherwise
     None. `notes`: limits and assumptions of the simulation. `faults`: the errors of rejected objects; the others are
     simulated. `outcomes`: the runs of Events, that of `answer` first: it has the most frequent effects.
     """
@@ -122,17 +122,17 @@ class WhatIf(Result):
 
     @optional_in_json
     def basis(self) -> Literal["settled"] | None:
-        """Of an apply."""
+        """What the counters of an apply are about: the cluster once all Pods have settled."""
         return "settled" if isinstance(self.change, Apply) else None
 
     @optional_in_json
     def runs(self) -> int | None:
-        """With `events`."""
+        """The number of runs; only for `whatif events`."""
         return count_runs(self.outcomes) or None
 
     @optional_in_json
     def seed(self) -> int | None:
-        """With `events`."""
+        """The seed of the random runs; only for `whatif events`."""
         return self.change.seed if isinstance(self.change, Events) and self.outcomes else None
 
     def to_dict(self, *, timeline: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The answer to `whatif` in the form of all answers: status, consequence, counters, reasons and tables."""
+"""The answer to `whatif` in the common answer format: status, consequence, counters, reasons and tables."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ if TYPE_CHECKING:
 
 _SIZES: Final = ("CPU", "MEMORY", "EXTENDED RESOURCES")
 _MAX_NAMES: Final = 20
-"""Names of nodes in a row."""
+"""Maximum number of names of nodes in a row of a table."""
 _MAX_KEPT: Final = 4
-"""Nodes that stay in a table without groups."""
+"""Of more nodes that stay, the first table has a row for each cause instead of each node."""
 
 
 class Simulated(NamedTuple):
@@ -88,7 +88,7 @@ class Simulated(NamedTuple):
 
 
 def document_of(result: Simulated) -> AnswerDocument:
-    """Return the answer to a simulated change in the form of all answers."""
+    """Return the answer to a simulated change in the common answer format."""
     answer = result.answer.of_upgrade
     rejected_workloads = sum(each.after is None for each in _ranked(result))
     effects = effects_of(answer, len(result.faults) + rejected_workloads)

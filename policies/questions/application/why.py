@@ -473,7 +473,7 @@ def _pod_of(cluster: ClusterSnapshot, records: PostMortem | None, key: str) -> P
 
 
 _MAX_PREVENTED: Final = 20
-"""Number of preemptors whose scheduling cycles are repeated."""
+"""Maximum number of preemptors whose scheduling cycles are repeated."""
 
 
 def _preventions(cluster: ClusterSnapshot, victims: Sequence[PreemptedPod], records: PostMortem) -> Iterator[Fix]:

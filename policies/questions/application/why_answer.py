@@ -1,4 +1,4 @@
-"""The answers to `why` in the form of all answers: of a Pod, a workload, and all Pending Pods."""
+"""The answers to `why` in the common answer format: of a Pod, a workload, and all Pending Pods."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class WorkloadCount(NamedTuple):
 
     @property
     def decrease(self) -> int:
-        """By how much the number of running Pods decreases, if those of other schedulers run; 0 if it does not."""
+        """How many fewer Pods run, if new Pods of other schedulers count as running; 0 if not fewer run."""
         return max(self.before - self.after - self.left, 0)
 
     @property
@@ -138,7 +138,7 @@ class WorkloadCount(NamedTuple):
 
 
 def rank_of_loss(lost: int, priority: int | None) -> tuple[int, int, int]:
-    """Numbers that are larger for a worse loss. `lost`: replicas; `priority`: the highest of these."""
+    """Sort key, greater for a worse loss. `lost`: number of replicas; `priority`: the highest of their priorities."""
     return int(lost > 0), priority or 0, lost
 
 
@@ -407,7 +407,7 @@ class EndState(NamedTuple):
 
     @optional_in_json
     def upgrade_(self) -> Upgrade | None:
-        """With `upgrade`."""
+        """The progress of an upgrade; absent for other changes."""
         if (run := self.upgrade) is None:
             return None
         counts, not_reached = (run.complete, run.seconds, run.least, run.surge), [step.node for step in run.not_reached]
@@ -513,7 +513,7 @@ class Answer(NamedTuple):
 
     @property
     def end(self) -> Answer:
-        """The answer whose end is that with the nodes of autoscalers; otherwise this answer."""
+        """The answer with `with_new_nodes` as its end; this answer if autoscalers change no nodes."""
         if self.with_new_nodes is None:
             return self
         return self._replace(after=self.with_new_nodes.end._replace(simulation=self.after.simulation))
@@ -525,7 +525,7 @@ class Answer(NamedTuple):
 
     @property
     def is_as_without(self) -> bool:
-        """Whether the Pods of all workloads are lost, preempted and Pending without the change as well."""
+        """Whether each workload has the same lost, preempted and Pending Pods without the change."""
         without, after, summary = self.without_change, self.after, self.after.summary
         failed = any(each.failure for each in after.workloads)
         blocks = after.blocked or any(after.blocks)

@@ -76,7 +76,7 @@ class Worst(NamedTuple):
 
     @classmethod
     def from_simulation(cls, simulation: Simulation) -> Worst:
-        """The worst moments of a simulation until now."""
+        """Return the lowest numbers of running Pods in a simulation until now."""
         pods = RunningPods(simulation, simulation.timeline.events)
         running, lowest, total = pods.start, Counter(pods.start), pods.start.total()
         worst, at = total, 0.0
@@ -155,7 +155,7 @@ class ClusterAutoscalerRounds(Rounds):
         return bool(old.nominated_node_name and not new.nominated_node_name)
 
     def _trigger(self, _: str) -> None:
-        """Expect the next scan."""
+        """Schedule the next scan, unless it is scheduled already."""
         if self._expected or self._stopped:
             return
         clock, self._expected = self._simulation.clock, True
@@ -280,7 +280,7 @@ class Branch:
         simulation.run()
 
     def _started(self, simulation: Simulation) -> list[Rounds]:
-        """Return the autoscalers, from now on in a simulation."""
+        """Add the autoscalers to a simulation, and return them."""
         found: list[Rounds] = []
         if self._grows is not None and (delay := self._grows.node_delay) is not None:
             if self._grows.groups:
@@ -395,7 +395,7 @@ def with_new_nodes(answer: Answer, branch: Branch) -> Answer:
 
 
 def _with_new_nodes(after: EndState, grown: Grown, end: EndState) -> WithNewNodes:
-    """`after`: the end without new nodes. `end`: with them."""
+    """Return the end with new nodes, compared with the end without. `after`: without new nodes. `end`: with them."""
     nodes, worst, run = grown.nodes, grown.result, end.upgrade
     return WithNewNodes(
         end=end,

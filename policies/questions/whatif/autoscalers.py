@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 LIMIT_REACHED: Final = "further nodes (limit of nodes or rounds reached)"
 MAX_SCALE_UPS: Final = 100
-"""Maximum scale-ups in sequence."""
+"""Maximum number of scale-ups in sequence."""
 MAX_NODES: Final = 2_000
 """Maximum number of nodes of all scale-ups of one simulation."""
 MAX_WORK: Final = 60_000_000
@@ -480,7 +480,7 @@ class Considered(NamedTuple):
     pending: Hidden[int]
 
     def after(self, helped: int, by_all: int) -> Considered:
-        """Return the numbers with those of Pods for which nodes were added: by this autoscaler, and by all."""
+        """Also count the Pods for which nodes were added. `helped`: by this autoscaler; `by_all`: by all of them."""
         return self._replace(considered=self.considered + helped, pending=self.pending + by_all)
 
 
@@ -586,7 +586,7 @@ class PendingPods(NamedTuple):
 
     @classmethod
     def from_simulation(cls, simulation: Simulation, names: Names) -> PendingPods:
-        """Return those at the end of a simulation. `names`: display names of workloads."""
+        """Return the Pods that are Pending at the end of a simulation. `names`: display names of workloads."""
         api, origins = simulation.api, simulation.timeline.origins
         daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
         return cls(
@@ -599,14 +599,14 @@ class PendingPods(NamedTuple):
 
     @classmethod
     def from_predictions(cls, predictions: Sequence[Prediction], cluster: ClusterSnapshot) -> PendingPods:
-        """Return those that stay Pending in sequential predictions."""
+        """Return the Pods that stay Pending in sequential predictions."""
         waiting = [Waiting(p.pod, tried=not p.error) for p in predictions if p.outcome == "pending"]
         end = predictions[-1].in_the_end() if waiting else cluster.scheduling
         daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
         return cls(waiting, end, daemon_sets, cluster.top_workload_of, partial(admitted, snapshot=cluster))
 
     def without(self, pod: Pod, daemon_sets: Collection[Key]) -> PendingPods:
-        """Return this Pod alone, in a cluster without these DaemonSets."""
+        """Return the same cluster with `pod` as its only Pending Pod, and without these DaemonSets."""
         objects = self.snapshot.objects
         workloads = {key: view for key, view in objects.workloads.items() if key not in daemon_sets}
         return self._replace(
@@ -617,7 +617,7 @@ class PendingPods(NamedTuple):
 
 
 def with_overhead(reaction: Autoscalers, pending: PendingPods, autoscaling: Autoscaling) -> Autoscalers:
-    """Return the reaction with the DaemonSets that are the reason for no new node. Raises InvalidObject."""
+    """Add the DaemonSets that are the reason why no node is added for a Pod. Raises InvalidObject."""
     pods = {pending.workload_of(each.pod): each.pod for each in pending.waiting} if reaction.not_helped else {}
 
     def is_helped(pod: Pod, without: Collection[Key]) -> bool:

@@ -43,7 +43,7 @@ class Buffer(NamedTuple):
 
     @in_json
     def name_(self) -> str:
-        """With its namespace."""
+        """The CapacityBuffer as `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
 

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     Ended = Callable[[Simulation, Question], Answer]
 
 _MAX_CAUSES: Final = 20
-"""Workloads whose unmet constraints are evaluated."""
+"""Maximum number of workloads whose unmet constraints are evaluated."""
 MAX_REPEATED: Final = 2_000
 """Maximum number of Pods, nodes and events of a simulation that is repeated: about 20 s of CPU time."""
 
@@ -301,13 +301,16 @@ def _simulated_jobs(question: Question, world: World) -> Iterator[str]:
 
 
 def placeholder_workloads(simulation: Simulation, pods: Iterable[Pod], options: Options) -> set[tuple[str, str]]:
-    """The (kind, `namespace/name`) of the workloads of the placeholder Pods among `pods`, those at the start."""
+    """Return the (kind, `namespace/name`) of the workloads of placeholder Pods. `pods`: all Pods at the start."""
     origins = simulation.timeline.origins
     return {origins[pod.key].workload for pod in pods if is_placeholder(pod, options) and pod.key in origins}
 
 
 def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> list[str]:
-    """The workloads of placeholder Pods among `pods`, those at the start, that have fewer Pods or may lose some."""
+    """Return the workloads of placeholder Pods that have fewer Pods after the change, or may lose some.
+
+    `pods`: all Pods at the start.
+    """
     names, workloads = names_in(answer.after.simulation), placeholder_workloads(answer.after.simulation, pods, options)
     found = {each.workload for one in (answer, answer.end) for each in one.after.preempted}
     found |= {
@@ -332,7 +335,7 @@ class Count:
         self.daemons: Counter[str] = Counter()
 
     def daemons_of_lost(self, nodes: Container[str]) -> int:
-        """Return the number of DaemonSet Pods that ran on other nodes than these."""
+        """Return the number of DaemonSet Pods on lost nodes. `nodes`: those that still exist."""
         return sum(pods for node, pods in self.daemons.items() if node not in nodes)
 
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
 
 _MAX_WORKLOADS: Final = 3
-"""Workloads whose overhead is computed: each takes a round of the autoscaler, and one more for each DaemonSet."""
+"""Maximum number of workloads whose overhead is computed: each takes a round of the autoscaler and one for each
+DaemonSet.
+"""
 _MAX_DAEMON_SETS: Final = 20
 
 

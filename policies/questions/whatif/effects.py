@@ -101,7 +101,7 @@ def consequences(effects: Effects) -> Iterator[str]:
 
 
 def joined(phrases: Sequence[str]) -> str:
-    """Join phrases, all after the first without a noun that it has."""
+    """Join phrases with commas; if the first has the word "Pod", omit the word from the others."""
     first, *others = phrases or [""]
     if " Pod" in first:
         others = [re.sub(r" Pods? (stays?) ", r" \1 ", other) for other in others]
@@ -147,7 +147,7 @@ def not_created(workload: WorkloadCount, answer: Answer) -> int:
 
 
 def desired(workload: WorkloadCount, answer: Answer) -> int:
-    """Return the replicas of a workload; its Pods before, if it has no such number."""
+    """Return the desired replicas of a workload; the number of its Pods before the change, if it has no such field."""
     namespace, _, name = answer.after.summary.names.group(workload.workload).partition("/")
     state = answer.after.simulation.api.workloads.get((workload.kind, namespace, name))
     replicas = int32(state.object, "spec", "replicas") if state else None

@@ -474,9 +474,9 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
 
 
 def _preempted(snapshot: Snapshot, pod: Pod, more: int) -> Preempted | None:
-    """Return what so many further Pods preempt; None if no Pod is preempted, and if the number is not certain.
+    """Return what `more` further Pods preempt; None if no Pod is preempted, or if the number is not certain.
 
-    `snapshot`: with all that fit without.
+    `snapshot`: with all Pods that fit without preemption.
     """
     if more > MAX_PREEMPTING:
         return None

@@ -68,7 +68,7 @@ class _Time(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """At least so many of the replicas do not run."""
+    """Describes a time in which at least `down` of the `replicas` do not run."""
 
     down: int
     replicas: int
@@ -111,7 +111,7 @@ def surplus(simulation: Simulation, running: Mapping[Workload, int]) -> Counter[
 
 
 class RunningPods:
-    """`start`: the number of running Pods by workload."""
+    """Follows the number of running Pods of each workload. `start`: the numbers at the start."""
 
     def __init__(self, simulation: Simulation, events: Sequence[Event], at_start: AtStart | None = None) -> None:
         """`events`: of the simulation, all or some. `at_start`: of the simulation, if it is known."""
@@ -181,7 +181,9 @@ def _scaled(simulation: Simulation, start: Mapping[Workload, int]) -> Iterator[_
 
 
 def _times(steps: Sequence[_Step], running: Counter[Workload]) -> Mapping[Workload, Mapping[_Level, list[_Time]]]:
-    """By workload and level, when so many Pods do not run, without those lost at the end. `running`: at the start."""
+    """Return, by workload and level, the times in which so many Pods do not run, not counting those that are lost at
+    the end. `running`: at the start.
+    """
     lost: Counter[Workload] = Counter()
     for step in steps:
         lost[step.workload] += step.replicas - step.running
@@ -202,7 +204,7 @@ def _times(steps: Sequence[_Step], running: Counter[Workload]) -> Mapping[Worklo
 
 
 def _add(times: list[_Time], since: int, until: int) -> None:
-    """Add a time to the earlier ones: to the last of them, if less than a minute is between."""
+    """Append a time; extend the last one instead if less than a minute is between them."""
     begins, seconds = since, until - since
     if times and since - times[-1].until < MINUTE:
         begins, _, before = times.pop()
@@ -211,7 +213,7 @@ def _add(times: list[_Time], since: int, until: int) -> None:
 
 
 def _worst(workload: str, priority: int, times: Mapping[_Level, list[_Time]]) -> Interruption | None:
-    """The level whose times are worst, with these; None if they are too short."""
+    """Return the worst level of a workload as an Interruption; None if the times of all levels are too short."""
     total = {level: sum(one.seconds for one in each) for level, each in times.items()}
     reported = [level for level in total if level.down == level.replicas or total[level] >= _LONG]
     if not reported:

@@ -60,7 +60,7 @@ class Rounds:
         self._stopped = True
 
     def deliver(self) -> None:
-        """Let nodes arrive from now on."""
+        """Add the launched nodes to the simulation when they are ready; until this call, nodes are only decided."""
         self._delivers = True
         self._simulation.add(arrivals_of(node for node, _ in self.launched))
 
@@ -98,7 +98,7 @@ class Rounds:
         return not pod.terminal
 
     def _trigger(self, uid: str) -> None:
-        """Expect a round."""
+        """Schedule a round, unless one is scheduled already. `uid`: of the Pod that needs it."""
 
     def _pending(self) -> list[PodState]:
         """The Pods that may be the reason for a round now."""

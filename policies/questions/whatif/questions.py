@@ -62,7 +62,7 @@ _INSTEAD: Final = {
     "job": "pass its manifest to forewarn whatif apply -f, whatif delete -f or headroom -f",
     "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
 }
-"""Kinds without such changes -> what to do instead."""
+"""Kinds that cannot be scaled or restarted -> what to do instead."""
 
 
 class KeptNode(NamedTuple):

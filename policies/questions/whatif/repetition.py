@@ -281,7 +281,7 @@ def _outcome(ending: Ending) -> tuple[object, ...]:
 
 
 def _counters(ending: Ending) -> tuple[object, ...]:
-    """Return what runs have in common if their answers are alike: all but exact times."""
+    """Return the counters without exact times: runs with equal ones have the same answer."""
     return ending.counters._replace(down_seconds=0, new_nodes=0, removed_nodes=0), bool(
         ending.outcome.simulation.scheduler.late
     )

@@ -1,4 +1,4 @@
-"""The result of `risk`, and the answer in the form of all answers: the workloads that lose replicas first."""
+"""The result of `risk`, and the answer in the common answer format: the workloads that lose replicas first."""
 
 from __future__ import annotations
 

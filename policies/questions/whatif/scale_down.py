@@ -217,7 +217,7 @@ class Removals:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the next scan looks at more nodes."""
+        """Whether the last scan stopped at a limit, so that the next one looks at more nodes."""
         return self._decider.is_limited
 
     def result(self) -> ScaleDowns:

@@ -88,7 +88,7 @@ class PostMortem:
 
     @property
     def notes(self) -> list[str]:
-        """What is missing."""
+        """Sentences about records that were not read."""
         cut_off = f"the audit logs have more than {_MAX_RECORDS:,} records on Pods; later ones are not read"
         return [f"{cut_off}. Fix: pass a shorter log"] if self._is_cut else []
 
@@ -232,7 +232,9 @@ def _cycles(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Prediction]:
 def _ways(
     before: ClusterSnapshot, first: Sequence[Prediction], workload: str, of_class: Pod
 ) -> Iterator[tuple[str, list[Prediction]]]:
-    """Yield changes, each with the cycles of the preemptors after it. `of_class`: the preemptor whose class counts."""
+    """Yield changes that may prevent the preemptions, as text, each with the scheduling cycles of the preemptors after
+    the change. `of_class`: the preemptor whose class is changed.
+    """
     snapshot, asking = first[0].snapshot, [cycle.pod for cycle in first]
     name, value = of_class.priority_class_name, of_class.effective_priority
     row = snapshot.rows[next(cycle.nominated_node for cycle in first if cycle.victims)]

@@ -666,7 +666,7 @@ def class_not_listed(name: str) -> Trouble:
 
 _BACK_OFF: Final = "wait: kube-scheduler tries a PodGroup again only when its back-off ends"
 _CLASSES: Final = 10
-"""Maximum classes with higher priority that are tried."""
+"""Maximum number of classes with higher priority that are tried."""
 
 
 def of_its_group(cluster: ClusterSnapshot, pod: Pod) -> Trouble | None:

@@ -104,7 +104,7 @@ def _class_score(requested: int, capacity: int, shape: Shape) -> int:
 REFUSED, TIGHT = 1, 2
 _MAX_CLAIMS: Final = 64
 _MAX_TRIED: Final = 64
-"""Maximum unbound volumes of a class that different claims of a Pod are matched with one after the other."""
+"""Maximum number of unbound volumes of a class that different claims of a Pod are matched with one after the other."""
 
 
 class _OfClass(NamedTuple):

@@ -774,7 +774,7 @@ class PodMatrix:
         return totals
 
     def counts_once(self, keep: object, value_of: Callable[[Pod], int], scope: Scope | None) -> PodCounts:
-        """Return the same as `counts`, but do not cache the result."""
+        """Return the number of Pods on each node as `counts` does, but do not cache it."""
         charge(self.kind.size // VECTOR)
         per_kind = PerClass(self.kinds, value_of, scope).values()
         return PodCounts(per_kind[self.kind].sum(axis=0), value_of, keep)

@@ -72,7 +72,7 @@ _DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 _DELAYED: Final = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 _STARTUP_TIME: Final = 900.0
 _TOTALS: Final = {"cores-total": 0, "memory-total": 0, "gpu-total": 1}
-"""Flag of limits -> the position of the minimum."""
+"""Flags with a minimum and a maximum -> the position of the minimum in the value."""
 _FLAG: Final = re.compile(r"--?([a-z][a-z0-9_-]*)(?:=(.*))?", re.DOTALL)
 _PROGRAM: Final = "cluster-autoscaler"
 _MAX_SCRIPT: Final = 20_000
@@ -167,12 +167,12 @@ class Discovery:
         self.has_flags = False
         """Whether there is a Deployment of cluster-autoscaler."""
         self._states: dict[str, _State] = {}
-        """Of nodes that are not ready or have taints."""
+        """The states of nodes that are not ready or have taints."""
         self._priorities: dict[str, str] = {}
         self.node_pools: list[ApiObject] = []
         """NodePools of Karpenter."""
         self.karpenter_flags: dict[str, str] = {}
-        """Of the Deployment of Karpenter, also those that are set by environment variables."""
+        """The flags of the Deployment of Karpenter, also those that are set by environment variables."""
         self.problem = ""
         """Why the status ConfigMap is not read, or ""."""
 

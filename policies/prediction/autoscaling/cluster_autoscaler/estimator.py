@@ -37,7 +37,7 @@ class Estimate:
     def __init__(self, base: Snapshot, group: NodeGroup, template: NodeInfo, limit: int) -> None:
         """Prepare an estimate without any added node.
 
-        `base`: the cluster. `template`: a new node with its DaemonSet Pods. `limit`: maximum nodes to add.
+        `base`: the cluster. `template`: a new node with its DaemonSet Pods. `limit`: maximum number of nodes to add.
         """
         self.group = group
         self.placed: list[tuple[Pod, str]] = []

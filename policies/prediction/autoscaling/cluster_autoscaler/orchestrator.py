@@ -531,7 +531,7 @@ class Scan(NamedTuple):
 
     @property
     def arrivals(self) -> list[Arrival]:
-        """The nodes. All Pods of the scale-up are those of its first node."""
+        """The nodes to add; the first one has all Pods of the scale-up."""
         placed = tuple(pod.key for pod, _ in self.decision.chosen.placed) if self.decision.chosen else ()
         names = [name for name, number in self.decision.added for _ in range(number)]
         return [Arrival(name, {}, () if turn else placed) for turn, name in enumerate(names)]

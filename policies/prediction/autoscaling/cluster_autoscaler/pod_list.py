@@ -114,7 +114,7 @@ class _Packing:
         self._snapshot, self._nodes, self._removed, self.last = snapshot, nodes, removed, last
         self._suitable: dict[int, _Suitable] = {}
         self._unprepared = set[int]()
-        """The equal Pods whose PreFilter results other Pods change."""
+        """Numbers (see `_equal`) of Pods whose PreFilter results depend on other Pods, and are not kept."""
         self._taken: list[int] = []
         """The rows of the placed Pods."""
         self._infos: dict[int, NodeInfo] = {}

@@ -158,7 +158,7 @@ class _Budgets:
         self._left: dict[tuple[str, str], int] = {}
 
     def matching(self, pod: Pod) -> list[tuple[str, str]]:
-        """Return the PDBs of a Pod."""
+        """Return the PDBs that protect a Pod."""
         own = self._pdbs.get(pod.namespace, ())
         charge(len(own))
         found = [pdb for pdb in own if pdb.selects(pod.labels)]

@@ -50,7 +50,7 @@ MAX_INSTANCE_TYPES: Final = 5_000
 MAX_OFFERINGS: Final = 50_000
 """Maximum number of offerings of all instance types."""
 LAUNCHED: Final = 600
-"""Maximum instance types of a NodeClaim. Source: MaxInstanceTypes."""
+"""Maximum number of instance types of a NodeClaim. Source: MaxInstanceTypes."""
 _UNITS: Final = 20
 """Units of work to compare the requirements of an instance type."""
 NO_PRICE: Final = float("inf")
@@ -235,7 +235,7 @@ class Filtered:
     min_values_problem: str = ""
 
     def check(self, candidate: InstanceType, requests: ExactAmounts) -> None:
-        """Check one instance type. `requests`: of all Pods on the node."""
+        """Check one instance type, and record which criteria it meets. `requests`: of all Pods on the node."""
         requirements, offering = cached_in(self.suitable, candidate, lambda: candidate.suits(self.requirements))
         resources = offering and fits(requests, candidate.allocatable)
         if requirements and resources and offering:

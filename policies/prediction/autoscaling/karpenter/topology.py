@@ -45,7 +45,10 @@ Item = TypeVar("Item")
 
 
 class Choices:
-    """Choices that upstream makes by a Go map's order: the first, or with `random` any. `arbitrary`: any so far."""
+    """Makes the choices that upstream leaves to the order of a Go map: the first one, or with `random` a random one.
+
+    `arbitrary`: whether there was a choice between several so far.
+    """
 
     __slots__ = ("_random", "arbitrary")
 
@@ -58,7 +61,7 @@ class Choices:
         return self._random.choice(sorted(options)) if self._random and len(options) > 1 else min(options)
 
     def order(self, items: Iterable[Item]) -> list[Item]:
-        """Return items in any order."""
+        """Return items in their order, or with `random` in a random one."""
         ordered = list(items)
         if self._random:
             self._random.shuffle(ordered)
@@ -360,7 +363,7 @@ def _domains(node_pools: Mapping[NodePool, Sequence[InstanceType]]) -> dict[str,
 
 _EBS: Final = "ebs.csi.aws.com"
 MAX_ALTERNATIVES: Final = 10_000
-"""Maximum combinations of the places of a Pod's volumes."""
+"""Maximum number of combinations of the places of a Pod's volumes."""
 
 
 class Rejected(Exception):
