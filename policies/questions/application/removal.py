@@ -21,6 +21,7 @@ from forewarn.policies.questions.whatif import DEFAULT_UNTIL
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
 from forewarn.policies.questions.whatif.comparison import placeholder_workloads
 from forewarn.policies.questions.whatif.effects import consequences, joined
+from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import pool_of
 from forewarn.policies.questions.whatif.questions import (
     KeptNode,
@@ -58,8 +59,8 @@ _NEAR: Final = 8
 """Number of nodes, those that cost least, of which one may replace a chosen node in these sets."""
 _DRAINED: Final = DEFAULT_UNTIL / 2
 """Seconds after a drain began at which zones are lost."""
-_MAX_NODES: Final = 100
-"""Maximum number of nodes of a cluster in which the loss of every zone is simulated."""
+_MAX_ZONES: Final = 3
+"""Maximum number of zones of a cluster in which the loss of every zone is simulated."""
 _COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
 
 
@@ -125,6 +126,7 @@ class _Search:
         (self._alone,) = self._counted([Question("nothing")])
         all_nodes = cluster.objects.nodes.values()
         self._pools = {node.name: pool_of(node) for node in all_nodes}
+        self._zones = {node.name: zone_of(node) for node in all_nodes}
         self._total = Counter[str]()
         for node in all_nodes:
             self._total.update(cpu=node.allocatable.milli_cpu, memory=node.allocatable.memory)
@@ -212,20 +214,21 @@ class _Search:
             return next((cost for cost in costs if not cost.is_free(self._alone)), None)
 
     def weaker(self, chosen: Sequence[str]) -> Iterator[str]:
-        """Yield the counters of losses of zones that are higher after the removal: of all zones in a small cluster,
+        """Yield the counters of losses of zones that are higher after the removal: of all zones if they are few,
         otherwise of the one that leaves least room on the other nodes.
         """
-        nodes = self._cluster.objects.nodes
-        losses = every = each_loss(self._cluster, "zone", "", nodes.values())
-        if len(nodes) > _MAX_NODES:
+        losses = every = each_loss(self._cluster, "zone", "", self._cluster.objects.nodes.values())
+        if len(every) > _MAX_ZONES:
             losses = sorted(every, key=lambda loss: self._room({*loss.nodes, *chosen}))[:1]
         others = f" (1 of {plural(len(every), 'zone')} simulated)" if losses is not every else ""
+        removed = drained(self._cluster, chosen)
+        asked = list[Question]()
         for loss in losses:
             later = question_of_loss(loss._replace(nodes=[*{*loss.nodes, *chosen}]))
             arrivals = [arrival._replace(at=_DRAINED) for arrival in later.arrivals]
-            removed = drained(self._cluster, chosen)
-            asked = question_of_loss(loss), removed._replace(arrivals=[*removed.arrivals, *arrivals])
-            before, after = (cost.effects for cost in self._counted(asked))
+            asked += [question_of_loss(loss), removed._replace(arrivals=[*removed.arrivals, *arrivals])]
+        effects = [cost.effects for cost in self._counted(asked)]
+        for loss, before, after in zip(losses, effects[::2], effects[1::2], strict=True):
             higher = [name for name in reversed(_COSTS) if getattr(after, name) > getattr(before, name)]
             counters = (f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in higher)
             if higher:
@@ -255,9 +258,10 @@ class _Search:
         return kind not in ("DaemonSet", "Node", "Job") and not is_placeholder(pod, self._options)
 
     def by_cost(self) -> list[str]:
-        """Return the names of the nodes, the dearest first, of these those whose drain lets replicas be down for the
-        shortest time, then those whose drain restarts fewest Pods. Those of Jobs count twice: what they have done is
-        lost.
+        """Return the names of the nodes, the dearest first, of these those whose drain lets no replica be down, then
+        those of the zone with most nodes that are not yet removed. In a zone, the first are those whose drain lets
+        replicas be down for the shortest time, then those whose drain restarts fewest Pods. Those of Jobs count twice:
+        what they have done is lost.
 
         Last are nodes with more Pods of a Job than may fail after the drain of those before, then those whose drain a
         PDB blocks, or with Pods that an exceeded quota rejects when they are recreated.
@@ -266,12 +270,15 @@ class _Search:
         for name, obstacles in self._obstacles.items():
             restarted = len(self._moved[name]) + 2 * self._of_jobs[name].total()
             ranks[name] = obstacles, -self._cents[name], self._seconds_down(name), restarted, self._share(name), name
-        may_fail, fails = self._may_fail.copy(), dict[str, bool]()
+        may_fail, left, order = self._may_fail.copy(), Counter(self._zones.values()), dict[str, tuple[object, ...]]()
         for name in sorted(ranks, key=ranks.__getitem__):
-            fails[name] = any(pods > may_fail.get(job, pods) for job, pods in self._of_jobs[name].items())
-            if not fails[name]:
+            fails = any(pods > may_fail.get(job, pods) for job, pods in self._of_jobs[name].items())
+            if not fails:
                 may_fail.subtract(self._of_jobs[name])
-        return sorted(ranks, key=lambda name: (self._obstacles[name], fails[name], ranks[name]))
+            is_down, zone = self._seconds_down(name) > 0, self._zones[name]
+            order[name] = self._obstacles[name], fails, -self._cents[name], is_down, -left[zone], ranks[name]
+            left[zone] -= 1
+        return sorted(order, key=order.__getitem__)
 
     def _seconds_down(self, name: str) -> int:
         """Return how long replicas of StatefulSets are down in all: they are recreated when they have terminated."""

@@ -364,13 +364,24 @@ def _zones(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("most", [100, 1])
+@pytest.mark.parametrize("most", [3, 1])
 def test_losses_of_zones_that_cost_more_after_the_removal(
     most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Pod of zone a has no other node without the empty one; the loss of zone b costs a Pod either way."""
-    monkeypatch.setattr(removal, "_MAX_NODES", most)
+    monkeypatch.setattr(removal, "_MAX_ZONES", most)
     answer = json.loads(run("whatif", "remove", "1", "--cluster", _zones(tmp_path / "c.json"), "-o", "json").stdout)
     assert (answer["status"], answer["removal"]["nodes"]) == ("WARN", ["c"])
-    which = "zone a" if most == 100 else "zone a (1 of 2 zones simulated)"
+    which = "zone a" if most == 3 else "zone a (1 of 2 zones simulated)"
     assert f"after the removal, losses cost more: {which}: lost 0 → 1, Pending 0 → 1" in answer["warnings"]
+
+
+def test_nodes_of_equal_price_are_taken_evenly_from_zones(tmp_path: Path) -> None:
+    """Those of zone a restart fewest Pods, and most nodes are in zone b."""
+    nodes = [make_node(f"{zone}{number}").has(cpu="4") for zone, most in (("a", 3), ("b", 4)) for number in range(most)]
+    made = [node.label("topology.kubernetes.io/zone", node.name[0]) for node in nodes]
+    pods = [pod for node in nodes if node.name[0] == "b" for pod in _on(node.name)]
+    path = tmp_path / "c.json"
+    path.write_text(cluster_text([*made, *pods]))
+    answer = json.loads(run("whatif", "remove", "3", "--cluster", path, "-o", "json").stdout)
+    assert answer["removal"]["nodes"] == ["b0", "a0", "b1"]
