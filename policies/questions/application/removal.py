@@ -280,6 +280,10 @@ class _Search:
             left[zone] -= 1
         return sorted(order, key=order.__getitem__)
 
+    def by_requests(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the nodes, those first whose Pods request least: more of them fit on the others."""
+        return sorted(names, key=lambda name: (self._obstacles[name], self._share(name)))
+
     def _seconds_down(self, name: str) -> int:
         """Return how long replicas of StatefulSets are down in all: they are recreated when they have terminated."""
         owned = (pod for pod in self._moved[name] if pod.owner is not None and pod.owner.kind == "StatefulSet")
@@ -341,6 +345,9 @@ def removal(
     if sizes and is_complete:
         chosen = search.first_free(chain.from_iterable(combinations(candidates, size) for size in sizes)) or chosen
     elif sizes:
+        smallest_first = search.greedy(search.by_requests(candidates), wanted)
+        if len(smallest_first[0]) > len(chosen):
+            chosen, kept = smallest_first
         chosen, kept = search.grown(candidates, wanted, chosen, kept)
     kept = [each for each in kept if each.node not in chosen]
     known = {*chosen, *(each.node for each in kept)}

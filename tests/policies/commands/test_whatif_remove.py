@@ -202,6 +202,24 @@ def test_two_nodes_can_go_instead_of_one(tmp_path: Path, monkeypatch: pytest.Mon
     assert {"node": "a", "why": "two other nodes go in its place", "cause": ""} in found["kept"]
 
 
+@pytest.mark.usefixtures("few_runs", "no_fixes")
+def test_nodes_with_many_small_pods_can_go_instead_of_one_large_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node that restarts fewest Pods takes the room of two others."""
+    monkeypatch.setattr(removal, "MAX_CHOICES", 0)
+    monkeypatch.setattr(removal, "_MAX_DRAWN", 0)
+    made: list[Made] = [make_node(name).has(cpu="4") for name in "abc"]
+    made += [make_node("r").has(cpu="4").label("free", "yes"), *_on("r", nodeSelector={"free": "yes"})]
+    for node, cpu, replicas in (("a", "3", 1), ("b", "1", 2), ("c", "1", 2)):
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        made += _on(node, replicas=replicas, containers=[container], nodeSelector={"free": "yes"})
+    path = tmp_path / "c.json"
+    path.write_text(cluster_text(made))
+    found = json.loads(run("whatif", "remove", "2", "--cluster", path, "-o", "json").stdout)["removal"]
+    assert sorted(found["nodes"]) == ["b", "c"]
+
+
 def test_nodes_without_replicas_that_would_be_down_go_first(tmp_path: Path) -> None:
     """The replica of a StatefulSet is recreated when the old one has terminated, those of a ReplicaSet at once."""
     nodes = [*(make_node(name).has(cpu="4").label("pool", "old") for name in "ab"), make_node("new").has(cpu="4")]
