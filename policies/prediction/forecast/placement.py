@@ -422,18 +422,22 @@ class _Scheduler:
         return bool(arrival.predictions) and arrival.prediction.outcome == "pending"
 
     def arrive_in_turn(self, pods: Sequence[Pod], *, one_by_one: bool) -> Sequence[Pod]:
-        """Let new Pods `arrive`; return those that do. `one_by_one`: no Pod follows one that stays Pending."""
+        """Let new Pods `arrive`; return those that do. `one_by_one`: no Pod follows one that stays Pending.
+
+        Pods that controllers create at once are tried later, by priority.
+        """
         arrived: list[Pod] = []
         for pod in pods:
             if (named := self.arrive(pod)) is not None:
                 arrived.append(named)
+                if one_by_one or not pod.owner_kind:
+                    self._run()
                 if one_by_one and self.is_pending(named):
                     break
         return arrived
 
     def arrive(self, pod: Pod) -> Pod | None:
-        """Add a new Pod to the queue and try all active Pods. Return the Pod with a unique name; None if the Pod exists
-        already.
+        """Add a new Pod to the queue. Return the Pod with a unique name; None if the Pod exists already.
 
         Pods with generated names, and repeated Pods of `replicas`, get a number.
         """
@@ -446,7 +450,6 @@ class _Scheduler:
             pod = replace(pod, name=f"{pod.name}+{number}")
         self.arrivals[pod.namespace, pod.name] = Arrival(pod)
         self._queue.add(pod)
-        self._run()
         return pod
 
     def _run(self) -> None:
@@ -496,11 +499,13 @@ class _Scheduler:
         self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
 
     def end_terminations(self) -> None:
-        """Let all victims terminate, and predict the Pods without a node again, until none of them preempts others.
+        """Try all active Pods, let all victims terminate, and predict the Pods without a node again, until none of them
+        preempts others.
 
         Without the replacement Pods of victims that the cluster had before. Sets `overtaken` on nominated Pods that do
         not fit on their node.
         """
+        self._run()
         while self._terminating:
             nodes = [info for name in {name for _, name in self._terminating} if (info := self.snapshot.get(name))]
             victims = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._terminating]
