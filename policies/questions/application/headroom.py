@@ -432,13 +432,14 @@ class QuotaUse(NamedTuple):
 class Capacity(Result):
     """The output of `forewarn headroom` without an object: how full each pool of nodes is, the fullest first.
 
-    `total`: of all nodes. `pending`: number of Pods that are Pending. `quotas`: the usage of ResourceQuotas, the
-    highest percentage first.
+    `total`: of all nodes. `pending`: number of Pods that are Pending, without placeholder Pods.
+    `pendingPlaceholders`: the number of these. `quotas`: the usage of ResourceQuotas, the highest percentage first.
     """
 
     pools: Sequence[PoolCapacity]
     total: PoolCapacity
     pending: int
+    pending_placeholders: int = 0
     quotas: Sequence[QuotaUse] = ()
 
     @inlined_in_json
@@ -455,6 +456,7 @@ class Capacity(Result):
                 Counter("Pods", self.total.pods),
                 Counter("placeholder Pods", self.total.placeholders, optional=True),
                 Counter("Pods Pending now", self.pending),
+                Counter("placeholders Pending", self.pending_placeholders, optional=True),
                 Counter("cordoned", self.total.cordoned, optional=True),
                 Counter("quotas exceeded", len(exceeded), optional=True),
                 Counter("quotas nearly full", len(short), optional=True),
@@ -579,9 +581,11 @@ def capacity(cluster: Cluster | ClusterSnapshot, options: Options | None = None)
     pools = grouped((pool_of(info.node), info) for info in snapshot.scheduling.node_infos)
     rows = [_capacity_of(name, infos, options) for name, infos in pools.items()]
     total = _capacity_of("", snapshot.scheduling.node_infos, options)
-    pending = sum(is_pending(pod, snapshot.semantics.scheduler_names) for pod in snapshot.waiting_pods.values())
+    names = snapshot.semantics.scheduler_names
+    waiting = [is_placeholder(pod, options) for pod in snapshot.waiting_pods.values() if is_pending(pod, names)]
+    pending = waiting.count(False), waiting.count(True)
     ordered = sorted(rows, key=lambda pool: (-max(pool.percents), pool.pool))
-    return Capacity(head_with_nodes(snapshot), ordered, total, pending, quota_uses(snapshot))
+    return Capacity(head_with_nodes(snapshot), ordered, total, *pending, quota_uses(snapshot))
 
 
 def quota_uses(cluster: ClusterSnapshot) -> list[QuotaUse]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, Fix
 from forewarn.policies.base.documents.answer import Counter as Shown
-from forewarn.policies.base.findings import brief, cut, grouped, plural
+from forewarn.policies.base.findings import brief, cut, grouped, listed, plural
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import SourceError, WrongFile
 from forewarn.policies.inputs.sources.json_stream import audit_events
@@ -330,10 +330,8 @@ def explain_all(
     fixes: Sequence[Fix] = ()
     gone = list[tuple[str, str, str]]()
     if records is not None:
-        fixes = [*_preventions(cluster, victims, records)]
-        if victims and records.before is not None and not fixes:
-            missing.append(f"no fix was tried: in {request.before}, the preemptors preempt none of these workloads")
-        missing += records.notes
+        fixes, untried = _preventions(cluster, victims, records)
+        missing += [*untried, *records.notes]
         gone = records.disappeared(cluster, (each.pod for each in found))
         gone = [each for each in gone if request.includes(each[0].partition("/")[0])]
         if more := sum(not by for _, by, _ in gone):
@@ -476,13 +474,26 @@ _MAX_PREVENTED: Final = 20
 """Maximum number of preemptors whose scheduling cycles are repeated."""
 
 
-def _preventions(cluster: ClusterSnapshot, victims: Sequence[PreemptedPod], records: PostMortem) -> Iterator[Fix]:
-    """Yield what would have prevented preemptions, by simulation of the earlier snapshot with the first preemptors."""
+def _preventions(
+    cluster: ClusterSnapshot,
+    victims: Sequence[PreemptedPod],
+    records: PostMortem,
+    workloads: Collection[str] | None = None,
+) -> tuple[Sequence[Fix], Sequence[str]]:
+    """Return what would have prevented preemptions, by simulation of the earlier snapshot with the first preemptors;
+    without that, why there is none. `workloads`: only those whose victims count (default: all).
+    """
     in_order = sorted(victims, key=lambda victim: (victim.time, victim.by))
+    workloads = {victim.workload for victim in victims} if workloads is None else workloads
+    if records.before is None or not workloads:
+        return [], []
     keys = islice(dict.fromkeys(victim.by for victim in in_order if victim.by != UNKNOWN), _MAX_PREVENTED)
     preemptors = [pod for key in keys if (pod := _pod_of(cluster, records, key)) is not None]
-    if preemptors and records.before is not None:
-        yield from preventions(records.before, preemptors, {victim.workload for victim in victims})
+    if not preemptors:
+        return [], ["no fix was tried: the preemptors are unknown"]
+    fixes = [*preventions(records.before, preemptors, workloads)]
+    other = f"no fix was tried: in the earlier snapshot, the preemptors preempt none of {listed(sorted(workloads), 2)}"
+    return fixes, [] if fixes else [other]
 
 
 def explain(
@@ -561,7 +572,8 @@ def _pod(
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
     age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
     nodes, counts = list(starmap(CountedReason, reasons)), [*_workload_now(cluster, evidence)]
-    victims, fixes = _of_preemptions(cluster, evidence, key)
+    victims, fixes, untried = _of_preemptions(cluster, evidence, key)
+    missing += untried
     records = head, key, cluster, diagnosis, nodes, messages, missing, victims
     return PodWhy(*records, None, max(age, 0.0), fixes, counts, bool(request.before))
 
@@ -585,16 +597,17 @@ def _not_found(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence
 
 def _of_preemptions(
     cluster: ClusterSnapshot, evidence: Evidence, key: str
-) -> tuple[Sequence[PreemptedPod], Sequence[Fix]]:
-    """Return the Pods that a Pod preempted, and what would have prevented its own preemption."""
+) -> tuple[Sequence[PreemptedPod], Sequence[Fix], Sequence[str]]:
+    """Return the Pods that a Pod preempted, and what would have prevented its own preemption; why there is nothing."""
     events, records = evidence.preemptions, evidence.records
     preempted = preempted_since(cluster, events, 0.0, events.latest, records)
     of_it = [each for each in preempted if each.by == key]
     if records is None:
-        return of_it, []
+        return of_it, [], []
     placeholders = _of_placeholders(cluster, records)
-    own = [each for each in preempted if each.pod == key and each.workload not in placeholders]
-    return of_it, [*_preventions(cluster, own, records)]
+    others = [each for each in preempted if each.workload not in placeholders]
+    own = {each.workload for each in others if each.pod == key}
+    return of_it, *_preventions(cluster, others, records, own)
 
 
 def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:

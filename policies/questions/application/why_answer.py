@@ -295,23 +295,16 @@ def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
 def of_cluster(result: ClusterWhy) -> AnswerDocument:
     """Return the Pods that are Pending, by class and cause, not created, and preempted according to Events."""
     pods, not_created = sum(group.pods for group in result.pending), sum(each.pods for each in result.not_created)
-    by_workload = grouped((pod.workload, pod) for pod in result.preempted)
+    by_preemptor = grouped(((pod.workload, pod.by), pod) for pod in result.preempted)
     preempted: Rows = [
         [
             *(workload, "" if own[0].priority is None else own[0].priority, len(own)),
-            *(own[0].by, own[0].by_class or "", own[0].node, own[0].time),
+            *(by, own[0].by_class or "", own[0].node, own[0].time),
         ]
-        for workload, own in sorted(by_workload.items(), key=lambda item: -len(item[1]))
+        for (workload, by), own in sorted(by_preemptor.items(), key=lambda item: -len(item[1]))
     ]
-    heads = (
-        f"PREEMPTED IN {duration(result.period).upper()}",
-        "VALUE",
-        "PODS",
-        "LAST BY",
-        "BY CLASS",
-        "NODE",
-        "LAST AT",
-    )
+    period = duration(result.period).upper()
+    heads = f"PREEMPTED IN {period}", "VALUE", "PODS", "BY", "BY CLASS", "NODE", "LAST AT"
     every = *result.preempted, *result.preempted_placeholders
     pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in every]
     rows = [*map(_of_pending_group, result.pending)]
@@ -336,7 +329,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         tables=tables,
         fix=result.fixes,
         more=[
-            *(["-v gone Pods"] if result.gone else []),
+            *(["-v all preempted Pods"] if every else ["-v gone Pods"] if result.gone else []),
             *[_BEFORE] * bool(result.preempted and not result.has_before),
             *([f"forewarn why {result.pending[0].such_as}"] if result.pending else []),
         ],

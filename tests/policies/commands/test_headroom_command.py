@@ -714,3 +714,11 @@ def test_without_an_object_quotas_and_cordoned_nodes_are_shown(tmp_path: Path) -
     text = in_process("headroom", "--cluster", tmp_path / "cluster.json").stdout
     assert re.search(r"^shop/full +requests.cpu +1.9 +2 +95$", text, re.MULTILINE)
     assert "; 1 node cordoned: a" in text
+
+
+def test_pending_placeholder_pods_are_counted_apart(tmp_path: Path) -> None:
+    reserve = make_pod("reserve").priority(-5)
+    reserve.container["image"] = "registry.k8s.io/pause:3.10"
+    (tmp_path / "c.json").write_text(cluster_text([make_node("n1").has(cpu="4"), reserve, make_pod("web")]))
+    shown = in_process("headroom", "--cluster", tmp_path / "c.json").stdout
+    assert "Pods Pending now 1 | placeholders Pending 1\n" in shown

@@ -251,15 +251,19 @@ def test_the_cycles_of_all_preemptors_are_repeated(tmp_path: Path) -> None:
         "preempted 3 → 0 in the earlier snapshot; 3 of 3 preemptors run without preemption",
     )
     assert any(fix["effect"].endswith("3 of 3 preemptors are rejected") for fix in answer["fix"])
+    assert _answer("shop/web-2", "--cluster", cluster, "--before", before)["fix"] == answer["fix"]
+    out = forewarn("why", "--cluster", cluster, "--before", before).stdout
+    assert all(re.search(rf"^shop/web +1 +shop/urgent-{uid[0]} +gold +n1 ", out, re.MULTILINE) for uid in uids)
 
 
 def test_a_snapshot_without_the_preemption_gives_no_fix_and_says_so(tmp_path: Path) -> None:
     cluster, before = _now(tmp_path / "c.json", _event("web-1", HIGH, 60)), tmp_path / "before.json"
     before.write_text(cluster_text([*_base(), make_node("n2").has(cpu="4"), _owned("web-1", "web").on("n1")]))
-    answer = _answer("--cluster", cluster, "--before", before)
-    missing = f"no fix was tried: in {before}, the preemptors preempt none of these workloads"
-    assert missing in answer["missing"]
-    assert answer.get("fix", []) == []
+    for name in ([], ["shop/web-1"]):
+        answer = _answer(*name, "--cluster", cluster, "--before", before)
+        missing = "no fix was tried: in the earlier snapshot, the preemptors preempt none of shop/web"
+        assert missing in answer["missing"]
+        assert answer.get("fix", []) == []
 
 
 def test_what_would_have_prevented_it_leaves_out_placeholders_and_names_the_victims_instead(tmp_path: Path) -> None:
