@@ -1,8 +1,8 @@
 """Tables of the fields of Pods and Pod templates that determine scheduling, names, restarts and times.
 
 Source: pkg/apis/core/validation/validation.go, `ValidatePodSpec`, `ValidatePodTemplateSpec`. Of containers, only
-names, images, ports, probes and volumeMounts are checked. Not checked: sources of volumes, resource claims, security
-contexts, DNS and host settings, and resources (pod.py).
+names, images, ports, probes, volumeMounts and sources of variables are checked. Not checked: sources of volumes,
+resource claims, security contexts, DNS and host settings, and resources (pod.py).
 """
 
 from __future__ import annotations
@@ -176,6 +176,9 @@ def _container(container: ApiObject, path: Path, _: Semantics) -> Iterator[Field
         yield duplicate((*path, "ports", index, "name"), name)
     for index, place in _repeated(container.get("volumeMounts") or (), "mountPath"):
         yield invalid((*path, "volumeMounts", index, "mountPath"), place, "must be unique")
+    for index, variable in enumerate(container.get("env") or ()):
+        if at(variable, "value") and at(variable, "valueFrom"):
+            yield invalid((*path, "env", index, "valueFrom"), "", "may not be specified when `value` is not empty")
     for probe in ("livenessProbe", "startupProbe"):
         if (threshold := at(container, probe, "successThreshold") or 1) != 1:
             yield invalid((*path, probe, "successThreshold"), threshold, "must be 1")
