@@ -28,7 +28,7 @@ from forewarn.policies.base.findings import one_line
 T = TypeVar("T")
 LOGGER: Final = logging.getLogger("forewarn")
 MAX_WAITING: Final = 8192
-"""Maximum queued lines."""
+"""Maximum number of queued lines."""
 MAX_TEXT: Final = 1024
 """Maximum characters of one text in a line: names and user names come from requests."""
 MAX_TRACEBACK: Final = 16_384

@@ -192,7 +192,7 @@ RESULTS: Final = {
     WRONG: "kube-scheduler did something else, and no such object changed",
     UNKNOWN: "not compared: the Pod was never created, was deleted first, or kube-scheduler's decision was not seen",
 }
-"""Of Pods, with their meanings."""
+"""The results of the comparison for a Pod -> their meanings."""
 WORKLOAD_RESULTS: Final = {
     MATCHED: "as many placed and Pending Pods as predicted, and preempted Pods of the predicted priorities",
     EXPLAINED: "the rollout ended differently; other changes, timing, chance, ties or an assumption can explain this",
@@ -398,11 +398,11 @@ class WorkloadAccuracy:
         self._nominated: deque[_Nominated] = deque(maxlen=MAX_EVENTS)
         self._changes: deque[_Change] = deque(maxlen=MAX_EVENTS)
         self._placed: OrderedDict[str, float] = OrderedDict()
-        """When Pods got their nodes, by uid."""
+        """uid of a Pod -> when it got its node."""
         self._terminating: dict[str, float] = {}
         """Victims that are not gone, by uid: when they were preempted."""
         self._forgotten = float("-inf")
-        """When the last event was that is no longer kept."""
+        """The time of the newest event that is no longer kept."""
         self._reasons: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
         self._preemptions = PreemptionCounts()

@@ -50,7 +50,7 @@ else:
 
     @cache
     def _code_of_new(count: int) -> CodeType:
-        """The code of `__new__` of a record with so many fields, whose names are not those of the fields."""
+        """Return the code of `__new__` for a record with `count` fields; its parameters do not have their names."""
         values = ", ".join(f"value_{number}" for number in range(count))
         return eval(f"lambda cls, {values}: new(cls, ({values},))").__code__
 

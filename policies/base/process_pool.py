@@ -20,7 +20,7 @@ from forewarn.policies.base.forks import cores, forked, share_cores
 T = TypeVar("T")
 _BLOCK: Final = 1 << 16
 MAX_BYTES: Final = 512 * 1024 * 1024
-"""Of the result of one process."""
+"""Maximum bytes of the result of one process."""
 
 
 class Lost(NamedTuple):

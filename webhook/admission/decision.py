@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_WARNINGS: Final = 3
 MAX_WARNING: Final = 256
 BEST: Final = 120
-"""Characters of a warning before the id of the rule, as Kubernetes recommends."""
+"""Recommended maximum of characters of a warning before the id of the rule. Source: the documentation of Kubernetes."""
 MAX_AUDIT_KEY: Final = 63
 _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 

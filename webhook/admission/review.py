@@ -43,7 +43,7 @@ MAX_SMALL: Final = 64 * 1024
 MAX_QUICK: Final = 1024 * 1024
 """Maximum bytes of a body that takes at most some hundredths of a second to parse, without running other threads."""
 HEAD: Final = 256 * 1024
-"""Bytes of an unparsed body that forewarn retains: they contain the names of object, user and request."""
+"""Number of bytes of an unparsed body that forewarn retains: they contain the names of object, user and request."""
 PARSED: Final = 32
 """Maximum bytes of memory for one byte of a parsed body: `{"":0},` needs 240."""
 

@@ -267,7 +267,7 @@ def _event(line: bytes, resource: KindSpec, keep: Keep) -> Event:
 
 USER_AGENT: Final = "forewarn"
 PAGE: Final = 500
-"""Objects in a page, as in client-go's pager."""
+"""Maximum number of objects in a page, as in client-go's pager."""
 _RECONNECT_SECONDS: Final = 10.0
 """Seconds between two reads of the kubeconfig after a 401: the kubeconfig's exec plugin may ask a user to log in."""
 SMALL: Final = 64 * 1024

@@ -20,7 +20,7 @@ GROUP: Final = f"/apis/{API_VERSION}"
 MAX_REPORTS: Final = 200
 """Maximum number of namespaces that get a Report; those with the worst findings first."""
 _TERMINATING: Final = "is being terminated"
-"""In the message of a 403 for a terminating namespace. Source: apiserver, plugin/namespace/lifecycle, admission.go."""
+"""Part of the message of a 403 for a terminating namespace. Source: plugin/namespace/lifecycle, admission.go."""
 _WRITTEN: Final = "forewarn.dev/reported-namespaces"
 
 

@@ -455,7 +455,7 @@ Expiry uses the wall clock, so a resumed machine notices expired certificates im
 _GATHER_SECONDS: Final = 0.1
 """Time to collect changes: an installer applies both configurations at once."""
 MAX_REACTIONS: Final = 120
-"""Maximum immediate reactions to changes in a minute: another program may revert each write of forewarn."""
+"""Maximum number of immediate reactions to changes in a minute: another program may revert each write of forewarn."""
 _MINUTE: Final = 60.0
 OWNER_SECONDS: Final = 60.0
 UPGRADE_SECONDS: Final = 300.0

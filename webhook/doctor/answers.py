@@ -46,7 +46,7 @@ _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 _NO_RESPONSE: Final = (0, 500, 502, 503, 504)
 """Status of a request to a replica that does not respond in time."""
 NOT_LISTENING: Final = "refused"
-"""In errors of a connection to a port on which nothing listens."""
+"""Part of the error of a connection to a port on which nothing listens."""
 _CHECK_NETWORK: Final = (
     "see the check /readyz; if the replicas answer there, check network policies and firewalls between API servers and "
     "port 8443"

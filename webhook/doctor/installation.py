@@ -362,7 +362,7 @@ class Installed(NamedTuple):
     pods: tuple[str, ...] = ()
     """Names of some running replicas."""
     unready: frozenset[str] = frozenset()
-    """Those of them whose probes fail. The kubelet's probes pass every NetworkPolicy."""
+    """Those of `pods` whose probes fail. The kubelet's probes pass every NetworkPolicy."""
     health_port: int = _HEALTH
     is_there: bool = False
     """True if the Deployment was found."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MAX_PER_CHECK: Final = 10
-"""Maximum lines of one check in the report; the last one gives the number of the others."""
+"""Maximum number of lines of one check in the report; the last one gives the number of the others."""
 AGAIN: Final = "apply the manifests or the chart again (docs/guides/run-the-webhook.md)"
 """Fix for missing objects."""
 LONGEST: Final = 400

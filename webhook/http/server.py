@@ -316,7 +316,7 @@ _LEAST: Final = (32, 8)
 _HEALTH_PART: Final = 5
 _FILES, _RELOADS = 32, 8
 _THREADS: Final = 16
-"""Threads with a connection to the API server besides those that watch."""
+"""Number of threads with a connection to the API server, besides those that watch."""
 
 
 class TooFewDescriptors(Exception):

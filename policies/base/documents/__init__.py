@@ -19,7 +19,7 @@ from forewarn.policies.base.light import NamedTuple
 VERSION: Final = 1
 """The version of all schemas. It changes if a key disappears or changes its meaning."""
 _DIGITS: Final = 4
-"""Decimal places of numbers."""
+"""Number of decimal places of numbers in JSON."""
 _T = TypeVar("_T")
 Hidden = Annotated[_T, "not in JSON"]
 Inlined = Annotated[_T, "its keys are in JSON"]

@@ -121,7 +121,7 @@ def _writer(run: cluster_command.Run) -> Callable[[Sequence[Finding]], Written]:
 
 
 def _evaluated(result: Audit, fails_at: Severity | None, printed: Printed, notices: Iterable[str]) -> Evaluated:
-    """`fails_at`: the least severity that causes exit status 1; None if none does."""
+    """Return a result with its exit status. `fails_at`: the least severity that causes status 1; None if none does."""
     from forewarn.policies.questions.application.findings import counts
     from forewarn.policies.questions.application.several_clusters import row_of
 

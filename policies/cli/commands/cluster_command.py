@@ -48,7 +48,7 @@ LIVE: Final = "live"
 """The value of `--cluster` for a running cluster."""
 
 MAX_BY_DEFAULT: Final = 8
-"""Clusters at the same time, without `--jobs`."""
+"""Maximum number of clusters that are read at the same time without `--jobs`."""
 DEFAULT_TIMEOUT: Final = 600
 """Seconds for each of several clusters."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OK, FOUND, USAGE, FAILED = range(4)
 _SCOPES: Final = ("zone", "node", "pool")
 _SECONDS: Final = 600
-"""Maximum time of a search for nodes to add."""
+"""Maximum seconds of a search for nodes to add."""
 
 
 def main(arguments: Sequence[str]) -> int:

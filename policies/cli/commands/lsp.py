@@ -301,7 +301,7 @@ _NOT_STRINGS: Final = frozenset(("true", "false", "yes", "no", "on", "off", "y",
 _LONGEST_NAME: Final = 253
 _LONGEST_LINE: Final = 10_000
 _MAX_LISTED: Final = 3
-"""Maximum definitions of one class in a description: a directory tree may have one for each environment."""
+"""Maximum number of definitions of one class in a description: a directory tree may have one for each environment."""
 
 
 class Checked(NamedTuple):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WIDTH: Final = 110
 """Maximum columns of a line without -v."""
 MAX_LINES: Final = 28
-"""Maximum lines of an answer without -v."""
+"""Maximum number of lines of an answer without -v."""
 MAX_WARNINGS: Final = 3
 """Maximum number of warnings without -v."""
 _MAX_FIXES: Final = 3
@@ -31,7 +31,7 @@ One fix stays, and so do causes of at least a quarter of the counter.
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
 _LEAST_ROWS: Final = 4
-"""Rows of the first table for which fixes and causes give way; all of a table with a total."""
+"""Number of rows of the first table that displace fixes and causes; all rows of a table with a total."""
 _MIN_ROOM: Final = 32
 """Minimum characters of a wrapped column."""
 _SHORTEST_NAME: Final = 32
@@ -96,7 +96,7 @@ def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = pla
 
 
 def _height(table: Table, rows: int) -> int:
-    """The lines that a table takes with so many rows: also an empty one, its head, and the number of other rows."""
+    """Return how many lines a table of up to `rows` rows takes, with an empty line, its head, and a count of others."""
     return 2 + bool(table.title) + bool(table.total) + min(len(table.rows), rows + 1)
 
 
@@ -236,7 +236,7 @@ def _narrowed(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _first_clauses(text: str, limit: int, is_counted: bool) -> str:
-    """As many of the clauses of a text as have room; at least the first, if need be without parentheses at its end.
+    """Return as many clauses of a text as have room; at least the first, if need be without parentheses at its end.
     `is_counted`: and the number of the others.
     """
     first, *others = text.split("; ")
@@ -256,7 +256,7 @@ def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
 
 
 def _fix_lines(document: AnswerDocument, paint: Painter, limit: int) -> Iterator[str]:
-    """The heading, and so many fixes as have room; nothing without a fix."""
+    """Yield the heading and as many fixes as have room; nothing without a fix."""
     fixes = document.fix[:limit]
     if not document.fix:
         return

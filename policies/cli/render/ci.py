@@ -15,7 +15,7 @@ _GITLAB: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.N
 _RDJSON: Final = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}
 _GITHUB: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 MAX_ANNOTATIONS: Final = 10
-"""Maximum annotations of each severity that GitHub shows for a step."""
+"""Maximum number of annotations of each severity that GitHub shows for a step."""
 
 
 def gitlab(report: Report) -> Iterator[str]:

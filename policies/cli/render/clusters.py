@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 
 MAX_BYTES: Final = 60_000
-"""Of a comment; GitHub accepts 65,536 characters."""
+"""Maximum bytes of a comment; GitHub accepts 65,536 characters."""
 
 
 def text(
@@ -48,11 +48,11 @@ def comment(document: AnswerDocument, head: AnswerHead, clusters: Sequence[Answe
 
 
 VERSION: Final = 1
-"""Of the JSON document."""
+"""The version of the JSON document."""
 MAX_RUNS: Final = 20
-"""GitHub accepts no more runs in a SARIF file."""
+"""Maximum number of runs that GitHub accepts in a SARIF file."""
 _LONGEST: Final = 120
-"""Characters of a cluster's name in a heading."""
+"""Maximum characters of a cluster's name in a heading."""
 
 
 class Outcome(NamedTuple):
@@ -117,7 +117,7 @@ def lines(outcomes: Sequence[Outcome], paint: Painter, level: int) -> Iterator[s
 
 
 def markdown(outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
-    """The same as Markdown, with `in_full` followed by the report on each cluster below its name."""
+    """Return the answer as Markdown, with `in_full` followed by the report on each cluster below its name."""
     answered = (outcome for outcome in outcomes if in_full and not outcome.reason)
     reports = (f"## {text_of(brief(each.name, _LONGEST))}\n\n{str(each.report).strip()}\n" for each in answered)
     return "\n".join([answer.markdown(document_of(outcomes), head_of(outcomes), 0), *reports])

@@ -29,7 +29,7 @@ HEAD: Final = "forewarn.dev/answer-head"
 MAX_BYTES: Final = 900_000
 """Maximum bytes of the results in one report: etcd accepts 1.5 MiB."""
 LONGEST: Final = 600
-"""Characters of a text."""
+"""Maximum characters of a text."""
 OUTCOMES: Final = {Severity.ERROR: "fail", Severity.WARNING: "warn", Severity.NOTE: "warn"}
 _SEVERITY: Final = {Severity.ERROR: "high", Severity.WARNING: "medium", Severity.NOTE: "low"}
 _NOT_EVALUATED: Final = "error"

@@ -44,7 +44,7 @@ def left_out(count: int, limit: int, noun: str = "", indent: str = "", many: str
 
 
 def fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
-    """Yield the texts that have room in so many bytes, and the number of the others."""
+    """Yield the texts that fit into `limit` bytes, and the number of the others."""
     size = more = 0
     for text in texts:
         grown = size + len(text.encode()) + 2
@@ -63,7 +63,7 @@ def folded(summary: str, body: str) -> str:
 
 MAX_ROWS: Final = 100
 _MAX_BYTES: Final = 900_000
-"""GitHub's limit for a summary."""
+"""Maximum bytes of a summary; GitHub accepts 1 MiB."""
 _LONGEST: Final = 400
 _LONGEST_CELL: Final = 200
 _SPECIAL: Final = re.compile(

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 _MAX_NODES: Final = 60
-"""In the picture of a prediction."""
+"""Maximum number of nodes in the picture of a prediction."""
 
 
 class ClassOnNode(NamedTuple):
@@ -313,7 +313,7 @@ def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(result: Result | Audit, head: AnswerHead, command: str = "") -> dict[str, Any]:
-    """`command`: with the manifests; "" if the address alone gives the command."""
+    """Return a result as a page has it. `command`: with the manifests; "" if the address alone gives the command."""
     page = pages.page_of(result, head)
     return {
         "title": no_command(brief(page.title, _LONGEST)),

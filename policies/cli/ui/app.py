@@ -40,7 +40,7 @@ class Report(NamedTuple):
     scripts: Sequence[str]
     document: str
     command: str = ""
-    """If it is longer than that of the address."""
+    """The equivalent command, if it is longer than the one that the address gives; otherwise ""."""
 
     @property
     def size(self) -> int:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 OK: Final = 0
 _MAX_NAMES: Final = 5000
-"""Suggestions for an input."""
+"""Maximum number of suggestions for an input field."""
 _NAMED: Final = (
     *("--cluster", "--context", "--kubeconfig", "--as", "--as-group", "--as-uid", "--kubernetes-version"),
     *("--feature-gates", "--scheduler-config"),
@@ -134,7 +134,7 @@ def shown_of(state: State, source: str) -> Shown:
 
 
 def answering(load: Load) -> Load:
-    """The same function; its errors are messages for a page."""
+    """Return the function wrapped, so that its errors are messages for a page."""
 
     def loaded_again() -> tuple[Ask, Any]:
         try:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 MORE_MEMORY: Final = 2 << 30
 """Maximum bytes of memory for a question, without the shared memory."""
 MAX_BYTES: Final = 64 << 20
-"""Of an answer."""
+"""Maximum bytes of an answer."""
 LOAD_SECONDS: Final = 600
-"""To read the cluster."""
+"""Maximum seconds to read the cluster."""
 BEAT: Final = 0.25
 """Seconds between two looks at the connection of a page."""
 _LONG: Final = 30.0

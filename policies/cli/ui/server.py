@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAGES: Final = {"cluster": "Cluster", "predict": "Predict", "risk": "Risk", "audit": "Audit"}
 MAX_BYTES: Final = 1 << 20
-"""Of a request."""
+"""Maximum bytes of a request."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -22,7 +22,7 @@ _WITH_CLASSES: Final = (*registry.ROLLED_OUT, registry.JOB, registry.CRON_JOB, r
 """The kinds in which kustomize changes names of PriorityClasses."""
 _SCALERS: Final = (registry.AUTOSCALER, registry.SCALED_OBJECT)
 _MAX_BESIDE: Final = 200
-"""Objects of a directory that are compared with an object that no kustomization lists."""
+"""Maximum number of objects of a directory that are compared with an object that no kustomization lists."""
 _RULE: Final = "update-without-effect"
 _SHOWN: Final = 40
 Key = tuple[str, str]

@@ -130,7 +130,7 @@ def _of_object(obj: ApiObject, path: str) -> Iterator[_Target]:
 
 
 def _of_application(spec: ApiObject, parameters: ApiObject) -> Iterator[_Target]:
-    """`parameters`: of the template of an ApplicationSet."""
+    """Yield what an Application deploys. `parameters`: of the template of an ApplicationSet."""
 
     def filled(value: Any, key: str) -> str:
         return _PARAMETER.sub(

@@ -50,7 +50,7 @@ class NotJson(Fault):
 
 _DECODE: Final = json.JSONDecoder(parse_float=_number, parse_int=_integer, parse_constant=_no_constant).raw_decode
 _DECODE_SHORT: Final = json.JSONDecoder(parse_float=_number, parse_constant=_no_constant).raw_decode
-"""The same for texts without long integers, in a third of the time."""
+"""Decodes texts without long integers as `_DECODE` does, in a third of the time."""
 _LONG: Final = later(r"[0-9]{19}")
 
 

@@ -172,7 +172,7 @@ MAX_FILE: Final = 64 * 1024 * 1024
 """Maximum bytes of a file of manifests; larger files need too much memory."""
 
 MAX_DOCUMENTS: Final = 100_000
-"""Maximum documents of one file, not counting empty ones."""
+"""Maximum number of documents of one file, not counting empty ones."""
 MAX_DIAGNOSTICS: Final = 10_000
 """Maximum number of problems in the text of one file; a file with more is not a manifest."""
 

@@ -348,7 +348,7 @@ _UNKNOWN_VERSION: Final = later(
 )
 _LONGEST_LINE: Final = 500
 _NEAR: Final = 500
-"""Maximum lines above a repeated key in which the first one is searched."""
+"""Maximum number of lines above a repeated key in which its first occurrence is searched."""
 
 
 class Outline(NamedTuple):

@@ -354,7 +354,7 @@ def _literal(escaped: re.Match[str]) -> str:
 
 PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 _LARGEST: Final = 3 << 20
-"""Bytes that GitHub reads."""
+"""Maximum bytes of a file that GitHub reads."""
 _MAX_LINES: Final = 2_000
 _SECTION: Final = r"\^?\[([^]]*)\](?:\[\d+\])?(.*)"
 _OWNER: Final = r"@{1,2}[\w./-]+|[\w.+-]+@[\w.-]+"

@@ -222,7 +222,7 @@ class Window:
 
 
 MAX_LINE: Final = 4 << 20
-"""Bytes of an event; longer ones are skipped."""
+"""Maximum bytes of an event; longer ones are skipped."""
 MAX_BYTES: Final = 8 << 30
 _WANTED: Final = (b"kube-scheduler", b'"delete"', b'"eviction"')
 """Each line of a wanted event has one of these."""

@@ -319,7 +319,7 @@ REMOVED_BY_SUPPORTED: Final = {
         for kind in ("PodGroup", "Workload")
     },
 }
-"""The same for versions that an earlier supported minor version serves."""
+"""`apiVersion/kind` of versions that an earlier supported minor version serves -> the replacement."""
 
 
 def removed_version(api_version: object, kind: object, minor: int | None = None) -> Removed | None:

@@ -242,7 +242,7 @@ class Pods:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedPods(Pods):
-    """The same for Pods that are evaluated again: reads each once. The objects must exist as long as this."""
+    """Evaluates Pods as `Pods` does, but reads each Pod once. The objects must exist as long as this."""
 
     read: dict[int, PodResources] = field(default_factory=dict)
 

@@ -201,16 +201,16 @@ def memory_of(value: Any, limit: int) -> int:
 
 
 MAX_CONTAINERS: Final = 500
-"""Maximum containers of a Pod, including init containers."""
+"""Maximum number of containers of a Pod, including init containers."""
 MAX_AMOUNTS: Final = 2_000
 """Maximum number of requests and limits of all containers together."""
 MAX_RESOURCES: Final = 64
-"""Maximum different resource names in requests and limits."""
+"""Maximum number of different resource names in requests and limits."""
 MAX_PORTS: Final = 500
 MAX_VOLUMES: Final = 500
 MAX_TOLERATIONS: Final = 500
 MAX_SPREAD: Final = 16
-"""Maximum topology spread constraints."""
+"""Maximum number of topology spread constraints of a Pod."""
 MAX_POD_TERMS: Final = 32
 """Maximum number of terms of Pod affinity and anti-affinity, required and preferred."""
 MAX_NODE_TERMS: Final = 100
@@ -226,14 +226,14 @@ MAX_CHARACTERS: Final = 64 * 1024
 MAX_QUOTA_RESOURCES: Final = 500
 """Maximum number of resources that a ResourceQuota limits."""
 MAX_SCOPES: Final = 100
-"""Maximum scopes of a ResourceQuota, and expressions in its scopeSelector."""
+"""Maximum number of scopes of a ResourceQuota, and of expressions in its scopeSelector."""
 MAX_SCOPE_VALUES: Final = 2_000
 """Maximum number of names of PriorityClasses in these scopes."""
 
 MAX_QUOTAS: Final = 200
-"""Maximum ResourceQuotas of a namespace, because each Pod is compared with each of them."""
+"""Maximum number of ResourceQuotas of a namespace, because each Pod is compared with each of them."""
 MAX_LIMIT_RANGES: Final = 50
-"""The same for the LimitRanges."""
+"""Maximum number of LimitRanges of a namespace, for the same reason."""
 
 
 def check_counts(holder: str, counts: Iterable[tuple[str, int, int]]) -> None:

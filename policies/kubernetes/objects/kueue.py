@@ -411,7 +411,10 @@ class Configuration(View):
 
 
 def _managed_namespaces(obj: ApiObject) -> LabelSelector | None:
-    """Source: `SetDefaults_Configuration`."""
+    """Return which namespaces Kueue manages Jobs without a queue in; None without manageJobsWithoutQueueName.
+
+    Source: `SetDefaults_Configuration`.
+    """
     if at(obj, "manageJobsWithoutQueueName") is not True:
         return None
     excluded = ["kube-system", text(obj, "namespace") or "kueue-system"]

@@ -338,7 +338,7 @@ class PodSpec:
     request: Resource = field(default_factory=Resource)
     occupies: PodResource = NOTHING_OCCUPIED
     host_ports: tuple[HostPort, ...] = ()
-    """Those of sidecars first."""
+    """The host ports of the containers, those of sidecars first."""
     num_sidecar_ports: int = 0
     images: tuple[str, ...] = ()
     container_count: int = 0
@@ -521,7 +521,7 @@ def _restartable(container: ApiObject) -> bool:
 
 
 def _is_local(volume: ApiObject) -> bool:
-    """Source: cluster-autoscaler `isLocalVolume`."""
+    """Report whether a volume is on the disk of the node. Source: cluster-autoscaler `isLocalVolume`."""
     directory = volume.get("emptyDir")
     on_disk = isinstance(directory, dict) and directory.get("medium") != "Memory"
     return on_disk or volume.get("hostPath") is not None

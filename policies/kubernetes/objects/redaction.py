@@ -49,7 +49,7 @@ _MESSAGES: Final = re.compile(rf"0/\d+ nodes are available|no nodes available|{_
 _IDENTITIES: Final = ("volumeHandle", "diskURI", "monitors")
 """Fields of volumes that forewarn only compares, and that may contain a token: redaction replaces them by a digest."""
 _SALT: Final = secrets.token_bytes(16)
-"""Of this process: digests of one snapshot are comparable, and those of two are not."""
+"""The salt of this process: digests of one snapshot are comparable, and those of two are not."""
 _KINDS_OF_CONFIG_MAPS: Final = ("cluster-autoscaler-status", "cluster-autoscaler-priority-expander")
 _VALUES: Final = (str, int, float, bool, type(None))
 

@@ -26,7 +26,7 @@ def text_or_default(obj: ApiObject, *path: str, default: str) -> str:
 NAME: Final = by(text, "metadata", "name")
 NAMESPACE: Final = by(text, "metadata", "namespace", default="default")
 CREATED: Final = by(lambda obj: timestamp(obj, "metadata", "creationTimestamp") or 0)
-"""In seconds since 1970."""
+"""The time of creation in seconds since 1970; 0 if it is absent."""
 
 
 class View:

@@ -164,7 +164,7 @@ _OF_STORED_CLAIMS: Final = ("apiVersion", "kind", "status")
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation with the manifest of the previous `kubectl apply`."""
 _LONGEST_ANNOTATION: Final = 256 * 1024
-"""Source: apimachinery `TotalAnnotationSizeLimitB`."""
+"""Maximum bytes of all annotations of an object. Source: apimachinery `TotalAnnotationSizeLimitB`."""
 
 
 def last_applied(stored: ApiObject) -> ApiObject:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MIN_FEASIBLE_NODES: Final = 100
 NOT_SCORED: Final = -1
-"""In place of a percentageOfNodesToScore, if nothing scores nodes."""
+"""Stands for percentageOfNodesToScore if nothing scores nodes."""
 _LEAST_PERCENT: Final = 5
 """Minimum percentage of nodes that kube-scheduler searches. Source: `numFeasibleNodesToFind`."""
 

@@ -19,7 +19,7 @@ UNCORDON: Final = "uncordon the node"
 _LONGEST: Final = 200
 _FEW: Final = 3
 _SHORT: Final = 120
-"""Characters of a few reasons in a first line."""
+"""Maximum characters of a few reasons in a first line."""
 LOWER_REQUESTS: Final = "lower requests"
 
 

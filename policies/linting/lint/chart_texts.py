@@ -41,12 +41,12 @@ class Scope(NamedTuple):
 
 
 _DEEPEST: Final = 50
-"""Keys of a dot; a longer one is unknown."""
+"""Maximum number of keys of a dot; a longer one is unknown."""
 _MAX_BLOCKS: Final = 4
 _MAX_READ: Final = 20
-"""Keys for which all files of a chart are searched."""
+"""Maximum number of keys for which all files of a chart are searched."""
 _MAX_SIMILAR: Final = 100
-"""Dependencies without values whose names are compared with the keys of values."""
+"""Maximum number of dependencies without values whose names are compared with the keys of values."""
 
 
 class ChartText:

@@ -30,7 +30,7 @@ _PINNED: Final = ("pinned-priority", "priority-mismatch")
 _REMOVE: Final = "remove priority"
 _KEY: Final = re.compile(r"[A-Za-z]+")
 _NEAR: Final = 99
-"""Maximum lines before and after a finding that are read."""
+"""Maximum number of lines before and after a finding that are read."""
 
 FIXED: Final = {
     "unknown-priority-class": "can correct the name",

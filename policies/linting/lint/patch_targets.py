@@ -51,7 +51,7 @@ _NAME: Final = later(r"([a-z0-9-]{0,253})(\.\*)?([a-z0-9-]{0,253})")
 _SHOWN: Final = 40
 _NEAR: Final = 0.75
 _MAX_SUGGESTED: Final = 100
-"""Entries of a list, and paths of a run, for which a similar name is searched."""
+"""Maximum number of entries of a list, and of paths in a run, for which a similar name is searched."""
 _NOT_LOCAL: Final = later(r"[$<{?@]|//|\.git\b|^github\.com")
 """What addresses and placeholders contain, but local paths do not."""
 _SCRIPTS: Final = ("Makefile", "*.sh", "*/*.sh", ".github/workflows/*")

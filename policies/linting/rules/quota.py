@@ -294,7 +294,7 @@ def _never_charged(quota: ResourceQuota, context: Context) -> Iterator[Problem]:
 
 _MAX_SELECTORS: Final = 16
 _MAX_NAMES: Final = 500
-"""Maximum scopes of a quota, and classes in them, that are checked."""
+"""Maximum number of scopes of a quota, and of classes in them, that are checked."""
 _ANY_OTHER: Final = "any-class.that-nobody-names"
 """A placeholder for the classes that neither limitedResources nor the quota names."""
 
@@ -706,7 +706,7 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
 
 
 _MAX_TURNS: Final = 4
-"""LimitRanges that are tried as the first one, because LimitRanger takes them in random order."""
+"""Maximum number of LimitRanges that are tried as the first one, because LimitRanger takes them in random order."""
 
 
 @rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.DENY, depends_on=("quotas", "classes"))

@@ -217,10 +217,10 @@ class Impact(NamedTuple):
     first_only: bool = False
     is_simulated: bool = False
     is_close: bool = False
-    """See `Rehearsal`."""
+    """Whether a Pod preempts shortly before old Pods of the workload have terminated (`Rehearsal.is_close`)."""
     why_not: str = ""
     replaces_none: bool = False
-    """See `PodChange`; only without new Pods."""
+    """Without new Pods: whether the update replaces no existing Pod (`PodChange.replaces_none`)."""
     group: GroupForecast | None = None
     assumes: tuple[str, ...] = ()
     """Sentences about lists missing from the cluster state. The result holds only if these lists are empty."""

@@ -25,7 +25,7 @@ MIN_IN_ALL: Final = 20_000
 MAX_IN_ALL: Final = 150_000
 """All workloads together may add twice as many Pods as all nodes can run, within these bounds."""
 ALWAYS: Final = 500
-"""Pods that a workload may add even if the others have used up the limit."""
+"""Number of Pods that a workload may add even if the others have used up the limit."""
 
 
 class PodLimit:

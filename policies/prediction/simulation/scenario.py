@@ -69,7 +69,7 @@ class Arrival(NamedTuple):
     """A change by a user `at` seconds after the start.
 
     `op`: create, update, delete, scale, run, cordon, uncordon, drain or lost. `node`: the new node, if `object` has
-    only its name. `sooner`: randomized runs draw a time of up to so many seconds before `at`.
+    only its name. `sooner`: randomized runs draw a time of up to this many seconds before `at`.
     """
 
     at: float
@@ -82,7 +82,7 @@ class Arrival(NamedTuple):
 class World(NamedTuple):
     """The state at time 0, the arrivals, and the end of a run.
 
-    - `horizon`: maximum simulated seconds. `quiet`: the run ends after so many seconds with nothing but failed
+    - `horizon`: maximum simulated seconds. `quiet`: the run ends after this many seconds with nothing but failed
       attempts.
     - `epoch`: time 0 in seconds since 1970. `base`: constant objects, such as StorageClasses, Services and namespaces.
     - `admission`: converts the object of a new Pod; `group_admission`: of a new PodGroup.

@@ -294,7 +294,7 @@ def _of_classes(config: Config) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_allowed(entries: Sequence[AllowedClasses], matched: _Matched) -> str:
-    """As `allowed_classes.is_allowed`."""
+    """The CEL condition that a Pod may use a class, as `allowed_classes.is_allowed`."""
     naming = [_all(['variables.className != ""', one_of(entry.classes, "variables.className")]) for entry in entries]
     permitting = [
         _all([named, *_conditions(entry, matched, "variables.labels", "variables.needsNoPermission")])

@@ -64,7 +64,7 @@ _WHEN: Final = {
     "delete": (),
 }
 MAX_TIMELINE: Final = 30
-"""Maximum lines of a counterexample."""
+"""Maximum number of lines of a counterexample."""
 _SELECTED: Final = {"run": "run", "noPending": "pending", "noPreemption": "preempted", "by": "by"}
 """Key of a part of an expectation that selects Pods -> its field."""
 _SELECTOR: Final = ("namespace", "class", "workload")

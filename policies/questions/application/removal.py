@@ -131,9 +131,9 @@ class _Search:
         for node in all_nodes:
             self._total.update(cpu=node.allocatable.milli_cpu, memory=node.allocatable.memory)
         self._moved: dict[str, list[Pod]] = {node.name: [] for node in nodes}
-        """Of the candidates: the Pods that other nodes must run."""
+        """Candidate -> the Pods that other nodes must run if it goes."""
         self._of_jobs: dict[str, Counter[str]] = {node.name: Counter() for node in nodes}
-        """Of the candidates: the Pods of each Job, `namespace/name`."""
+        """Candidate -> the number of its Pods of each Job, `namespace/name`."""
         for pod in self._pods:
             if pod.node_name in self._moved and self._is_moved(pod):
                 self._moved[pod.node_name].append(pod)

@@ -236,7 +236,7 @@ class _Left(NamedTuple):
     next: int = 0
 
     def after(self, count: int, needed: float | None) -> _Left:
-        """Return what is known after the simulation of a number. `needed`: None if it is enough."""
+        """Return what is known after a simulation with `count` nodes. `needed`: how many more; None for enough."""
         if needed is None:
             known = self._replace(enough=min(self.enough, count))
         else:
@@ -280,7 +280,7 @@ class _Search:
         self._by_price, self._known = False, dict[tuple[str, object], _Left]()
         self._alone, self._end = _Harm(0, 0), monotonic() + limit
         self.held: dict[Sequence[int], tuple[int, int]] = {}
-        """Of choices: the number of random runs of the losses, and of those in which no more nodes are needed."""
+        """Choice -> the number of random runs of the losses, and of those in which no more nodes are needed."""
         self.before: Mapping[str, _Harm] = {}
         """The harm of the losses without new nodes, without that which happens anyway."""
         self.choice: Sequence[int] | None = None

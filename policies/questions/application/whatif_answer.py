@@ -499,7 +499,7 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
 
 
 def _why_blocked(answer: Answer) -> Why:
-    """By node that is not drained, the PDB that blocks it."""
+    """The nodes that are not drained, each with the PDB that blocks it."""
     nodes = Tally[str]()
     for pods in answer.after.not_drained.values():
         pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})

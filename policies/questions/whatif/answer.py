@@ -402,7 +402,7 @@ class EndState(NamedTuple):
 
     @in_json
     def rejected_by_quota(self) -> Mapping[str, int]:
-        """By workload, Pods that a ResourceQuota rejects."""
+        """The Pods that a ResourceQuota rejects, by workload."""
         return self.summary.rejected_by_quota or {}
 
     @optional_in_json

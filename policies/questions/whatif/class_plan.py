@@ -384,7 +384,7 @@ class Plan(NamedTuple):
 
     @in_json
     def lost(self) -> Mapping[str, int]:
-        """By workload, running replicas that no longer run after the steps."""
+        """The numbers of replicas that no longer run after the steps, by workload."""
         return {each.workload: each.lost for each in self.answer.after.workloads if each.lost}
 
     @in_json

@@ -307,22 +307,22 @@ class Headroom(NamedTuple):
 
     @in_json
     def priority(self) -> int:
-        """Of the object's Pods."""
+        """The priority of the object's Pods."""
         return self.pod.effective_priority
 
     @in_json
     def priority_class(self) -> str:
-        """Of the object's Pods."""
+        """The PriorityClass of the object's Pods."""
         return self.pod.priority_class_name
 
     @in_json
     def without_preemption(self) -> WithoutPreemption:
-        """Replicas that fit."""
+        """The replicas that fit without preemption."""
         return WithoutPreemption(self.without, self.by_zone)
 
     @in_json
     def with_preemption(self) -> Count:
-        """Replicas that fit."""
+        """The replicas that fit if the Pods may preempt."""
         return self.preempting
 
     @in_json

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.answer import Preemption
 
 MAX_BANDS: Final = 8
-"""Maximum bands of priorities above 0."""
+"""Maximum number of bands for priorities above 0."""
 WHOLE: Final = 200
 """The value of a complete share in a frame; shares above 1.275 are cut."""
 CPU, MEMORY = range(2)

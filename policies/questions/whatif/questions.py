@@ -209,7 +209,7 @@ def each_loss(cluster: ClusterSnapshot, scope: str, selector: str, nodes: Iterab
 
 
 def question_of_loss(loss: Loss, added: Iterable[Node] = (), delay: float = 0.0) -> Question:
-    """Return the question of adding nodes, and of a loss so many seconds later; at once without added nodes."""
+    """Return the question of adding nodes, and of a loss `delay` seconds later, or at once without added nodes."""
     creations = [_of_node("create", node.name, node) for node in added]
     at = delay if creations else 0.0
     losses = (_of_node("lost", name)._replace(at=at) for name in loss.nodes)
@@ -320,7 +320,7 @@ _HPA_SYNC: Final = 15.0
 
 
 def _rescaled(target: Key, replicas: int, scalers: Sequence[_Scaler]) -> list[Rescaling]:
-    """Return what the HorizontalPodAutoscaler of a workload does with so many replicas; [] without one.
+    """Return what the HorizontalPodAutoscaler of a workload does with `replicas`; [] without one.
 
     Source: upstream pkg/controller/podautoscaler/horizontal.go, `reconcileAutoscaler`.
     """

@@ -28,7 +28,7 @@ _AT_ONCE: Final = 1.0
 _MAX_PAIRS: Final = 32
 """Maximum number of pairs of workloads that are evaluated: at most a second of CPU time in a large cluster."""
 _FEW_PAIRS: Final = 4
-"""The same for each of many simulations."""
+"""Maximum number of such pairs in each of many simulations."""
 
 
 class _Racing(NamedTuple):

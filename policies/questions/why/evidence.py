@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.why.post_mortem import PostMortem
 
 MAX_PARTS: Final = 64
-"""Maximum conditions, containers, finalizers and taints that are read of one object."""
+"""Maximum number of conditions, of containers, of finalizers and of taints that are read of one object."""
 MAX_TEXT: Final = 1000
 """Maximum characters of a message that is parsed."""
 MAX_NAME: Final = 253
@@ -538,7 +538,7 @@ class Events:
 
     @cached_property
     def _index(self) -> _Index:
-        """Of the Events that are kept, until another one is added."""
+        """The index of the Events that are kept; computed again after another one is added."""
         of_pods, others = (
             sorted(self._last.get(kind, {}).values(), key=lambda event: event.when) for kind in ("Pod", "")
         )

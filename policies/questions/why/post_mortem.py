@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 _MAX_RECORDS: Final = 300_000
-"""Pods, nodes and nominations that are kept of audit logs."""
+"""Maximum number of Pods, nodes and nominations that are kept from audit logs."""
 _USER: Final = "system:kube-scheduler"
 _KUBELET: Final = "system:node:"
 """How the names of kubelets begin, which delete Pods that have terminated."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 
 _SEARCHED: Final = 10
-"""Rows above which a table has a field to search."""
+"""A table with more rows than this has a field to search."""
 
 
 def page(document: AnswerDocument, head: AnswerHead, *parts: Element, drawn: dict[str, Any] | None = None) -> Page:

@@ -74,7 +74,7 @@ def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
 
 
 def predicted_nodes(result: PredictResult, limit: int | None = None) -> dict[str, Any]:
-    """Return the nodes before and after the preemptions. `limit`: only so many, of those that get new Pods."""
+    """Return the nodes before and after the preemptions. `limit`: maximum number, of the nodes that get new Pods."""
     every = [(placement, each) for placement in result.applied.placed for each in placement.predictions]
     names = None
     if limit is not None:

@@ -239,7 +239,7 @@ def _job(job: ApiObject, path: Path, semantics: Semantics) -> _Faults:
 _MANY: Final = 100_000
 """Maximum parallelism and maxFailedIndexes of an indexed Job."""
 _FEWER: Final = 10_000
-"""The same with more completions than _MANY."""
+"""Maximum parallelism and maxFailedIndexes of an indexed Job with more completions than _MANY."""
 _ITEMS: Final = 20
 """Maximum number of rules of a policy, and conditions of a rule."""
 _CODES: Final = 255

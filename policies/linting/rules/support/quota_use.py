@@ -154,9 +154,9 @@ class QuotaUse:
         self._context = context
         self._at_start: dict[str, Quotas] = {}
         self._places: dict[int, int] = {}
-        """By identity of a subject: which it is in the order of the apply."""
+        """`id` of a subject -> its position in the order of the apply."""
         self._charged: dict[str, list[tuple[int, Quotas]]] = {}
-        """By namespace: its quotas behind each subject of the apply that is charged to them."""
+        """Namespace -> (position of a subject that is charged to its quotas, the quotas after this subject)."""
 
     def use_by(self, subject: ReviewedObject) -> Use | None:
         """The use of quotas by one object; None without quotas or without new Pods. Raises InvalidObject."""

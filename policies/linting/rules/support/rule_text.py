@@ -226,7 +226,7 @@ def resolved(template: PodTemplate, context: Context, namespace: str = "") -> Re
 
 
 def resolved_class(name: str, context: Context) -> Resolved | None:
-    """The same for a Pod with this class, or "" for no class."""
+    """The values that the Priority plugin would set in a Pod with this class ("": no class); None as for `resolved`."""
     if not name and context.cluster is None and not context.classes_known:
         return None  # a real cluster may have a default
     with suppress(Forbidden):
@@ -265,7 +265,7 @@ MAX_WORKLOADS: Final = 1_000
 
 
 MAX_COMPARISONS: Final = 1_000_000
-"""Maximum comparisons of selectors with workloads in one change set."""
+"""Maximum number of comparisons of selectors with workloads in one change set."""
 
 
 class Comparisons:
