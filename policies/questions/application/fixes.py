@@ -183,7 +183,7 @@ def _of_pdbs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     if answer.after.upgrade is not None:
         names = {each.budget for each in answer.after.blocks.drains}
     else:
-        kept = answer.removal.kept if answer.removal is not None else ()
+        kept = [*answer.removal.kept, *answer.removal.untried] if answer.removal is not None else ()
         names = set[str]().union(*answer.after.eviction_blocked_by.values(), *(each.pdbs for each in kept))
     objects = [relaxed(obj) for key, obj in sorted(cluster.cache.pdbs.items()) if "/".join(key) in names]
     if objects and len(objects) == len(names):

@@ -140,6 +140,8 @@ class _Search:
             elif pod.node_name in self._moved and pod.owner is not None and pod.owner.kind == "Job":
                 self._of_jobs[pod.node_name][f"{pod.namespace}/{pod.owner.name}"] += 1
         self._may_fail = _may_fail(cluster)
+        self._pdbs = dict[str, list[str]]()
+        """Of the candidates: the PDBs that forbid the eviction of their Pods now."""
         self._obstacles = self._find_obstacles(Simulation(world).api)
 
     def _find_obstacles(self, api: ApiServer) -> dict[str, tuple[bool, bool]]:
@@ -147,8 +149,8 @@ class _Search:
         exceeded, found = {name.partition("/")[0] for name in exceeded_quotas(self._cluster)}, {}
         for name, pods in self._moved.items():
             states = [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
-            is_blocked = any(forbidden_by(api, state) for state in states)
-            found[name] = is_blocked, any(pod.namespace in exceeded for pod in pods)
+            self._pdbs[name] = sorted({pdb for state in states for pdb in forbidden_by(api, state)})
+            found[name] = bool(self._pdbs[name]), any(pod.namespace in exceeded for pod in pods)
         return found
 
     def _counted(self, asked: Sequence[Question]) -> Generator[_Cost]:
@@ -303,14 +305,13 @@ class _Search:
 
     def untried(self, names: Sequence[str], kept: Sequence[KeptNode]) -> list[KeptNode]:
         """Return nodes that the search did not reach after `kept` ones, with what is known of them."""
-        unknown = {
+        reasons = {
             (True, True): "not tried: a PDB forbids evictions now, and a quota is exceeded",
             (True, False): "not tried: a PDB forbids evictions now",
             (False, True): "not tried: an exceeded quota rejects new Pods",
+            (False, False): f"not tried: {plural(len(kept), 'other')} cannot go",
         }
-        ends = f": {plural(len(kept), 'other')} cannot go"
-        pools = {name: f"not tried{f' in pool {pool}' if pool else ''}{ends}" for name, pool in self._pools.items()}
-        return [KeptNode(name, unknown.get(self._obstacles[name], pools[name]), "") for name in names]
+        return [KeptNode(name, reasons[self._obstacles[name]], "", self._pdbs[name]) for name in names]
 
 
 def _may_fail(cluster: ClusterSnapshot) -> Counter[str]:

@@ -601,7 +601,8 @@ def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
     staying = [*removal.kept, *removal.untried]
     if len(staying) > _MAX_KEPT:
         causes = grouped((each.cause or each.why, each) for each in staying)
-        rows = [[len(alike), alike[0].node, alike[0].why] for alike in causes.values()]
+        most_first = sorted(causes.values(), key=len, reverse=True)
+        rows = [[len(alike), alike[0].node, alike[0].why] for alike in most_first]
         yield Table(("NODES THAT STAY", "SUCH AS", "ITS REMOVAL COSTS"), rows, [len(staying), "total", ""], detail)
         detail = 1
     if staying:

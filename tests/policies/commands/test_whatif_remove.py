@@ -319,6 +319,22 @@ def test_the_nodes_that_go_stay_or_were_not_tried_are_all_nodes(
     assert "              5  total" in shown
 
 
+@pytest.mark.usefixtures("few_runs")
+def test_pdbs_of_nodes_that_were_not_tried_are_fixed_and_the_most_frequent_reason_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Pod of the only node without a PDB fits only there; it requests more than others."""
+    monkeypatch.setattr(removal, "_MAX_KEPT", 1)
+    monkeypatch.setattr(removal, "MAX_CHOICES", 0)
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    pods = _on("a", containers=[container], nodeSelector={"free": "yes"})
+    pinned = make_node("a").has(cpu="4").label("free", "yes"), *pods
+    path = _roomy(tmp_path / "c.json", make_budget("web", 0, app="web").spec(minAvailable="100%"), *pinned)
+    shown = run("whatif", "remove", "1", "--cluster", path).stdout
+    assert "1  maxUnavailable: 1 in PDB default/web" in shown
+    assert re.search(r"^ +4  n0 .*\n +1  a ", shown, re.MULTILINE)
+
+
 def test_nodes_that_cannot_go_do_not_end_the_search_of_other_pools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
