@@ -62,7 +62,7 @@ def test_an_answer_as_text() -> None:
         "    1,592  reason 0",
         "    1,591  reason 1",
         "    1,590  reason 2",
-        "    4,764  3 other reasons: -v",
+        "    4,764  other reasons, -v: 1,589 reason 3, 1,588 reason 4 and 1 more",
         "",
         "CLASS  VALUE  LOST",
         "gold   1,000     2",
@@ -84,7 +84,10 @@ def test_fixes_and_causes_give_way_to_the_first_table() -> None:
     shown = lines(replace(ZONE, tables=[classes], fix=fixes, warnings=[*["w " * 60] * 2, "w"]))
     assert len(shown) <= MAX_LINES
     assert [line.split()[0] for line in shown if line.endswith("1,000     1")] == [*"abcdef"]
-    assert shown[shown.index("WHY 9,537 REPLICAS ARE LOST") + 3] == "    6,354  4 other reasons: -v"
+    assert (
+        shown[shown.index("WHY 9,537 REPLICAS ARE LOST") + 3]
+        == "    6,354  other reasons, -v: 1,590 reason 2, 1,589 reason 3 and 2 more"
+    )
     assert "FIX (2 more: -v)" in shown
 
 

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerDocument, AnswerStatus, Cell, Counter, Table, label
-from forewarn.policies.base.findings import cut, one_line, plural
+from forewarn.policies.base.findings import cut, listed, one_line, plural
 from forewarn.policies.cli.render import Painter, plain
 from forewarn.policies.cli.render.head import assumptions_of, input_text, line_of
 from forewarn.policies.cli.render.table import markdown_table, text_of, titles
@@ -152,7 +152,8 @@ def _why_lines(document: AnswerDocument, paint: Painter, level: int, limit: int)
     shown = [(cause.number, cause.reason) for cause in causes]
     if not level and len(shown) > limit:
         rest = causes[limit - 1 :]
-        shown[limit - 1 :] = [(sum(cause.number for cause in rest), f"{len(rest)} other reasons: -v")]
+        names = listed([f"{cause.number:,} {cause.reason.partition(': ')[0]}" for cause in rest], 2)
+        shown[limit - 1 :] = [(sum(cause.number for cause in rest), f"other reasons, -v: {names}")]
     width = max(len(number(count)) for count, _ in shown) + 4
     for count, reason in shown:
         first, *others = _wrapped(reason, " " * (width + 2))
