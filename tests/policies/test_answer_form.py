@@ -218,3 +218,12 @@ def _text_of(element: Any) -> str:
 )
 def test_zeros_of_the_first_four_counters_are_shown(effects: Effects, shown: Sequence[str]) -> None:
     assert [counter.name for counter in counters_of(effects)] == shown
+
+
+def test_a_reason_is_wrapped_and_not_cut() -> None:
+    reason = "insufficient cpu even after preempting all Pods of lower priority"
+    table = Table(["workload", "lost", "reason"], [["w" * 44, 1, f"{reason}; a second clause"]])
+    texts = [*table_lines(table, plain, 4)][1:]
+    assert " ".join(line[44:].strip() for line in texts).endswith(reason)
+    assert len(texts) == 2
+    assert max(map(len, texts)) <= WIDTH

@@ -201,8 +201,8 @@ def _under_subheads(table: Table, paint: Painter) -> Iterator[str]:
 def _aligned(
     rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: bool, is_counted: bool
 ) -> list[list[str]]:
-    """The lines of each row, with numbers to the right. `is_brief`: one line, cut to the width of a page, with the
-    number of missing clauses if `is_counted`; otherwise the last column is wrapped.
+    """The lines of each row, with numbers to the right and the last column wrapped. `is_brief`: only its clauses that
+    have room on one line, at least one, with the number of missing clauses if `is_counted`.
     """
     rows = _narrowed(rows) if is_brief else rows
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -213,7 +213,8 @@ def _aligned(
         first = [cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells]
         if is_number[-1]:
             return ["  ".join([*first, row[-1].rjust(widths[-1])])]
-        texts = [_first_clauses(row[-1], room, is_counted)] if is_brief else _in_lines(row[-1], max(room, _MIN_ROOM))
+        text = _first_clauses(row[-1], room, is_counted) if is_brief else row[-1]
+        texts = _in_lines(text, max(room, _MIN_ROOM))
         others = [[" " * sum(widths[:-1], 2 * len(first) - 2)] if first else []] * len(texts[1:])
         return ["  ".join([*start, text]).rstrip() for start, text in zip((first, *others), texts, strict=True)]
 
@@ -246,9 +247,9 @@ def _first_clauses(text: str, limit: int, is_counted: bool) -> str:
     for place, clause in enumerate(others):
         more, rest = (f"; {len(others) - count} more: -v" if is_counted else "" for count in (place, place + 1))
         if len(first) + len(clause) + 2 + len(rest) * (place + 1 < len(others)) > limit:
-            return cut(first, limit - len(more)) + more
+            return first + more
         first += f"; {clause}"
-    return cut(first, limit)
+    return first
 
 
 def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
