@@ -300,7 +300,7 @@ class _Output(argparse.Action):
             parser.error(f"-o {form}=: no file given. Fix: write -o {form}=FILE")
         earlier, new = namespace.output, Output(form, file=file, is_given=True)
         if earlier.is_given and not self._repeatable:
-            parser.error(f"-o {form}: -o is given twice. Fix: pass it once, because a run writes one format")
+            parser.error(f"-o {form}: a run writes one format. Fix: pass -o once, such as -o {self._formats[-1]}=FILE")
         if earlier.is_given and not (earlier.file or file):
             fix = "Fix: write others to files: -o json=answer.json"
             parser.error(f"-o {form}: several formats on standard output. {fix}")

@@ -218,6 +218,8 @@ def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path
     assert (done.returncode, done.stdout) == (3, "")
     done = forewarn("classes", "suggest", "--cluster", _file(tmp_path / "d.json"), "-o", "sarif")
     assert (done.returncode, done.stdout) == (2, "")
+    done = forewarn("classes", "suggest", "-o", "text", "-o", "yaml=classes.yaml")
+    assert "-o yaml: a run writes one format. Fix: pass -o once, such as -o yaml=FILE" in done.stderr
 
 
 def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
