@@ -53,18 +53,18 @@ def deployed(files: Iterable[tuple[str, bytes]], clusters: Collection[str]) -> D
     """Return how files are deployed to `clusters`. `files`: relative paths and contents."""
     places, namespaces = defaultdict[str, set[str]](set), defaultdict[str, set[tuple[str, bool]]](set)
     kustomizations: list[ApiObject] = []
-    for path, content in files:
-        if any(name in content for name in NAMED_IN):
-            for obj in _objects(path, content):
-                is_of_flux = group_kind(obj) == registry.FLUX_KUSTOMIZATION
-                if is_of_flux:
-                    kustomizations.append(obj)
-                for target in islice(_of_object(obj, path), _MAX_TARGETS):
-                    directory = posixpath.normpath(target.directory.lstrip("/"))
-                    if names := target.clusters.intersection(clusters):
-                        places[directory] |= names
-                    if target.namespace:
-                        namespaces[directory].add((target.namespace, is_of_flux))
+    relevant = ((path, content) for path, content in files if any(name in content for name in NAMED_IN))
+    objects = ((path, obj) for path, content in relevant for obj in _objects(path, content))
+    for path, obj in objects:
+        is_of_flux = group_kind(obj) == registry.FLUX_KUSTOMIZATION
+        if is_of_flux:
+            kustomizations.append(obj)
+        for target in islice(_of_object(obj, path), _MAX_TARGETS):
+            directory = posixpath.normpath(target.directory.lstrip("/"))
+            if names := target.clusters.intersection(clusters):
+                places[directory] |= names
+            if target.namespace:
+                namespaces[directory].add((target.namespace, is_of_flux))
     return Deployed(places, namespaces, FluxOrder(kustomizations))
 
 

@@ -73,7 +73,7 @@ _GLUED: Final = later(r"[ \t]*([A-Za-z][\w.-]{0,62}):[^\s:/][^\n]*\n", re.MULTIL
 
 
 def _glued(text: str, fault: int) -> re.Match[str] | None:
-    """Return the first of the lines directly above an error that lack a blank after the colon of a key."""
+    """Return the topmost of the consecutive lines above an error that have no space after the colon of their key."""
     glued, end = None, text.rfind("\n", 0, fault) + 1
     for _ in range(MAX_LINES):
         start = text.rfind("\n", 0, max(end - 1, 0)) + 1

@@ -501,7 +501,7 @@ _AS_IT_IS: Final[_Place] = ("", None, _NO_AFFIXES)
 _LEFT_OUT: Final[Sequence[_Placement]] = ((_AS_IT_IS, ()),)
 _LONGEST_NAME: Final = 253
 _MAX_CHANGING: Final = 100
-"""Maximum number of kustomizations that change an object; kustomizations in a circle have more."""
+"""Maximum number of kustomizations that change one object; only a cycle exceeds it."""
 _TOO_MANY: Final = ("",)
 """Stands for kustomizations that are not applied."""
 

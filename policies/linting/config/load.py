@@ -281,7 +281,7 @@ def contents(path: Path | str, limit: int = _LONGEST) -> bytes:
 
 
 def parse(text: str | bytes, file: str) -> ConfigNode:
-    """Parse the only document of a file, without aliases and merge keys. Raises ConfigError."""
+    """Parse a file with one document. Raises ConfigError, also for aliases, merge keys and a second document."""
     documents = [*_documents(text.encode() if isinstance(text, str) else text, file)]
     if len(documents) > 1:
         raise documents[1].fault("more than one YAML document; a configuration is one")

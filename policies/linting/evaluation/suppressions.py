@@ -280,7 +280,7 @@ def less_baseline(
 def _without_known(
     findings: Iterable[Finding], expected: Counter[tuple[str, ...]], key_of: Callable[[Finding], tuple[str, ...]]
 ) -> list[Finding]:
-    """Return the findings that are not among the expected ones, whose numbers this lowers."""
+    """Return the findings that `expected` does not contain. Decrements the number in `expected` for each match."""
     new = []
     for finding in findings:
         key = key_of(finding)

@@ -36,19 +36,24 @@ def commit_directory(ref: str) -> Iterator[str]:
         yield inside
 
 
-def classes_of(files: Input) -> dict[tuple[str, str], ApiObject]:
-    """The PriorityClasses of an input by file and name; with the file "" if the name is defined once."""
-    members = [m for m in files.members if m.identity[0] == PRIORITY_CLASS and m.identity[2]]
-    names = [m.identity[2] for m in members]
-    by_place = {(m.file, m.identity[2]): m.subject.object for m in members}
-    return {**{("", m.identity[2]): m.subject.object for m in members if names.count(m.identity[2]) == 1}, **by_place}
+def classes_of(files: Input) -> Mapping[str, Mapping[str, ApiObject]]:
+    """Return the PriorityClasses of an input by name and file."""
+    classes: dict[str, dict[str, ApiObject]] = {}
+    for member in files.members:
+        kind, _, name = member.identity
+        if kind == PRIORITY_CLASS and name:
+            classes.setdefault(name, {})[member.file] = member.subject.object
+    return classes
 
 
-def update(files: Input, before: Mapping[tuple[str, str], ApiObject]) -> None:
-    """Make the PriorityClasses of an input updates of those before the change."""
+def update(files: Input, before: Mapping[str, Mapping[str, ApiObject]]) -> None:
+    """Make the PriorityClasses of an input updates of those before the change: of the same file, or of the only file
+    that had a class of this name.
+    """
     for number, member in enumerate(files.members):
         kind, _, name = member.identity
-        old = before.get((member.file, name)) or before.get(("", name)) if kind == PRIORITY_CLASS else None
+        by_file = before.get(name, {}) if kind == PRIORITY_CLASS else {}
+        old = by_file.get(member.file) or (next(iter(by_file.values())) if len(by_file) == 1 else None)
         if old is not None:
             changed = member.subject._replace(operation=Operation.UPDATE, old=old)
             files.members[number] = member._replace(subject=changed)

@@ -246,7 +246,7 @@ class LintRequest(NamedTuple):
     one_apply: bool = False
     changed: Mapping[str, bytes] = {}
     base: str = ""
-    before: Mapping[tuple[str, str], ApiObject] = {}
+    before: Mapping[str, Mapping[str, ApiObject]] = {}
 
 
 def files_of(request: LintRequest, omitted: Callable[[str, str], None]) -> Iterator[File]:

@@ -181,7 +181,7 @@ _REQUIRES: Final = "Required"
 
 
 def _is_checked(subject: ReviewedObject) -> bool:
-    """Report whether a kind is validated, and an object has what its kind requires; others change another object."""
+    """Report whether forewarn validates an object: its kind is checked, and it is complete, so no patch."""
     kind = group_kind(subject.object)
     path = _REQUIRED.get(kind, POD_TEMPLATE_PATHS.get(kind, ("spec",)))
     return (kind in _KINDS or kind in POD_TEMPLATE_PATHS) and at(subject.object, *path) is not None

@@ -101,7 +101,8 @@ class NodeOrder(NamedTuple):
     def counts_by_chance(self, created: int) -> bool:
         """Report whether chance decides how many of `created` Pods, on any of the nodes, preempt or stay Pending."""
         every = len(self.nodes)
-        return 0 < created < every and every not in map(len, self)
+        have_one_outcome = every in (len(self.preempting), len(self.pending), len(self.fitting))
+        return 0 < created < every and not have_one_outcome
 
 
 def order_of(snapshot: Snapshot, pods: DaemonPods) -> NodeOrder | None:

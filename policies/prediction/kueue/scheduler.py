@@ -375,7 +375,7 @@ class Entry:
 
 
 class Cycle:
-    """One scheduling cycle. `faults`: why Workloads are not even tried, by key, with their reason to queue again."""
+    """One scheduling cycle."""
 
     def __init__(self, snapshot: Snapshot, now: float, configuration: Configuration) -> None:
         self._snapshot, self._is_fair_sharing = snapshot, configuration.is_fair_sharing
@@ -383,7 +383,10 @@ class Cycle:
         self._preemptor = Preemptor(snapshot, now, fair if configuration.is_fair_sharing else None)
 
     def schedule(self, heads: Iterable[Info], faults: Mapping[str, tuple[str, RequeueReason]]) -> list[Entry]:
-        """Decide about the heads, at most one of each ClusterQueue. Source: `schedule`."""
+        """Decide about the heads, at most one of each ClusterQueue. Source: `schedule`.
+
+        `faults`: Workloads that are rejected without an attempt: key -> (message, requeue reason).
+        """
         nominated, rejected = [], []
         for info in heads:
             cq = self._snapshot.cluster_queues[info.cluster_queue]

@@ -228,7 +228,7 @@ class Completions:
     """Completes the Pods of Jobs whose run times are known: their containers exit with status 0."""
 
     def __init__(self, api: ApiServer, await_time: Callable[[float, Callable[[], None]], None]) -> None:
-        """`await_time`: calls a function at a time, and does not end the run before."""
+        """`await_time`: calls a function at a given time, and keeps the run going until then."""
         self._api, self._await_time = api, await_time
         self._seconds: dict[Key, float] = {}
 

@@ -283,7 +283,7 @@ def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progr
 
 _NAMED: Final = 3
 _FULL: Final = 0.8
-"""The usage of a quota from which it is shown by default, as a share of its limit."""
+"""A quota whose usage is at least this share of its limit is shown by default."""
 _ROLLOUT_FIX: Final = "add capacity, or allow maxUnavailable in its rollout"
 _VERBS: Final = {"recreate": "delete and recreate", "default": "change", "apply": "set the class of"}
 

@@ -122,7 +122,7 @@ def _row(cluster: OnCluster, document: AnswerDocument) -> several_clusters.OnClu
 
 
 def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: str) -> AnswerDocument:
-    """The answer about one cluster: that of the simulated apply, and what only a comparison knows."""
+    """The answer about one cluster: that of the simulated apply, and what only a comparison can tell."""
     gaps, document = [*_gaps(cluster)], _simulated(cluster)
     if disclose is not Disclose.NAMES:
         document = _restricted(document, {changed.namespace for changed in diff.objects}, disclose)

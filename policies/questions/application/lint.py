@@ -141,7 +141,7 @@ def checked(request: lint_input.LintRequest, cluster: ClusterSnapshot | None = N
         update(given, request.before)
     named = request.config.options._replace(
         base=request.base,
-        deleted_classes=frozenset(name for _, name in request.before) - given.defined_classes - given.class_names,
+        deleted_classes=frozenset(request.before) - given.defined_classes - given.class_names,
         template_classes=frozenset((*given.class_names, *given.renamed_classes)),
         input_classes=given.defined_classes,
         class_uses=given.class_uses,

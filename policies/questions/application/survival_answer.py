@@ -100,9 +100,10 @@ class Trial(NamedTuple):
 class Survival(Result):
     """The output of `forewarn headroom --survive`.
 
-    `scope`: what is lost. `selector`: of a pool. `protect`: the classes of protected Pods; empty for all above 0.
-    `add`: the nodes to add. `survives`: whether no loss harms protected Pods with these. `losses`: the worst first.
-    `trials`: the simulated choices. `price`: per month; absent without prices. `notes`: what the search leaves out.
+    `scope`: what is lost. `selector`: selects the nodes of a pool. `protect`: the classes of protected Pods; empty for
+    all above 0. `add`: the nodes to add. `survives`: whether, with them, no loss harms a protected Pod.
+    `losses`: the worst first. `trials`: the simulated choices. `price`: per month; absent without prices. `notes`: what
+    the search leaves out.
     """
 
     scope: str

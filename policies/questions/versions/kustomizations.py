@@ -167,7 +167,7 @@ class _Checking:
             raise Outside(f"{cut(address, _SHOWN)}: addresses are not supported together with --enable-helm")
 
     def _check_path(self, entry: str, directory: str, root: str = "") -> None:
-        """Check a text that may be a path. `root`: see `_Place`."""
+        """Raise Outside if an entry, read as a path, leads out of the trees. `root`: see `_Place`."""
         # As kustomize does: "x\n/../../base" is a path too, although no file has such a name.
         path, trees = os.path.normpath(os.path.join(directory, entry)), self._limits.trees
         if not entry or "\0" in path or len(path) > _LONGEST_LINE:
