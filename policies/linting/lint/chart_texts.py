@@ -18,7 +18,7 @@ from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.diagnostics import of_yaml
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
 from forewarn.policies.inputs.manifests.reading import first_value
-from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, actions_of
+from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, Action, actions_of
 from forewarn.policies.inputs.manifests.yaml.nodes import compose
 from forewarn.policies.inputs.manifests.yaml.source import Construction, Tree, YamlSource
 from forewarn.policies.inputs.sources.files import File, find_files, readable
@@ -187,6 +187,7 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator
     """Yield the mistakes in a chart. `texts`: its templates by their files. `files`: those with values."""
     templates = [ChartText(file, text) for file, text in texts.items()]
     yield from _escaped_quotes(templates)
+    yield from _unbalanced(templates)
     yield from _changing_selectors(templates)
     if not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
         yield from _wrong_dots(templates)
@@ -216,6 +217,29 @@ def _escaped_quotes(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
         for match in islice(escaped, 1):
             message = "a backslash before the quote of a string: Helm cannot parse the template"
             yield FileDiagnostic("parse-error", message, template.place(*match.span(1)), 'write " without a backslash')
+
+
+_STRUCTURE: Final = later(r"\{\{-?\s*(if|with|range|define|block|else|end)\b")
+
+
+def _unbalanced(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
+    """Yield the first end without a block, or the last block without an end, of each template without raw strings."""
+    for template in [template for template in templates if "`" not in template.text]:
+        opened, fix = list[tuple[str, Action]](), "add {{- end }}"
+        actions = actions_of(template.text)
+        for action in actions if actions and actions[-1].end >= 0 else ():
+            match = _STRUCTURE.match(template.text, action.start)
+            word = match[1] if match else ""
+            if word in ("else", "end") and not opened:
+                opened, fix = [(word, action)], "remove it"
+                break
+            if word == "end":
+                opened.pop()
+            elif word not in ("", "else"):
+                opened.append((word, action))
+        for word, action in opened[-1:]:
+            message = f"{word} without {'an end' if fix[0] == 'a' else 'a block'}: Helm cannot parse the template"
+            yield FileDiagnostic("parse-error", message, template.place(action.start, action.end), fix)
 
 
 _OF_VALUES: Final = ("values.yaml", "values.yml")
