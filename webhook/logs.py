@@ -62,9 +62,9 @@ class LogWriter:
         self._lines: deque[_Line] = deque()
         self._awake, self._stopping, self._done = Event(), Event(), Event()
         self.dropped = 0
-        """Lines that were never written."""
+        """Number of lines that were never written."""
         self.when_dropped: Callable[[], object] = lambda: None
-        """Called for each of them."""
+        """Called for each line that is dropped."""
         self._logged = 0
         Thread(target=self._run, name="log", daemon=True).start()
 

@@ -176,7 +176,7 @@ class Problem(NamedTuple):
     severity: Severity | None = None
     is_incomplete: bool = False
     harm: Harm = NO_HARM
-    """Without Details, which determine it."""
+    """What the problem does to Pods; only for problems without Details, of which `harm_of` tells it."""
 
 
 INCOMPLETE: Final = "prediction-incomplete"
@@ -395,7 +395,7 @@ def _shown(char: str) -> str:
 
 
 _IN_MINUTES: Final = 600
-"""Seconds from which a duration has no seconds."""
+"""From this many seconds on, a duration is shown in whole minutes."""
 
 
 def duration(seconds: float) -> str:

@@ -170,9 +170,11 @@ def network_of(address: str) -> str:
 
 
 RATE: Final = 128
-"""Steps of a group per second. A handshake has three: most clients do not guess the group of the key exchange."""
+"""Number of steps of handshakes per second for a group of connections. A handshake has three: most clients do not guess
+the group of the key exchange.
+"""
 BURST: Final = 256
-"""Steps of a group without a wait, if it has taken none for some time."""
+"""Number of steps that a group takes without a wait, if it has taken none for some time."""
 _REMEMBERED: Final = 1024
 CALLERS: Final = "callers"
 """The group of the networks from which API servers have sent requests."""
@@ -293,7 +295,9 @@ MAX_HANDSHAKE: Final = 16 << 10
 group: 64 KiB cost 60 ms, 16 KiB 4 ms.
 """
 MAX_DEBT: Final = 256 << 10
-"""API servers send records of at least 1 KiB in bulk. Data that waits in TLS for a paused reader is not paid yet."""
+"""Maximum `RecordDebt.debt`. API servers send records of at least 1 KiB in bulk. Data that waits in TLS for a paused
+reader is not paid yet.
+"""
 
 
 class UselessRecords(Exception):

@@ -36,7 +36,7 @@ else:
         """A property that is also a key of the JSON document, after those of the fields."""
 
     class optional_in_json(in_json):  # noqa: N801
-        """The same, omitted if its value is None."""
+        """A property that is also a key of the JSON document, unless its value is None."""
 
     class inlined_in_json(in_json):  # noqa: N801
         """A property whose keys are in the JSON document, before those of the fields; evaluated once."""

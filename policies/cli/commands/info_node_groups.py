@@ -68,7 +68,7 @@ def groups_of(discovery: Discovery, snapshot: Snapshot) -> info.NodeGroups:
 
 
 def _node_pools(discovery: Discovery, snapshot: Snapshot) -> Iterator[info.NodePool]:
-    """Raises InvalidObject."""
+    """Yield the NodePools, with their limits and numbers of nodes. Raises InvalidObject."""
     nodes = Counter(node.labels.get(NODE_POOL) for node in snapshot.objects.nodes.values())
     for obj in discovery.node_pools:
         name = text(obj, "metadata", "name")

@@ -142,7 +142,7 @@ def from_dict(document: dict[str, Any]) -> tuple[str, list[Outcome]]:
 
 
 def _outcome(value: Any) -> Outcome:
-    """Raises ValueError."""
+    """Return the outcome of one cluster from its JSON value. Raises ValueError."""
     document = value if isinstance(value, dict) else {}
     name, source, status, reason = (document.get(key) for key in ("cluster", "source", "status", "reason"))
     if not (isinstance(name, str) and isinstance(source, str) and status in (0, 1, 2, 3)):

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_browser: bool) -> int:
-    """Raises SourceError."""
+    """Serve the pages of a cluster until Ctrl-C. Raises SourceError."""
 
     def load() -> tuple[Ask, Any]:
         state = state_of(run, release, named)

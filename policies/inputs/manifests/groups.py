@@ -162,7 +162,7 @@ class Tree:
         self.alternatives = self._alternatives()
         self._branches = {*self.alternatives, *self._tests(), *(self._limited() if limits_stay else ())}
         self.unseen = 0
-        """Definitions that not every branch sees which should; known when all groups were asked for."""
+        """Number of definitions that are hidden from other branches, because there are too many; set by `groups`."""
 
     def _alternatives(self) -> dict[str, set[int]]:
         """Return the directories that define the same objects as others, each with the numbers of these objects.
@@ -190,7 +190,7 @@ class Tree:
                 yield member.directory
 
     def _tests(self) -> Iterator[str]:
-        """Yield the directories of tests, whose Pods run beside no others."""
+        """Yield the directories of tests, whose Pods run without those of other directories."""
         for directory in {m.directory for m in self._members}:
             yield from (directory[: found.end()] for found in _TESTS.finditer(directory))
 

@@ -215,9 +215,9 @@ class _Pieces:
         self._pieces: list[str] = []
         self._blocks: list[tuple[int, ...]] = [()]
         self._lost = defaultdict[int, int](lambda: _NOTHING)
-        """Columns of removed text, by the lines where it begins."""
+        """Line where removed text begins -> the column of this text."""
         self._printed: dict[int, int] = {}
-        """Columns of what actions print, by the lines of these."""
+        """Line with an action -> the column of the text that the action prints."""
         self._line = ""
         """The masked text of the current line."""
         self._conditions: dict[int, str] = {}

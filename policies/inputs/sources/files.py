@@ -99,7 +99,7 @@ _VENDOR: Final = "vendor"
 _TEST_DATA_NAME: Final = "testdata"
 """The directory of a Go package's test inputs, which go ignores, too."""
 _GO: Final = (".go", "go.mod")
-"""Ends of the names of files beside such a directory."""
+"""Ends of the names of Go files; one of these is next to the test data of a package."""
 _REPOSITORY: Final = ".git"
 """A directory that never contains manifests, because git does not track it: skipped without a message."""
 

@@ -46,7 +46,7 @@ _VARIABLES: Final = {
 _ALTERNATES: Final = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 """The only variable of git that it inherits: further directories of objects."""
 _OWN: Final = ("logs", "refs", "reftable")
-"""References of one work tree."""
+"""Entries of a git directory that each work tree has for itself."""
 _SHARED: Final = ("logs", "packed-refs", "refs", "reftable", "shallow")
 _OBJECTS: Final = re.compile(r"[0-9a-f]{2}|pack")
 _GRAPHS: Final = ("commit-graph", "commit-graphs")

@@ -94,7 +94,7 @@ def next_start(obj: ApiObject, after: float) -> float | None:
 
 
 def _schedule_of(obj: ApiObject) -> CronSchedule:
-    """Raises ValueError (InvalidSchedule), OSError."""
+    """Return the schedule of a CronJob in its time zone. Raises ValueError (InvalidSchedule), OSError."""
     return parse_schedule(text(obj, "spec", "schedule"), _zone(obj))
 
 

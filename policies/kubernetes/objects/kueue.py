@@ -144,7 +144,7 @@ class ClusterQueue(View):
 
 @dataclass(frozen=True, slots=True)
 class Cohort(View):
-    """A Cohort. `parent`: "" for a root."""
+    """A Cohort: ClusterQueues and Cohorts that lend quota to each other. `parent`: "" for a root."""
 
     name: str = field(metadata=NAME)
     parent: str = field(
@@ -156,7 +156,7 @@ class Cohort(View):
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue(Namespaced, View):
-    """A LocalQueue."""
+    """A LocalQueue: where Jobs of a namespace enter a ClusterQueue."""
 
     namespace: str = field(metadata=_NAMESPACE)
     name: str = field(metadata=NAME)
@@ -166,7 +166,7 @@ class LocalQueue(Namespaced, View):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPriorityClass(View):
-    """A WorkloadPriorityClass."""
+    """A WorkloadPriorityClass, whose value orders Workloads in Kueue, not Pods."""
 
     name: str = field(metadata=NAME)
     value: int = field(metadata=by(lambda obj: int32(obj, "value") or 0))

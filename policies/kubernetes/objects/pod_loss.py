@@ -29,11 +29,11 @@ class Loss(StrEnum):
     """The effect of losing one Pod on the application to which the Pod belongs."""
 
     NOTHING = ""
-    """The rest continues."""
+    """The rest of the application continues."""
     INTERRUPTS = "interrupts"
-    """The rest stops, restarts or fails over."""
+    """The rest of the application stops, restarts or fails over."""
     FAILS = "fails"
-    """The whole fails, and its controller does not continue it."""
+    """The whole application fails, and its controller does not continue it."""
 
 
 class Role(NamedTuple):
@@ -145,7 +145,7 @@ class _Stored(Protocol):
 
 
 Workloads = Callable[[str, str, str], _Stored | None]
-"""The workload of this `group/Kind`, namespace and name."""
+"""Returns the workload with a `group/Kind`, namespace and name; None if it is not stored."""
 
 
 def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
