@@ -246,7 +246,7 @@ def with_manifests(
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if isinstance(faults[0], InvalidObject) else faults[0]
     objects = _latest(_without(left_out, objects))
-    places.notes = _not_followed(rescaled(objects, cluster, {}, scalers))
+    places.notes = _not_followed(rescaled(map(partial(Arrival, 0.0, "create"), objects), cluster, {}, scalers))
     return objects, replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from fnmatch import fnmatchcase
 from itertools import cycle, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import cut, grouped, listed, plural, quote
@@ -294,7 +295,7 @@ def scaled(
         fix = "change its nodeSelector, and pass its manifest to forewarn whatif apply -f"
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
     target = _named(cluster, workload, namespace, SCALED)
-    again = _rescaled(target, replicas, _by_target(autoscalers or {}).get(target, ()))
+    again = _rescaled(target, replicas, _by_target(autoscalers or {}).get(target, ()), 0.0)
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
     title = f"{_text_of(target)} {verb} {plural(replicas, 'replica')}"
@@ -303,7 +304,7 @@ def scaled(
 
 
 def _by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, list[_Scaler]]:
-    return grouped((target_of(item[0][0], item[1]), item) for item in autoscalers.items())
+    return grouped((target_of(item[0][0], item[1]), item) for item in sorted(autoscalers.items(), key=itemgetter(0)))
 
 
 class Rescaling(NamedTuple):
@@ -319,8 +320,8 @@ _HPA_SYNC: Final = 15.0
 """Seconds between two syncs: the default of kube-controller-manager's `--horizontal-pod-autoscaler-sync-period`."""
 
 
-def _rescaled(target: Key, replicas: int, scalers: Sequence[_Scaler]) -> list[Rescaling]:
-    """Return what the HorizontalPodAutoscaler of a workload does with `replicas`; [] without one.
+def _rescaled(target: Key, replicas: int, scalers: Sequence[_Scaler], seconds: float) -> list[Rescaling]:
+    """Return what the HorizontalPodAutoscaler of a workload does with `replicas` from a time on; [] without one.
 
     Source: upstream pkg/controller/podautoscaler/horizontal.go, `reconcileAutoscaler`.
     """
@@ -330,7 +331,7 @@ def _rescaled(target: Key, replicas: int, scalers: Sequence[_Scaler]) -> list[Re
     (least, most), scaler = _limits_of(obj), "/".join(key)
     kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
     if kept and kept != replicas and len(scalers) == 1:  # two autoscalers of a workload change nothing
-        scaling = _scaling(target, kept)._replace(at=_HPA_SYNC, sooner=_HPA_SYNC)
+        scaling = _scaling(target, kept)._replace(at=seconds + _HPA_SYNC, sooner=_HPA_SYNC)
         return [Rescaling(f"HPA {scaler} sets replicas to {kept} within {_HPA_SYNC:.0f} s", scaling)]
     limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
     return [Rescaling(f"HPA {scaler} {limits}; its changes are not simulated")]
@@ -343,41 +344,45 @@ def applied(
     autoscalers: Mapping[tuple[str, str], ApiObject],
     added: Sequence[ApiObject] = (),
 ) -> Question:
-    """Return the question of applying objects. `autoscalers`: as in `scaled`. `added`: those that are applied, too.
+    """Return the question of changes by users. `autoscalers`: as in `scaled`. `added`: those that are applied, too.
 
     The title says so if all are workloads, and the apply changes none of them.
     """
-    again = [*rescaled([arrival.object for arrival in arrivals], cluster, autoscalers, added)]
-    left = len(again) - _MOST_NOTES
-    notes = [each.note for each in again[:_MOST_NOTES]]
-    others = [f"{plural(left, 'more HorizontalPodAutoscaler')} with such limits"] if left > 0 else []
-    is_same = arrivals and all(_is_stored(arrival.object, cluster) for arrival in arrivals)
+    again = [*rescaled(arrivals, cluster, autoscalers, added)]
+    notes = [*dict.fromkeys(each.note for each in again)]
+    left = len(notes) - _MOST_NOTES
+    others = [f"{plural(left, 'more such change')} by HorizontalPodAutoscalers"] if left > 0 else []
+    is_same = arrivals and all(each.op in _APPLIES and _is_stored(each.object, cluster) for each in arrivals)
     later = [each.arrival for each in again if each.arrival]
-    return Question(f"{title}{' (unchanged)' if is_same else ''}", [*arrivals, *later], notes=[*notes, *others])
+    return Question(
+        f"{title}{' (unchanged)' if is_same else ''}", [*arrivals, *later], notes=[*notes[:_MOST_NOTES], *others]
+    )
 
 
 _MOST_NOTES: Final = 10
+_APPLIES: Final = ("create", "update")
 
 
 def rescaled(
-    objects: Iterable[ApiObject],
+    arrivals: Iterable[Arrival],
     cluster: ClusterSnapshot,
     autoscalers: Mapping[tuple[str, str], ApiObject],
     added: Sequence[ApiObject],
 ) -> Iterator[Rescaling]:
-    """Yield what HorizontalPodAutoscalers do with the replicas of applied `objects`, and `added` ones with those of
+    """Yield what HorizontalPodAutoscalers do with the replicas that `arrivals` set, and `added` ones with those of
     other workloads.
     """
     new = {ref_of(obj, registry.DEFAULT_NAMESPACE)[2:]: obj for obj in added}
     scalers, others = _by_target({**autoscalers, **new}), _by_target(new)
-    for obj in objects if scalers else ():
+    for seconds, operation, obj, *_ in arrivals if scalers else ():
         target = group_kind(obj), *ref_of(obj, registry.DEFAULT_NAMESPACE)[2:]
-        stored, replicas = cluster.workloads.get(target), _replicas(obj)
-        if stored is None or _replicas(stored.object) != replicas or target in others:
-            yield from _rescaled(target, replicas, scalers.get(target, ()))
+        stored, replicas = cluster.workloads.get(target), obj.get("replicas", _replicas(obj))
+        is_changed = stored is None or _replicas(stored.object) != replicas or target in others
+        if operation == "scale" or (operation in _APPLIES and is_changed):
+            yield from _rescaled(target, replicas, scalers.get(target, ()), seconds)
         others.pop(target, None)
-    for target in others.keys() & cluster.workloads.keys():
-        yield from _rescaled(target, _replicas(cluster.workloads[target].object), scalers[target])
+    for target in sorted(others.keys() & cluster.workloads.keys()):
+        yield from _rescaled(target, _replicas(cluster.workloads[target].object), scalers[target], 0.0)
 
 
 def _is_stored(obj: ApiObject, cluster: ClusterSnapshot) -> bool:

@@ -184,7 +184,7 @@ def test_the_notes_about_autoscalers_of_applied_workloads_are_bounded(tmp_path: 
     stored = [each for name in names for each in (workload(name), autoscaler(name, 3))]
     changed = [workload(name, 2) for name in names]
     result = asked(tmp_path, *stored, change=forewarn.Apply(changed))
-    assert result.notes[10:] == ["3 more HorizontalPodAutoscalers with such limits"]
+    assert result.notes[10:] == ["3 more such changes by HorizontalPodAutoscalers"]
 
 
 def running(result: forewarn.WhatIf, name: str) -> int:
@@ -210,6 +210,35 @@ def test_a_workload_without_replicas_has_those_of_its_applied_autoscaler(tmp_pat
     predicted = forewarn.predict(forewarn.load(str(tmp_path / "cluster.yaml")), manifests)
     rest = "this is not predicted. Fix: use `forewarn whatif apply`"
     assert f"{note}; {rest}" in predicted.document.warnings
+
+
+@pytest.mark.parametrize(
+    ("event", "title", "kept", "pods"),
+    [
+        ({"at": 60, "scale": {"kind": "Deployment", "namespace": "team", "name": "a", "replicas": 9}}, "1 event", 5, 5),
+        ({"at": 60, "scale": {"kind": "Deployment", "namespace": "team", "name": "a", "replicas": 4}}, "1 event", 0, 4),
+        ({"at": 60, "delete": workload("a", 9)}, "1 event", 0, 0),
+        ({"delete": workload("a", 4)}, "1 event", 0, 0),
+        ({"at": 60, "update": workload("a", 9)}, "1 event", 5, 5),
+        ({"at": 60, "update": workload("a", 4)}, "1 event (unchanged)", 0, 4),
+    ],
+)
+def test_an_autoscaler_acts_after_the_events_that_set_replicas(
+    event: Any, title: str, kept: int, pods: int, tmp_path: Path
+) -> None:
+    (tmp_path / "events.json").write_text(json.dumps([event]), encoding="utf-8")
+    change = forewarn.Events(str(tmp_path / "events.json"))
+    result = asked(tmp_path, workload("a", 4), autoscaler("a", 5, minReplicas=3), change=change)
+    notes = [note for note in result.notes if "sets replicas" in note]
+    assert notes == [f"HPA team/a sets replicas to {kept} within 15 s"] * bool(kept)
+    assert (result.answer.title, running(result, "a")) == (title, pods)
+
+
+def test_applied_autoscalers_are_named_in_order(tmp_path: Path) -> None:
+    names = [f"a{number}" for number in range(9, 0, -1)]
+    scalers = [autoscaler(name, 9, minReplicas=5) for name in names]
+    result = asked(tmp_path, *map(workload, names), change=forewarn.Apply(scalers))
+    assert list(result.notes) == [f"HPA team/{name} sets replicas to 5 within 15 s" for name in sorted(names)]
 
 
 @pytest.mark.parametrize("alone", [True, False])
