@@ -72,9 +72,8 @@ class Identities:
         with other allocatable resources.
         """
         metadata = obj.get("metadata")
-        if not isinstance(metadata, dict) or not metadata.get(
-            "name"
-        ):  # no name: an empty List, or the version of a snapshot
+        # Empty Lists and the version of a snapshot have no name.
+        if not isinstance(metadata, dict) or not metadata.get("name"):
             return
         kind, uid, allocatable = group_kind(obj), hash(str(metadata.get("uid") or "")), 0
         namespace = metadata.get("namespace") or registry.DEFAULT_NAMESPACE if registry.is_namespaced(kind) else ""

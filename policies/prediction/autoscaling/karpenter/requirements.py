@@ -142,12 +142,12 @@ class Requirement:
         return "In" if self.values else "DoesNotExist"
 
     def _bounds(self, other: Requirement) -> tuple[int | None, int | None]:
-        return _largest(self.gte, other.gte), _smallest(self.lte, other.lte)
+        return _limit(max, self.gte, other.gte), _limit(min, self.lte, other.lte)
 
     def intersection(self, other: Requirement) -> Requirement:
         """Return the requirement that both fulfil."""
         gte, lte = self._bounds(other)
-        min_values = _largest(self.min_values, other.min_values)
+        min_values = _limit(max, self.min_values, other.min_values)
         if gte is not None and lte is not None and gte > lte:
             return Requirement(self.key, min_values=min_values)
         if self.complement:
@@ -263,12 +263,8 @@ def _within(value: str, gte: int | None, lte: int | None) -> bool:
     return number is not None and (gte is None or number >= gte) and (lte is None or number <= lte)
 
 
-def _largest(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else max(one, other)
-
-
-def _smallest(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
+def _limit(choose: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else choose(one, other)
 
 
 _TOLERATE_PREFERENCES: Final = Toleration("", "Exists", "", PREFER_NO_SCHEDULE)
