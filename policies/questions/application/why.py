@@ -54,9 +54,9 @@ from forewarn.policies.questions.why.troubles import (
     Diagnosis,
     Timeline,
     all_pending,
-    by_preemptor,
     diagnose,
     meanings,
+    named_by,
     of_deleted_pod,
     preemptor_of,
     quota_hint,
@@ -322,8 +322,6 @@ def explain_all(
     missing = _read_preemptions(sources, events)
     if not events.read and not any(has_events(source, "preemptions") for source in sources):
         missing.append(NO_EVENTS)
-    if events.left_out:
-        missing.append(f"{plural(events.left_out, 'Event')} about more preempted Pods not shown")
     now = max(events.latest, seconds(cluster.origin.time))
     found = preempted_since(cluster, events, now - request.since, now, records)
     victims, placeholders = _listed(found, request, _of_placeholders(cluster, records))
@@ -338,7 +336,7 @@ def explain_all(
             pods = plural(more, "Pod no longer exists", "Pods no longer exist")
             missing.append(f"{pods} since {request.before}, and nothing shows why")
     oldest = 0.0
-    if (records is None or not records.has_audit_log) and events.earliest > now - request.since:
+    if events.read and (records is None or not records.has_audit_log) and events.earliest > now - request.since:
         oldest = 0.0 if missing else events.earliest
         earlier = f"the oldest Event is of {shown_time(events.earliest)}: earlier preemptions are unknown"
         missing.append(f"{earlier}. Fix: --audit-log FILE")
@@ -356,14 +354,14 @@ def explain_all(
 
 
 def _read_preemptions(sources: Sequence[str], events: PreemptionEvents) -> list[str]:
-    """Read Events about preemptions from running clusters; return why that fails."""
+    """Read Events about preemptions from running clusters; return why that fails, and how many are left out."""
     try:
         for source in sources:
             for obj in objects_of(source, "preemptions"):
                 events.collect(obj)
     except SourceError as fault:
         return [f"Events not read: {brief(str(fault), LONG)}"]
-    return []
+    return [f"{plural(events.left_out, 'Event')} about more preempted Pods not shown"] * bool(events.left_out)
 
 
 def _listed(
@@ -416,8 +414,8 @@ def preempted_since(
     """
     found: dict[str, tuple[float, PreemptedPod]] = {}
     for key, event in events.within(now - since, now):
-        by = by_preemptor(cluster, event).removeprefix(" by ").partition(" (")[0]
-        if records is not None and "no longer exists" in by and not event.by[1]:
+        by, preemptor = named_by(cluster, event)
+        if records is not None and by and preemptor is None and not event.by[1]:
             by = records.preemptor(event.by[2], event.node, event.when) or by
         found[key] = (event.when, _preempted(cluster, records, key, by, event.node, event.when))
     for pod in cluster.pods.values():

@@ -534,24 +534,23 @@ def by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
     """Return a phrase such as ` by shop/web (gold, priority 1,000)`; "" if no Event names the preemptor."""
     if event is None or not any(event.by):
         return ""
-    preemptor = _named_by(cluster, event)
-    if preemptor is not None:
-        return f" by {preemptor.key} ({_rank(preemptor)})"
-    namespace, name, _ = event.by
-    return f" by {namespace}/{name}, which no longer exists" if name else " by a Pod that no longer exists"
+    words, preemptor = named_by(cluster, event)
+    return f" by {words}{f' ({_rank(preemptor)})' if preemptor else ''}"
 
 
 def _rank(pod: Pod) -> str:
     return ", ".join(filter(None, (pod.priority_class_name, f"priority {pod.effective_priority:,}")))
 
 
-def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
-    """Return the preemptor that an Event names; None if that Pod no longer exists."""
+def named_by(cluster: ClusterSnapshot, event: Event) -> tuple[str, Pod | None]:
+    """Return the preemptor of an Event in words, "" without one, and its Pod; None if that Pod no longer exists."""
     namespace, name, uid = event.by
-    if name:
-        pod = cluster.pods.get((namespace, name))
-        return pod if pod is not None and uid in ("", pod.uid) else None
-    return next((pod for pod in cluster.pods.values() if pod.uid == uid), None) if uid else None
+    same_uid = (pod for pod in cluster.pods.values() if uid and pod.uid == uid)
+    pod = cluster.pods.get((namespace, name)) if name else next(same_uid, None)
+    if pod is not None and uid in ("", pod.uid):
+        return pod.key, pod
+    gone = f"{namespace}/{name}, which no longer exists" if name else "a Pod that no longer exists"
+    return gone if any(event.by) else "", None
 
 
 def of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Iterator[Trouble]:
@@ -575,7 +574,7 @@ def preemptor_of(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> 
     This is the Pod that an Event names, otherwise the Pod with the highest priority that is nominated to the victim's
     node.
     """
-    named, snapshot = _named_by(cluster, event) if event is not None else None, cluster.scheduling
+    named, snapshot = named_by(cluster, event)[1] if event is not None else None, cluster.scheduling
     if named is not None and may_be_preempted(victim, named.effective_priority, snapshot):
         return named
     nominated = snapshot.nominated_pods(victim.node_name)
@@ -875,6 +874,8 @@ def _gates(cluster: ClusterSnapshot, pod: Pod, record: PodRecord) -> Iterator[Tr
     """Yield the reason why kube-scheduler does not try to schedule the Pod, if any."""
     if pod.terminating:
         yield Trouble("being-deleted", "being deleted; kube-scheduler ignores it")
+    elif pod.spec.too_large and not record.gates:
+        yield Trouble("not-predicted", pod.spec.too_large)
     elif pod.spec.gated:
         gates = record.gates
         named = f" ({listed([*gates], 5)})" if any(gates) else ""

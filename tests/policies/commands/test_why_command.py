@@ -69,6 +69,8 @@ FULL = [make_node("n1"), make_pod("old").priority(9).request(cpu="4").on("n1")]
         ([PENDING, make_node("n1"), make_pod("old").request(cpu="4").on("n1")], "pending",
          ["will-preempt"]),
         ([make_pod("new").spec(schedulingGates=[{"name": "g"}]), *FULL], "pending", ["gated"]),
+        ([make_pod("new").spec(tolerations=[{"key": f"k{n}", "operator": "Exists"} for n in range(2000)]), *FULL],
+         "pending", ["not-predicted"]),
         ([make_pod("new").spec(schedulerName="other"), *FULL], "pending", ["other-scheduler"]),
         ([make_pod("new").terminating(), *FULL], "pending", ["being-deleted"]),
         ([make_pod("new").priority(5).spec(priorityClassName="gone"), make_node("n1"), priority_class("c", 7)],
@@ -489,6 +491,23 @@ def test_of_a_victim_that_is_gone_an_event_says_for_whom_it_went(
         assert (answer["id"], answer["state"], answer["nodes"], answer["missing"]) == ("default/new", "gone", [], [])
         assert answer["troubles"] == [{"id": "preempted", "message": f"preempted on n1 by {expected}"}]
         assert answer["reported"] == {"Preempted": "Preempted by pod uid-high on node n1"}
+
+
+def test_preemptions_beyond_the_maximum_are_counted_for_a_pod_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forewarn.policies.questions.why.evidence._MAX_WORKLOAD_EVENTS", 1)
+    victims = [preempted_by("high", of=uid) for uid in "ab"]
+    _, out, _ = run(
+        capsys, tmp_path, [make_node("n1"), make_pod("high").priority(9).on("n1"), *victims], "default/high"
+    )
+    assert "1 Event about more preempted Pods not shown" in out
+
+
+def test_without_events_the_oldest_one_is_not_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, tmp_path, [make_node("n1")])
+    assert "no Events in the cluster snapshot" in out
+    assert "the oldest Event" not in out
 
 
 def test_an_event_says_for_whom_a_pod_ends_when_the_other_is_bound_already(
