@@ -169,7 +169,7 @@ def _service_path(path: Path, value: str) -> _Faults:
 
 def _conditions(hook: ApiObject, path: Path) -> _Faults:
     """`validateMatchConditions`."""
-    conditions, here, seen = hook.get("matchConditions") or (), (*path, "matchConditions"), set[str]()
+    conditions, here = hook.get("matchConditions") or (), (*path, "matchConditions")
     if len(conditions) > _CONDITIONS:
         yield too_many(here, len(conditions), _CONDITIONS)
     for index, condition in enumerate([each or {} for each in conditions]):
@@ -178,10 +178,8 @@ def _conditions(hook: ApiObject, path: Path) -> _Faults:
             yield required((*here, index, "expression"))
         if not name:
             yield required((*here, index, "name"))
-        elif name in seen:
-            yield duplicate((*here, index, "name"), name)
         yield from (invalid((*here, index, "name"), name, fault) for fault in (qualified_name(name) if name else ()))
-        seen.add(name)
+    yield from (duplicate((*here, index, "name"), name) for index, name in tables.repeated(conditions, "name"))
 
 
 def _webhook(hook: ApiObject, path: Path, _: Semantics) -> _Faults:
@@ -192,12 +190,8 @@ def _webhook(hook: ApiObject, path: Path, _: Semantics) -> _Faults:
 
 
 def _names(configuration: ApiObject, path: Path, _: Semantics) -> _Faults:
-    seen = set[str]()
-    for index, hook in enumerate(configuration.get("webhooks") or ()):
-        name = (hook or {}).get("name") or ""
-        if name and name in seen:
-            yield duplicate((*path, "webhooks", index, "name"), name)
-        seen.add(name)
+    for index, name in tables.repeated(configuration.get("webhooks") or (), "name"):
+        yield duplicate((*path, "webhooks", index, "name"), name)
 
 
 _STRUCTS: Final = tables.STRUCTS.extended(

@@ -150,7 +150,7 @@ def _pod_spec(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]
     for index, gate in enumerate(gates):
         name = (gate or {}).get("name") or ""
         yield from tables.validate_key((*here, index, "name"), name, field_path((*here, index)))
-    yield from (duplicate((*here, index), name) for index, name in _repeated(gates, "name"))
+    yield from (duplicate((*here, index), name) for index, name in tables.repeated(gates, "name"))
     yield from _repeated_constraints(spec.get("topologySpreadConstraints") or (), (*path, "topologySpreadConstraints"))
 
 
@@ -172,9 +172,9 @@ def _containers(spec: ApiObject, path: Path) -> Iterator[FieldError]:
 
 def _container(container: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
     """Yield the errors of ports, mounts and probes."""
-    for index, name in _repeated(container.get("ports") or (), "name"):
+    for index, name in tables.repeated(container.get("ports") or (), "name"):
         yield duplicate((*path, "ports", index, "name"), name)
-    for index, place in _repeated(container.get("volumeMounts") or (), "mountPath"):
+    for index, place in tables.repeated(container.get("volumeMounts") or (), "mountPath"):
         yield invalid((*path, "volumeMounts", index, "mountPath"), place, "must be unique")
     for index, variable in enumerate(container.get("env") or ()):
         if at(variable, "value") and at(variable, "valueFrom"):
@@ -182,16 +182,6 @@ def _container(container: ApiObject, path: Path, _: Semantics) -> Iterator[Field
     for probe in ("livenessProbe", "startupProbe"):
         if (threshold := at(container, probe, "successThreshold") or 1) != 1:
             yield invalid((*path, probe, "successThreshold"), threshold, "must be 1")
-
-
-def _repeated(items: Sequence[ApiObject | None], name: str) -> Iterator[tuple[int, str]]:
-    """Yield the position of each object in which a field has the value of an earlier one, and this value."""
-    seen = set[str]()
-    for index, item in enumerate(items):
-        value = (item or {}).get(name)
-        if value and value in seen:
-            yield index, value
-        seen.add(value or "")
 
 
 def _port(path: Path, port: int | str) -> Iterable[FieldError]:

@@ -244,6 +244,16 @@ def int_or_percent(maximum: int | None = 100) -> Check:
     return check
 
 
+def repeated(items: Sequence[ApiObject | None], name: str) -> Iterator[tuple[int, str]]:
+    """Yield the position of each object in which a field has the value of an earlier one, and this value."""
+    seen = set[str]()
+    for index, item in enumerate(items):
+        value = (item or {}).get(name)
+        if value and value in seen:
+            yield index, value
+        seen.add(value or "")
+
+
 _LIST: Final = Field(sequence)
 TEXT: Final = Field(text)
 INVALID_SELECTOR: Final = "invalid label selector"
