@@ -31,9 +31,9 @@ from forewarn.policies.questions.application.fixes import Edit, of_quotas, with_
 from forewarn.policies.questions.application.survival_answer import (
     AddedNodes,
     LossHarm,
-    RaisedQuotas,
     Survival,
     Trial,
+    is_verified,
     nodes_text,
     why_lost,
 )
@@ -423,15 +423,15 @@ class _Search:
                 effect = f"enough in {held} of {total} random runs of the losses"
             yield Fix(f"or {self.purchase(best)}", effect)
 
-    def explained(self, choice: Sequence[int], loss: LossHarm) -> tuple[list[Cause], list[RaisedQuotas]]:
+    def explained(self, choice: Sequence[int], loss: LossHarm) -> tuple[list[Cause], list[Fix]]:
         """Return why replicas stay lost with a choice, and if quotas reject Pods, what raised quotas change."""
-        answer, quotas = self.answer_of(choice, loss.loss), list[RaisedQuotas]()
+        answer, quotas = self.answer_of(choice, loss.loss), list[Fix]()
         why = [*why_lost(answer)]
         if any(cause.kind == Kind.QUOTA for cause in why) and (edits := [*of_quotas(self._cluster, answer)]):
             quotas.append(self._with_quotas(choice, loss, edits))
         return why, quotas
 
-    def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> RaisedQuotas:
+    def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> Fix:
         """Return a fix with raised quotas, the nodes that are enough then, and what a loss then harms."""
         cluster = with_edits(self._cluster, edits)
         other = _Search(cluster, self._request, self.kinds, self._progress, self._end - monotonic())
@@ -442,10 +442,10 @@ class _Search:
         try:
             harm = other.harms_of(then, [loss.loss])[loss.loss]
         except _TimeIsUp:
-            return RaisedQuotas(Fix(action, "no time left to simulate it. Ask again afterwards"), None)
+            return Fix(action, "no time left to simulate it. Ask again afterwards")
         effect = LossHarm(*loss[:4], *harm[:3]).effect + ("" if harm.is_prevented else "; more nodes would help then")
-        fix = Fix(f"{action}; then add {other.purchase(then)}" if any(then) else action, effect)
-        return RaisedQuotas(fix, None if other.choice is None else sum(then))
+        about = "" if is_verified(other.held.get(then, (0, 0)), is_least=other.is_least) else "about "
+        return Fix(f"{action}; then add {about}{other.purchase(then)}" if any(then) else action, effect)
 
     def purchase(self, choice: Sequence[int]) -> str:
         """A choice as text, such as `2 nodes, 40 EUR per month: 1 general a, 1 general b`."""

@@ -76,13 +76,6 @@ class LossHarm(NamedTuple):
 _COUNTERS: Final = ("preempted", "pending", "lost")
 
 
-class RaisedQuotas(NamedTuple):
-    """Quotas to raise, with what they and the nodes to add then change. `nodes`: their number; None if not found."""
-
-    fix: Fix
-    nodes: int | None
-
-
 class Trial(NamedTuple):
     """A simulated choice of nodes, each counter with the worst of the losses that were simulated.
 
@@ -119,8 +112,8 @@ class Survival(Result):
     """Why protected replicas stay lost in the first loss, although nodes are added."""
     unknown: Hidden[str] = field(default="", kw_only=True)
     """Why there is no answer."""
-    quotas: Hidden[Sequence[RaisedQuotas]] = field(default=(), kw_only=True)
-    """What raised quotas change."""
+    quotas: Hidden[Sequence[Fix]] = field(default=(), kw_only=True)
+    """Quotas to raise, with the nodes that are enough then, and what both change."""
     cheaper: Hidden[Sequence[Fix]] = field(default=(), kw_only=True)
     """The best of the simulated choices with fewer nodes or a lower price."""
     is_found: Hidden[bool] = field(default=True, kw_only=True)
@@ -170,19 +163,28 @@ class Survival(Result):
     def _clause(self) -> str:
         if self.unknown:
             return self.unknown
-        stay = plural(self._worst("lost_then"), "replica stays", "replicas stay")
-        if self.quotas:
-            then = "" if self.quotas[0].nodes is None else f", then {plural(self.quotas[0].nodes, 'more node')}"
-            return f"{stay} lost: raise the quota first{then}"
+        first = "without a raised quota, " if self.quotas else ""
         if not self.is_found:
-            return "no number of nodes that was tried suffices"
-        cost = f", {self.price} per month" if self.price else ""
+            return f"{first}no number of nodes that was tried suffices"
         none = "no more nodes needed" if self.survives else "no new node helps"
-        verb = "needed" if self.is_least else "is enough" if self.nodes == 1 else "are enough"
-        needed = f"{plural(self.nodes, 'more node')} {verb}{cost}" if self.add else none
+        needed = f"{first}{self._needed if self.add else none}"
         if self.survives:
             return needed
-        return f"{needed}; {stay} lost {'all the same' if self.add else 'in the worst loss'}"
+        return f"{needed}; {plural(self._worst('lost_then'), 'replica stays', 'replicas stay')} lost all the same"
+
+    @property
+    def _needed(self) -> str:
+        """The nodes to add, what they cost, and for which classes they are."""
+        cost = f", {self.price} per month" if self.price else ""
+        verb = "needed" if self.is_least else "is enough" if self.nodes == 1 else "are enough"
+        about = "" if is_verified(self.runs, is_least=self.is_least) else "about "
+        helped = f"{',' if cost else ''} for class {listed(self._helped, 2)}" if self._helped else ""
+        return f"{about}{plural(self.nodes, 'more node')} {verb}{cost}{helped}"
+
+    @property
+    def _helped(self) -> list[str]:
+        """The classes of the protected Pods that the nodes to add help."""
+        return [*dict.fromkeys(name or NO_CLASS for each in self.add for name in each.classes)]
 
     def _worst(self, name: str) -> int:
         return max((getattr(each, name) for each in self.losses), default=0)
@@ -200,8 +202,6 @@ class Survival(Result):
         tried = "all cheaper choices were tried" if self.is_least else "others may need fewer"
         if self.is_found:
             yield Counter("nodes to add", self.nodes, more=f" ({tried})" if self.add else "")
-        for quotas in self.quotas:
-            yield Counter("after the quotas are raised", quotas.nodes, optional=True)
         new = f", {self.nodes} of them new" if self.scope == "node" and self.nodes else ""
         alone, total = f"each {self.scope} alone{new}; the worst counts; one run of each", self.runs[0]
         other = ", `whatif lose` has the most frequent" if total else ""
@@ -215,7 +215,8 @@ class Survival(Result):
             pods = listed([f"{name or NO_CLASS} {count}" for name, count in own[0].classes.items()], 3)
             price = own[0].price and own[0].price._replace(cents=sum(each.price.cents for each in own if each.price))
             rows.append([like, sum(each.nodes for each in own), zones, str(price or ""), pods])
-        yield Table(("ADD NODES LIKE", "NODES", "ZONES", "PER MONTH", "FOR PROTECTED PODS OF CLASS, ALL ZONES"), rows)
+        columns = "ADD NODES LIKE", "NODES", "ZONES", "PER MONTH", "FOR PROTECTED PODS OF CLASS, ALL ZONES"
+        yield Table(columns, rows, ("total", self.nodes, "", str(self.price or ""), ""))
         rows = [
             [each.loss, *(f"{now:,} → {then:,}" if now != then else now for _, now, then in each.changes)]
             for each in self.losses
@@ -231,11 +232,17 @@ class Survival(Result):
             yield Table(heads, rows, detail=1, zeros=True)
 
     def _fixes(self) -> Iterator[Fix]:
-        yield from (each.fix for each in self.quotas)
+        yield from self.quotas
         worst = next((each for each in self.losses if each.gain > 0), None)
         if self.add and worst is not None:
             yield Fix(f"add {nodes_text(each[:3] for each in self.add)}", worst.effect)
         yield from self.cheaper
+
+
+def is_verified(runs: tuple[int, int], *, is_least: bool) -> bool:
+    """Report whether all random runs, or without any all cheaper choices, verify a number of nodes."""
+    total, held = runs
+    return held == total and (total > 0 or is_least)
 
 
 def nodes_text(nodes: Iterable[tuple[str, str, int]]) -> str:
@@ -247,4 +254,5 @@ def why_lost(answer: Answer) -> Iterator[Cause]:
     """Yield the reasons why replicas are lost, with the first workload of several."""
     for reason, share in reasons_of_loss(answer).items():
         cause, names = cause_of(reason, share), [*share.workloads]
-        yield cause._replace(reason=f"{cause.reason}{f', such as {names[0]}' if names[1:] else ''}")
+        such, jobs = f", such as {names[0]}" if names[1:] else "", cause.kind == Kind.BACKOFF_LIMIT
+        yield cause._replace(reason=f"{cause.reason}{such}{'; a podFailurePolicy may prevent it' if jobs else ''}")
