@@ -75,6 +75,7 @@ class Rollout(NamedTuple):
 
     view: View
     state: WorkloadState
+    replicas: int
     new: Size | None
     old: list[Size]
     now: float
@@ -82,10 +83,6 @@ class Rollout(NamedTuple):
     @property
     def object(self) -> ApiObject:
         return self.state.object
-
-    @property
-    def replicas(self) -> int:
-        return spec_replicas(self.state.object)
 
     @property
     def every(self) -> list[Size]:
@@ -303,7 +300,8 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     sizes = sorted((_size(view, owned, now) for owned in view.owned(state.key)), key=lambda size: size.age)
     current = find_new_replica_set(templates.template_of(state.object), [size.state.object for size in sizes])
     new = next((size for size in sizes if size.state.object is current), None)
-    rollout = Rollout(view, state, new, [size for size in sizes if size is not new], now)
+    old = [size for size in sizes if size is not new]
+    rollout = Rollout(view, state, spec_replicas(state.object), new, old, now)
     rollout, updates = _annotated_new(rollout)
     paused = is_paused(state.object)
     if updates and rollout.new is not None and not paused:  # `isScalingEvent` writes it, too: a conflict

@@ -62,7 +62,7 @@ SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/Replicatio
 
 
 def expected_scale(view: Selected, pods: Sequence[Tally]) -> int | None:
-    """Return the sum of `replicas` of the Pods' controllers; None if a controller has no scale.
+    """Return the sum of `spec.replicas` of the Pods' controllers; None if a controller has no scale.
 
     Source: `getExpectedScale`, which ignores Pods without a controller.
     """
