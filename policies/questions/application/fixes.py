@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -56,7 +56,9 @@ class Edit(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Edits that were tried together: the counters with them, what to add next, and the simulated events."""
+    """Edits that were tried together: the counters with them, what to add next, if anything, and the
+    simulated events.
+    """
 
     edits: Sequence[Edit]
     after: Effects
@@ -79,20 +81,21 @@ def tested_fixes(
     """
     if len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
+    most = max(_WORK * _events_of(answer), _LEAST_EVENTS)
+    objects, nodes = (_that_lower(edits_of(cluster, answer), effects) for edits_of in (_edits, _of_nodes))
 
     def apply(edits: Sequence[Edit]) -> Trial:
         other, known = with_edits(cluster, edits), {each.counter for each in edits}
         again, after = ask(other)
-        others = [each for each in _edits(other, again) if each.counter not in known and getattr(after, each.counter)]
-        return Trial(edits, after, others, _events_of(again))
+        is_last = _events_of(again) >= most or bool(objects and edits is nodes)
+        more = () if is_last else (_edits, _of_nodes)
+        others = (_that_lower(edits_of(other, again), after, known) for edits_of in more)
+        return Trial(edits, after, next(filter(None, others), []), _events_of(again))
 
-    edits = [each for each in _edits(cluster, answer) if getattr(effects, each.counter)]
-    objects, nodes = ([each for each in edits if bool(each.nodes) is is_new] for is_new in (False, True))
     tried: list[Trial] = [*mapped([*filter(None, (objects, nodes))], apply)]  # at the same time, on two CPUs
-    last, most = tried[0] if tried else None, max(_WORK * _events_of(answer), _LEAST_EVENTS)
+    last = tried[0] if tried else None
     while last is not None and last.others and sum(each.events for each in tried) < most:
-        more = [each for each in last.others if not each.nodes] or last.others
-        last = apply([*last.edits, *more])
+        last = apply([*last.edits, *last.others])
         tried.append(last)
     return [*_fixes_of(tried, effects, answer)]
 
@@ -113,6 +116,11 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
     for each in tried if not better else ():
         if any(getattr(each.after, edit.counter) < getattr(before, edit.counter) for edit in each.edits):
             yield Fix(f"more harm than help: {each.action}", _difference(before, each, ranges))
+
+
+def _that_lower(edits: Iterable[Edit], effects: Effects, known: Container[str] = ()) -> list[Edit]:
+    """Return the edits for counters that are not 0, apart from `known` ones."""
+    return [each for each in edits if each.counter not in known and getattr(effects, each.counter)]
 
 
 def _events_of(answer: Answer) -> int:
@@ -136,14 +144,9 @@ def _missing_in(effects: Effects) -> int:
 
 
 def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
-    """Return the fixes to try, those that help most workloads first."""
-    edits = [
-        *_of_pdbs(cluster, answer),
-        *of_quotas(cluster, answer),
-        *_of_surges(cluster, answer),
-        *_of_nodes(cluster, answer),
-        *_of_jobs(cluster, answer),
-    ]
+    """Return the edits of objects to try, those that help most workloads first."""
+    kinds = _of_pdbs, of_quotas, _of_surges, _of_jobs
+    edits = [each for edits_of in kinds for each in edits_of(cluster, answer)]
     if answer.removal is None or not edits:
         return edits
     objects = [*chain.from_iterable(each.objects for each in edits)]  # each takes a whole search

@@ -143,7 +143,13 @@ def test_the_nodes_of_a_combined_fix_are_those_that_all_its_pods_need(
         "a quotafor Jobs": ([many], Effects(pending=9, lost=9, preempted=1)),
         "a quotafor Jobs9 nodes": ([], Effects(preempted=2)),
     }
-    monkeypatch.setattr(fixes, "_edits", lambda cluster, _: after[cluster if isinstance(cluster, str) else ""][0])
+    for name, is_new in (("_edits", False), ("_of_nodes", True)):
+
+        def edits(cluster: Any, _: Any, is_new: bool = is_new) -> list[fixes.Edit]:
+            edits, _ = after[cluster if isinstance(cluster, str) else ""]
+            return [each for each in edits if bool(each.nodes) is is_new]
+
+        monkeypatch.setattr(fixes, name, edits)
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: "".join(each.action for each in edits))
     answer = answer_with(events=9)
     tested = fixes.tested_fixes(
@@ -300,6 +306,7 @@ def test_a_fix_is_also_tried_with_those_of_what_it_leaves_or_causes_within_the_w
 ) -> None:
     jobs = fixes.Edit("for Jobs", [{"c": 1}], "jobs_failed")
     monkeypatch.setattr(fixes, "_edits", lambda *_: [PDBS, QUOTAS, jobs])
+    monkeypatch.setattr(fixes, "_of_nodes", lambda *_: [])
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: "".join(each.action for each in edits))
     after = {"a PDBa quota": Effects(jobs_failed=3), "a PDBa quotafor Jobs": together}
     cluster, ask = cluster_of(tmp_path), lambda other: (answer_with(events), after[str(other)])
