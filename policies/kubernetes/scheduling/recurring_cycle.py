@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
     from forewarn.policies.kubernetes.objects.storage import PersistentVolumeClaim
     from forewarn.policies.kubernetes.scheduling.arguments import DefaultPreemptionArgs
-    from forewarn.policies.kubernetes.scheduling.framework import Framework
     from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, Occupancy
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Nominated, Nominations
@@ -290,14 +289,10 @@ def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle:
     if any(amount and resource not in resources for resource, amount in spec.request.scalars.items()):
         raise NotValid
     cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
-    if not cycle.preempts or cycle.framework.plan.reads_whole_pod or not _resources_are_first(cycle.framework):
+    first = next((plugin.name for plugin in cycle.framework.column_plugins if plugin.name != NodePorts.name), "")
+    if not cycle.preempts or cycle.framework.plan.reads_whole_pod or first != NodeResourcesFit.name:
         raise NotValid
     return cycle
-
-
-def _resources_are_first(framework: Framework) -> bool:
-    names = (plugin.name for plugin in framework.column_plugins)
-    return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
 
 
 def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> Mask:
@@ -431,9 +426,7 @@ def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
     """Return the cached cycles of all simulations of these nodes. Hold `snapshot.derived.locked()` meanwhile."""
     derived = snapshot.derived
     with derived.locked():
-        if derived.recurring is None:
-            derived.recurring = RecurringCycles()
-        recurring_cycles: RecurringCycles = derived.recurring
+        derived.recurring = recurring_cycles = derived.recurring or RecurringCycles()
     return recurring_cycles
 
 
@@ -546,6 +539,15 @@ class RecurringCycle:
         return frozenset(plugins), reasons
 
     @property
+    def alike(self) -> Hashable | None:
+        """A key of the Pods that this Snapshot rejects alike, because preemption helps none of them; None if other
+        fields of the Pod than its requests matter. Raises NotValid.
+        """
+        pod = self.pod
+        is_own = self._own is not None or pod.nominated_node_name or pod.spec.has_storage or len(self.helped_nodes)
+        return None if is_own else (self._request, self._spec.leaves, pod.preemption_policy)
+
+    @property
     def ineligible_reason(self) -> str:
         """Why the Pod may not preempt, or ""."""
         rows = self.snapshot.rows
@@ -615,14 +617,12 @@ class RecurringCycle:
         """Return the row numbers of the nodes with enough resources if all Pods of lower priority were removed."""
         helped = self._request.helped[self._spec.leaves]
         helped.sync(self._request, self._spec, lower, self._matrix)
-        if self._own is None:
+        own = self._own
+        if own is None:
             return helped.rows
-        return helped.rows_but(self._own.row, helps=self._helps_on_its_own(lower, self._own))
-
-    def _helps_on_its_own(self, lower: LowerPriorityPods, own: Own) -> bool:
-        if not (self._spec.open[own.row] and lower.count[own.row] > 0):
-            return False
-        return not own.lacking_without(lower, self._request, self._matrix).any()
+        may_help = bool(self._spec.open[own.row] and lower.count[own.row] > 0)
+        helps = may_help and not own.lacking_without(lower, self._request, self._matrix).any()
+        return helped.rows_but(own.row, helps=helps)
 
     def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
         """Return the amounts of the request's resources, without the nomination of the Pod itself."""

@@ -272,9 +272,8 @@ class SchedulerCache:
         kind, namespace, name = state.key
         if kind == DISRUPTION_BUDGET:
             pdb = self._pdb(state)
-            if self._pdbs.get((namespace, name)) == pdb:
-                return
-            self._pdbs.put((namespace, name), pdb)
+            if self._pdbs.get((namespace, name)) != pdb:
+                self._pdbs.put((namespace, name), pdb)
         else:
             self._workloads.put(state.key, Workload.from_api(state.object))
 
@@ -349,7 +348,9 @@ class SchedulingAlgorithm:
         self._snapshot: Snapshot | None = None
         """The Snapshot of the last cycle."""
         self._rejected_there: dict[Hashable, tuple[Pod, Rejected]] = {}
-        """Equal Pods -> (one of them, its result) in this Snapshot, for Pods that preemption does not help."""
+        """Equal Pods, or `RecurringCycle.alike` -> (one of them, its result) in this Snapshot, for Pods that preemption
+        does not help.
+        """
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
         self.equal: list[list[Candidate]] | None = None
@@ -373,8 +374,7 @@ class SchedulingAlgorithm:
         is_like_others = not (pod.nominated_node_name or any(volume.ephemeral for volume in pod.spec.volumes))
         if is_like_others and alike in self._rejected_there:
             return self._rejected_there[alike][1]
-        why = pod.spec.too_large or unmodelled(pod, snapshot)
-        if why:
+        if why := pod.spec.too_large or unmodelled(pod, snapshot):
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
         _check_plugins(snapshot, pod)
         result = self._decide(snapshot, pod)
@@ -402,8 +402,7 @@ class SchedulingAlgorithm:
     def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         if not snapshot.node_infos:
             return Rejected(NO_NODES, nominated="")
-        result = self._at_once(snapshot, pod)
-        if result is not None:
+        if result := self._at_once(snapshot, pod):
             return result
         prediction = Prediction(snapshot, pod)
         if prediction.not_predicted:
@@ -460,6 +459,9 @@ class SchedulingAlgorithm:
 
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
+        alike = cycle.alike
+        if alike is not None and alike in self._rejected_there:
+            return self._rejected_there[alike][1]
         snapshot, ineligible = cycle.snapshot, cycle.ineligible_reason
         decision = Decision() if ineligible else cycle.decision
         plugins, reasons = cycle.rejection()
@@ -467,7 +469,10 @@ class SchedulingAlgorithm:
         if decision.best_nodes:
             return self._preempting(snapshot, message, plugins, decision, cycle.candidate_on)
         text = _with_preemption(snapshot, message, ineligible or self._unhelped(cycle))
-        return Rejected(text, plugins, None if ineligible else "")
+        result = Rejected(text, plugins, None if ineligible else "")
+        if alike is not None:
+            self._rejected_there[alike] = cycle.pod, result
+        return result
 
     def _preempting(
         self,
@@ -600,8 +605,7 @@ def _not_simulated(profile: Profile, points: Sequence[tuple[str, str]]) -> str:
     """
     for point, effect in points:
         names = profile.at(point)[:1] if point == "bind" else profile.at(point)
-        foreign = [name for name in foreign_at(profile, point) if name in names]
-        if foreign:
+        if foreign := [name for name in foreign_at(profile, point) if name in names]:
             return f"plugin {foreign[0]} of the profile {effect} ({point}), and is not simulated"
     return ""
 
