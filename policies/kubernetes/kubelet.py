@@ -537,10 +537,10 @@ def _subtract(requirements: Requirements, pods: Iterable[KubeletPod]) -> Require
 
 
 def _by_distance(pods: Sequence[KubeletPod], requirements: Requirements) -> tuple[list[KubeletPod], list[KubeletPod]]:
-    """Return the Pods to preempt, chosen one after the other until nothing is missing, and the others that equal one of
-    them. Raises NotEnough.
+    """Return the Pods to preempt, and the other Pods that equal one of them. Raises NotEnough.
 
-    Each is the Pod that leaves the smallest missing amounts; of several, the one with the smallest request.
+    Pods are chosen until nothing is missing: each time the Pod that leaves the smallest missing amounts, of several
+    Pods the one with the smallest request.
     """
     sizes = {pod.key: (request_of(pod, MEMORY), request_of(pod, CPU)) for pod in pods}
     candidates, chosen, equal = list(pods), list[KubeletPod](), set[str]()

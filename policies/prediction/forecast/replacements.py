@@ -158,9 +158,10 @@ def concern(pod: Pod, other: Pod, snapshot: Snapshot, but: str = "") -> bool:
 def _predictions(
     quotas: ChargedQuotas, snapshot: Snapshot, victims: Mapping[Key | None, Sequence[Pod]], preemptor: Pod
 ) -> dict[Key, Prediction] | None:
-    """Return, by controller, the prediction of one of the Pods that it creates; None if it is not certain that the
-    controllers replace all victims, that quotas admit the replacements, that kube-scheduler tries the preemptors
-    before, and that no replacement preempts.
+    """Return, by controller, the prediction of one of its replacement Pods; None if the outcome is not certain.
+
+    It is certain if the controllers replace all victims, quotas admit the replacements, kube-scheduler tries the
+    preemptors first, and no replacement preempts.
     """
     predictions: dict[Key, Prediction] = {}
     cluster = quotas.cluster
@@ -225,9 +226,11 @@ class MissingPods(NamedTuple):
 def missing_pods(
     cluster: ClusterSnapshot, obj: ApiObject, existing: int | None = None, reported: str = ""
 ) -> MissingPods | None:
-    """Return the Pods of a workload that do not exist; of a CronJob without running Pods, those that kube-apiserver
-    would reject if the next Job started now. None for other CronJobs, for kinds that want no number of Pods, and for
+    """Return the wanted Pods of a workload that do not exist; None for kinds that want no number of Pods, and for
     unreadable workloads, which parse-error reports.
+
+    For a CronJob without running Pods: the Pods that kube-apiserver would reject if the next Job started now; None for
+    other CronJobs.
 
     `existing`: number of its Pods that the controller counts (default: by the cluster state). `reported`: the message
     of an Event about a rejected Pod.

@@ -358,8 +358,8 @@ def _on_cluster(
 def _found(
     concerned: Sequence[Difference], snapshot: ClusterSnapshot
 ) -> tuple[list[Difference], list[ChangedObject], list[Difference]]:
-    """Return the differences that a cluster can get, and of those of workloads that it does not have, the ones that
-    another directory creates, and the others.
+    """Return (the differences that a cluster can get; of workloads that it does not have, the changes of workloads that
+    another directory creates; the other differences of such workloads).
     """
     gone = [difference for difference in concerned if _is_absent(difference, snapshot)]
     found = _distinct(difference for difference in concerned if difference not in gone)

@@ -154,8 +154,10 @@ def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
 
 
 def _difference(before: Effects, trial: Trial, ranges: Mapping[str, Range]) -> str:
-    """Return the counters that fall, those of the headline first, then those of the edits; and those that rise: of the
-    headline, and the two that rise most: `blocked 40 → 0, but lost 11 → 12`.
+    """Return the counters that change, as text: `blocked 40 → 0, but lost 11 → 12`.
+
+    Falling counters are those of `_HEADLINE`, then those of the edits. Rising counters are those of `_HEADLINE`, and
+    the two that rise most.
 
     `ranges`: of counters that depend on chance; a counter that stays in its range does not rise.
     """
@@ -201,8 +203,10 @@ def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) 
 
 
 def of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
-    """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them; of one that is exceeded and
-    would reject the Pods of Jobs that fail, or keeps nodes from being removed, those that are used.
+    """Yield edits of ResourceQuotas. A quota that rejects Pods gets limits with which it admits all of them.
+
+    An exceeded quota gets its usage as limits, if it would reject the Pods of failing Jobs or keeps nodes from being
+    removed.
     """
     removal = answer.removal
     if removal is not None and all(each.cause == "blocked" for each in removal.kept):

@@ -187,10 +187,10 @@ def findings_on(
 
 
 def _with_overlays(findings: Iterable[Finding], every: Sequence[Finding], grouping: Grouping) -> list[Finding]:
-    """Return the findings; those that hold only in some of the overlays of an object name them. If others allow
-    evictions, they are notes: a small environment has one replica on purpose.
+    """Return the findings; a finding that holds only in some overlays of an object names these overlays.
 
-    `every`: also those with the same text in other overlays.
+    If none of these is for production, a finding about blocked evictions is a note: a small environment has one replica
+    on purpose. `every`: all findings, also those with the same text in other overlays.
     """
     having = by_key((_place_of(f), f.overlay) for f in every)
     refs = {_without_namespace(finding.object) for finding in every if finding.overlay}

@@ -260,13 +260,14 @@ class _Search:
         return kind not in ("DaemonSet", "Node", "Job") and not is_placeholder(pod, self._options)
 
     def by_cost(self) -> list[str]:
-        """Return the names of the nodes, the dearest first, of these those whose drain lets no replica be down, then
-        those of the zone with most nodes that are not yet removed. In a zone, the first are those whose drain lets
-        replicas be down for the shortest time, then those whose drain restarts fewest Pods. Those of Jobs count twice:
-        what they have done is lost.
+        """Return the names of the nodes in the order in which they are tried.
 
-        Last are nodes with more Pods of a Job than may fail after the drain of those before, then those whose drain a
-        PDB blocks, or with Pods that an exceeded quota rejects when they are recreated.
+        The most expensive nodes are first. Equally expensive ones are ordered by: no replica is down during the drain;
+        the zone with most nodes that are not yet removed; the shortest time for which replicas are down; the fewest
+        restarted Pods, of which those of Jobs count twice, because their work is lost.
+
+        Last are nodes with more Pods of a Job than may fail after the drains before, then nodes whose drain a PDB
+        blocks, or whose Pods an exceeded quota rejects when they are recreated.
         """
         ranks = dict[str, tuple[object, ...]]()
         for name, obstacles in self._obstacles.items():

@@ -225,8 +225,10 @@ class _Protected:
 
 
 class _Left(NamedTuple):
-    """What is known of the number of new nodes of a family that a loss leaves: which are too few, with how many more it
-    needs then; which are enough; and the next one to try. `slope`: by how much one more node lowers what it needs.
+    """What is known about how many new nodes of a family a loss must leave.
+
+    `few`: the largest number that is too small; `needed`: how many more nodes were needed with it. `enough`: the
+    smallest number that is enough. `next`: the number to try next. `slope`: by how much one more node lowers `needed`.
     """
 
     few: int = -1

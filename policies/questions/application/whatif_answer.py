@@ -684,8 +684,8 @@ def _scaled(answer: Answer) -> list[tuple[WorkloadCount, int]]:
 
 
 def _scaled_tables(answer: Answer) -> Iterator[Table]:
-    """Yield the workloads that do not reach the replicas to which they are scaled, those that shrink instead first;
-    with -v, those that do.
+    """Yield the workloads that do not reach their new number of replicas: first those that shrink instead. With -v,
+    also the workloads that reach it.
     """
     heads = ("WORKLOAD", "CLASS", "VALUE", "BEFORE", "AFTER", "WANTED")
     tables: dict[str, Rows] = {"SHRINKS INSTEAD: ITS PODS ARE PREEMPTED": [], "SCALED ONLY IN PART": [], "SCALED": []}

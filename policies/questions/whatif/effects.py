@@ -155,8 +155,8 @@ def desired(workload: WorkloadCount, answer: Answer) -> int:
 
 
 def helped_by_added_nodes(answer: Answer) -> int:
-    """Return how many Pods run only with the nodes that the change adds: those that are otherwise Pending at the end,
-    and of a StatefulSet the one whose scheduling lets it create the next one.
+    """Return how many Pods run only because of the nodes that the change adds: Pods that are otherwise Pending at the
+    end. Of a StatefulSet, also the Pod after which it creates the next ones.
     """
     if answer.after.new_nodes is None or answer.without_change is None:
         return 0

@@ -34,14 +34,14 @@ _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 
 
 class Interruption(NamedTuple):
-    """The times in which a workload has fewer running Pods than at the start, without those that are lost at the end
-    and those by which it was scaled down.
+    """The times in which a workload has fewer running Pods than at the start. Pods that are lost at the end, or by
+    which it was scaled down, do not count.
 
-    Only times of a minute or longer count, and of 30 seconds if no replica runs. Those with less than a minute between
-    them are one time, and its length excludes what is between. Reported are workloads without any running Pod at such a
-    time, and those with fewer for 2 minutes in all.
+    Only times of a minute or longer count, or of 30 seconds if no replica runs. Times with less than a minute between
+    them are one time, whose length excludes what is between. Reported are workloads that have no running Pod at such a
+    time, or fewer Pods for 2 minutes in all.
 
-    `workload`: display name. `replicas`: running Pods without an interruption. `down`: so many fewer run, at least:
+    `workload`: display name. `replicas`: running Pods without an interruption. `down`: at least this many fewer run:
     all, if no Pod runs at such a time, otherwise the number whose product with `seconds` is the largest. `since`,
     `until`: when the first of these times begins, and the last one ends. `seconds`: how long these times are in all.
     `times`: number of these times. `most`: how many replicas are down at any time. `longest`: seconds of the longest

@@ -67,8 +67,10 @@ _INSTEAD: Final = {
 
 
 class KeptNode(NamedTuple):
-    """A node that cannot go with those that can. `why`: what its drain would cost. `cause`: the first counter that
-    rises, "" if a limit of the simulation is reached. `pdbs`: those that block the drain.
+    """A node that cannot be removed together with the chosen ones.
+
+    `why`: what its drain would cost. `cause`: the first counter that rises; "" if a limit of the simulation is reached.
+    `pdbs`: those that block the drain.
     """
 
     node: str
