@@ -118,9 +118,9 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
             yield Fix(f"more harm than help: {each.action}", _difference(before, each, ranges))
 
 
-def _that_lower(edits: Iterable[Edit], effects: Effects, known: Container[str] = ()) -> list[Edit]:
-    """Return the edits for counters that are not 0, apart from `known` ones."""
-    return [each for each in edits if each.counter not in known and getattr(effects, each.counter)]
+def _that_lower(edits: Iterable[Edit], effects: Effects, covered: Container[str] = ()) -> list[Edit]:
+    """Return the edits for counters that are not 0, apart from `covered` ones."""
+    return [each for each in edits if each.counter not in covered and getattr(effects, each.counter)]
 
 
 def _events_of(answer: Answer) -> int:
