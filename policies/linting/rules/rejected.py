@@ -104,10 +104,7 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     from forewarn.policies.kubernetes.kube_apiserver.validation.tables import without_examples  # imported late
 
     reported = set[str]()
-    is_nameless = group_kind(obj) == POD and not subject.ref.name  # as of Jenkins, which adds a volume
     for fault in _faults(subject, context):
-        if is_nameless and "volumeMounts" in fault.path:
-            continue
         is_absent = at(obj, *fault.path) is None
         if is_absent and fault.path[-2:-1] == ("labels",):  # kube-apiserver generates several
             fault = fault._replace(path=fault.path[:-1])
@@ -170,12 +167,17 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
         faults = [fault for fault in faults if fault.path in others]
     required = {fault.path for fault in faults if fault.text.startswith(_REQUIRES)}
     faults = [fault for fault in faults if fault.path not in required or fault.text.startswith(_REQUIRES)]
-    return [fault for fault in faults if not (_is_of_another_rule(fault) or is_repeated(obj, fault))]
+    return [fault for fault in faults if not (_is_expected(fault, subject) or is_repeated(obj, fault))]
 
 
-def _is_of_another_rule(fault: FieldError) -> bool:
+def _is_expected(fault: FieldError, subject: ReviewedObject) -> bool:
+    """Report whether another rule reports an error, or a tool corrects it, such as Jenkins, which adds a volume to Pods
+    without a name.
+    """
     from forewarn.policies.kubernetes.kube_apiserver.validation.tables import INVALID_SELECTOR
 
+    if "volumeMounts" in fault.path and group_kind(subject.object) == POD and not subject.ref.name:
+        return True
     return INVALID_SELECTOR in fault.text or fault.path[-1:] == (_CLASS,)
 
 
