@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
-from forewarn.policies.base.documents.answer import NO_EFFECT, AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.base.documents.answer import NO_CLASS, NO_EFFECT, AnswerDocument, AnswerStatus, Counter, Table
 from forewarn.policies.base.documents.info import ReportChange
 from forewarn.policies.base.findings import brief, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
@@ -28,7 +28,7 @@ from forewarn.policies.questions.application.classes import classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
 from forewarn.policies.questions.application.headroom import full_quotas, quota_uses
 from forewarn.policies.questions.application.report_changes import UNEVALUATED, entries_of
-from forewarn.policies.questions.application.whatif import sweep_of, whatif
+from forewarn.policies.questions.application.whatif import WhatIf, sweep_of, whatif
 from forewarn.policies.questions.application.why import ClusterWhy, explain_all
 from forewarn.policies.questions.whatif.comparison import is_repeated
 from forewarn.policies.questions.whatif.effects import consequences
@@ -42,7 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.prediction.simulation.simulation import Simulation
+    from forewarn.policies.questions.whatif.answer import Preemption, WorkloadCount
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+    from forewarn.policies.questions.whatif.sweep import Row, WorkloadLoss
+
+    _Hit = WorkloadLoss | WorkloadCount | Preemption
 
 MAX_LOST_PODS: Final = 8_000
 """Maximum number of Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""
@@ -178,12 +182,14 @@ def _loss(
         status = AnswerStatus.NO_ANSWER if rows[0].incomplete else AnswerStatus.OK
         return OverviewLine(f"worst {kind}", status, 0, NO_EFFECT, f"whatif lose --each {kind}", sample)
     worst, status, chance, about = harmful[0], AnswerStatus.HARM, "", ""
+    hit: Sequence[_Hit] = [*worst.lost.values()]
     if is_repeated(cluster.snapshot.pods, cluster.snapshot.objects.nodes):
         changes = (LoseZone(row.name) if kind == "zone" else LoseNodes([row.name]) for row in harmful)
         repeated = (whatif(cluster, change, autoscaling=autoscaling, tries_fixes=False) for change in changes)
         for row, answer in islice(zip(harmful, repeated, strict=True), _REPEATED):
             if answer.counters.harm:
                 worst, status = row._replace(counters=answer.counters), answer.document.status
+                hit = _hit(answer)
                 about = "about " * any(counter.range for counter in answer.document.shown)
                 break
         else:
@@ -192,10 +198,21 @@ def _loss(
     if rest and kind == "zone":
         command, about = f"whatif lose --each {kind}", f"{listed(rest, 1)} not simulated: {about}"
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending
-    phrases = islice(consequences(worst.counters._replace(down_seconds=0)), _PHRASES)
-    finding = f"{about}{'; '.join(phrases) or 'no steady state'}{chance}"
+    finding = f"{about}{'; '.join(_phrases(worst, hit)) or 'no steady state'}{chance}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else status
     return OverviewLine(f"worst {kind}", status, number, finding, command, sample)
+
+
+def _hit(answer: WhatIf) -> Sequence[_Hit]:
+    """Return the workloads with lost replicas, or the preempted Pods if there are none, the highest priority first."""
+    lost: Sequence[WorkloadCount | Preemption] = [each for each in answer.workloads if each.lost]
+    return sorted(lost or answer.preemptions, key=lambda each: -each.priority)
+
+
+def _phrases(row: Row, hit: Sequence[_Hit]) -> list[str]:
+    """Return the most important consequences of a loss, and the first class of these workloads or Pods."""
+    first = islice(consequences(row.counters._replace(down_seconds=0)), _PHRASES)
+    return [*first, *(f"highest class {each.priority_class or NO_CLASS}" for each in hit[:1])]
 
 
 def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: str, nothing: str) -> OverviewLine:

@@ -93,6 +93,7 @@ def test_the_worst_losses_are_those_of_whatif_lose() -> None:
         assert {name: done["counters"][name] for name in ("lost", "preempted", "pending")} == {
             name: worst[name] for name in ("lost", "preempted", "pending")
         }
+        assert lines[topic]["finding"].endswith(f"; highest class {done['rows'][0]['class']}")
 
 
 @pytest.mark.usefixtures("few_runs", "no_fixes")
@@ -114,7 +115,11 @@ def test_the_worst_loss_is_the_most_frequent_of_several_runs(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("harmful", "status", "finding"),
-    [(1, "HARM", "1 Pod preempted"), (2, "HARM", "1 Pod preempted"), (9, "WARN", " in some runs")],
+    [
+        (1, "HARM", "1 Pod preempted; highest class gold"),
+        (2, "HARM", "; highest class gold"),
+        (9, "WARN", " in some runs"),
+    ],
 )
 def test_a_loss_without_harm_in_most_runs_is_not_the_worst(
     harmful: int, status: str, finding: str, monkeypatch: pytest.MonkeyPatch
@@ -127,7 +132,10 @@ def test_a_loss_without_harm_in_most_runs_is_not_the_worst(
         counters = Effects(preempted=int(len(repeated) == harmful))
         document = SimpleNamespace(status=AnswerStatus.HARM, shown=[])
         upgrade = SimpleNamespace(after=SimpleNamespace(workloads=[]))
-        return SimpleNamespace(counters=counters, document=document, answer=SimpleNamespace(of_upgrade=upgrade))
+        of_upgrade = SimpleNamespace(of_upgrade=upgrade)
+        hit = [SimpleNamespace(priority_class=name, priority=len(name)) for name in ("", "gold")]
+        parts = {"answer": of_upgrade, "workloads": [], "preemptions": hit}
+        return SimpleNamespace(counters=counters, document=document, **parts)
 
     monkeypatch.setattr(overview, "whatif", most_frequent)
     line = _lines("--cluster", CLUSTER)["worst zone"]
@@ -244,14 +252,14 @@ def test_changes_since_an_earlier_report(tmp_path: Path) -> None:
 
 
 def test_losses_of_other_samples_are_not_compared(tmp_path: Path) -> None:
-    report = tmp_path / "last.json"
+    report, worst = tmp_path / "last.json", "1 Pod preempted; 2 Pods stay Pending; 2 replicas lost; highest class batch"
     assert forewarn("--cluster", CLUSTER, "-o", f"json={report}", "--most", "1").returncode == 0
     for most, change, why in (
         ("1", None, ""),
         (
             "2",
             "changed",
-            "not comparable, other losses were simulated; was: 1 Pod preempted; 2 Pods stay Pending; 2 replicas lost",
+            f"not comparable, other losses were simulated; was: {worst}",
         ),
         ("0", "not evaluated", "not evaluated in this report"),
     ):
