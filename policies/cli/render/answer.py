@@ -173,7 +173,7 @@ def table_lines(table: Table, paint: Painter, limit: int = 0) -> Iterator[str]:
     total = [[_cell_text(table.total[at]) if table.total[at] != "" else "" for at in used]] if table.total else []
     head = [table.columns[at].upper() for at in used]
     is_number = [any(isinstance(row[at], int) for row in table.rows) for at in used]
-    is_brief = bool(limit) and not head[-1].endswith(("NAMES", "NOW"))
+    is_brief = bool(limit) and not f"{head[0]}, {head[-1]}".endswith(("NAMES", "NOW", "STEP, CHANGE"))
     lines = _aligned([head, *rows, *total], is_number, is_brief=is_brief, is_counted=head[-1] == "CHANGE")
     yield from (paint(line, "bold") for line in filter(None, _wrapped(table.title, "")))
     yield from (paint(line, "dim") for line in lines[0])

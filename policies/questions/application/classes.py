@@ -335,7 +335,10 @@ def _warnings(plan: Plan) -> Iterator[str]:
 
 
 def _of_side_effects(plan: Plan) -> Iterator[str]:
-    """Yield what happens between the steps, and what does not change."""
+    """Yield what happens between the steps and after them, and what does not change."""
+    if others := sum(each.differs for each in plan.affected):
+        changed = f"the steps alone are counted: afterwards, {plural(others, 'workload')} with another priority"
+        yield f"{changed} may change who is preempted or Pending if a node or zone is lost. Fix: run `forewarn` then"
     recreated = sorted({c.name for step in plan.steps if step.step.action == "recreate" for c in step.step.classes})
     if recreated:
         yield f"immutable PriorityClasses are deleted and recreated: new Pods rejected between, {listed(recreated)}"

@@ -101,6 +101,14 @@ def test_exit_statuses_of_a_plan(capsys: pytest.CaptureFixture[str], arguments: 
     assert run(capsys, "plan", *arguments, *CLUSTER)[0] == status
 
 
+def test_a_plan_names_all_classes_and_what_it_does_not_count(capsys: pytest.CaptureFixture[str]) -> None:
+    example = "docs/examples/classes"
+    files = ("-f", f"{example}/classes.yaml", "-f", f"{example}/workloads.yaml")
+    out = " ".join(run(capsys, "plan", *files, "--cluster", f"{example}/cluster.yaml")[1].split())
+    assert "create 4 PriorityClasses; critical (100000, Never); high (50000, Never); low (100); medium (1000) 2" in out
+    assert "WARN the steps alone are counted: afterwards, 2 workloads with another priority may change" in out
+
+
 def test_a_plan_without_a_change_has_no_steps(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "plan", "-f", "docs/examples/headroom/cache.yaml", *CLUSTER)
     assert status == 0
