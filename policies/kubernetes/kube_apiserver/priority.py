@@ -48,7 +48,7 @@ class Resolved(NamedTuple):
 
 
 def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | None:
-    """Return the global default; of several (by a race), the one with the lowest value (`getDefaultPriorityClass`)."""
+    """Return the global default; among several (by a race), that with the lowest value (`getDefaultPriorityClass`)."""
     return min((c for c in classes if c.global_default), key=lambda c: (c.value, c.name), default=None)
 
 
@@ -65,7 +65,7 @@ def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
 
 
 def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) -> Resolved:
-    """Return the priority fields for a PriorityClass, or "" (the default). Raises Forbidden (`establishPriority`)."""
+    """Return the priority fields for a PriorityClass, "" for the default. Raises Forbidden (`establishPriority`)."""
     if class_name:
         priority_class = classes.get(class_name)
         if priority_class is None:
@@ -102,12 +102,12 @@ def establish_new_priority(
 
 
 def priority_mismatch(priority: int, computed: int) -> str:
-    """Return the message for a Pod with another priority than its class."""
+    """Return the message for a Pod whose priority differs from that of its class."""
     return _mismatch("integer value of priority", priority, "pod", computed)
 
 
 def preemption_policy_mismatch(policy: str, computed: str, holder: str = "pod") -> str:
-    """Return the message for a Pod, or another `holder`, with another preemptionPolicy than its class."""
+    """Return the message for a Pod (or other `holder`) whose preemptionPolicy differs from that of its class."""
     return _mismatch("string value of PreemptionPolicy", policy, holder, computed)
 
 
@@ -119,7 +119,7 @@ def _mismatch(what: str, actual: object, holder: str, computed: object) -> str:
 
 
 def _check_policy(spec: ApiObject, resolved: Resolved, holder: str = "pod") -> None:
-    """Raise Forbidden if a spec sets another preemptionPolicy than the resolved one."""
+    """Raise Forbidden if a spec sets a preemptionPolicy that differs from the resolved one."""
     policy = spec.get("preemptionPolicy")
     if policy is not None and policy != resolved.preemption_policy:
         message = preemption_policy_mismatch(policy, resolved.preemption_policy, holder)
@@ -141,7 +141,7 @@ def admit_pod_group(
 ) -> dict[str, Any]:
     """Return the spec of a new PodGroup after the plugin. Raises Forbidden at the first error (`admitPodGroup`).
 
-    `with_policy`: the feature gate PodGroupPreemptionPolicy is on; then `spec` has kube-apiserver's defaults.
+    `with_policy`: whether the feature gate PodGroupPreemptionPolicy is on; `spec` then has kube-apiserver's defaults.
     """
     resolved = establish_priority(spec.get("priorityClassName") or "", classes)
     given = spec.get("priority")

@@ -63,7 +63,7 @@ class InvalidScope(ValueError):
 
 
 def matching_resources(names: Iterable[str]) -> set[str]:
-    """Return the resources of a quota that Pods use (`MatchingResources`)."""
+    """Return those of a quota's resources that Pods use (`MatchingResources`)."""
     return {name for name in charging(tuple(names), 0.3) if name in POD_RESOURCES or _is_pod_resource(name)}
 
 
@@ -172,7 +172,7 @@ _MUST_BE_SET: Final = frozenset(name for name in COMPUTE if not name.endswith(_N
 
 
 def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
-    """Return the requests and limits under their names in quotas (`podComputeUsageHelper`)."""
+    """Return the requests and limits by their names in quotas (`podComputeUsageHelper`)."""
     used = {"pods": _ONE}
     for name in _NAMED:
         if name in requests:
@@ -209,7 +209,7 @@ class Pods:
         return bool(matching_resources(quota.hard)) and all(matches_scope(s, obj) for s in quota.scope_selectors)
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """Return a text about fields that a quota on the resources in `required` needs and the Pod does not have; "" if
+        """Return a text about fields that a quota on the resources in `required` requires and the Pod lacks; "" if
         there are none. Raises InvalidObject.
 
         Each container and init container must set limited cpu and memory, unless the Pod has Pod-level resources.
@@ -274,7 +274,7 @@ class Excess(NamedTuple):
 
 
 class ExceededQuota(str):
-    """Upstream's message about an exceeded quota. `amounts`: by exceeded resource."""
+    """Upstream's message about an exceeded quota. `amounts`: exceeded resource -> its amounts."""
 
     quota: str
     amounts: Mapping[str, Excess]
@@ -291,7 +291,7 @@ class ExceededQuota(str):
         return message
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return the arguments of `__new__`, for copies in other processes."""
+        """Return the arguments of `__new__`, with which other processes copy the message."""
         return self.quota, self.amounts
 
     @property
@@ -316,7 +316,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The errors of the first stage that failed; without errors, the quotas with the added usage."""
+    """The errors of the first stage that failed; without errors, the quotas with the request's usage added."""
 
     faults: tuple[Fault, ...]
     quotas: tuple[ResourceQuota, ...]
@@ -329,8 +329,7 @@ def quota_in(message: str) -> str:
 
 
 def rejecting(messages: Collection[tuple[str, str]]) -> str:
-    """Return what rejects Pods, without a name if there are several: `quota shop/a (must specify requests.cpu)`.
-
+    """Return what rejects Pods: `quota shop/a (must specify requests.cpu)`, without a name if there are several quotas.
     `messages`: upstream's with their namespaces.
     """
     quotas = {(namespace, quota_in(message)) for namespace, message in messages}
@@ -359,7 +358,7 @@ def check_request(obj: ApiObject, quotas: Sequence[ResourceQuota], *, evaluator:
 def first_rejected(pod: ApiObject, quotas: Sequence[ResourceQuota], *, replicas: int) -> tuple[int, Check]:
     """Return the number of the first rejected Pod of `replicas` equal Pods, from 1 (0 if none), and the last check.
 
-    The check contains the quotas with the usage of the Pods before.
+    The check contains the quotas with the usage of the preceding Pods.
     """
     evaluator = RepeatedPods()
     check = check_request(pod, quotas, evaluator=evaluator)
@@ -467,7 +466,7 @@ def _charged(quota: ResourceQuota, used: ResourceList, count: int) -> ResourceQu
 
 
 def given_back(quotas: Iterable[ResourceQuota], pod: ApiObject, used: ResourceList) -> tuple[ResourceQuota, ...]:
-    """Return the quotas without these amounts, if they count the Pod."""
+    """Return the quotas, with these amounts subtracted from those that count the Pod."""
     return tuple(
         replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if counts(quota, pod) else quota
         for quota in quotas

@@ -160,18 +160,19 @@ def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
 
 
 def depends_on_retries(impact: Impact, pod: Pod, snapshot: Snapshot, *, freed: int) -> bool:
-    """Report whether the first attempts of new Pods like `pod` may not decide the outcome of all of them.
+    """Report whether later attempts to schedule new Pods like `pod` may change their outcome.
 
-    Pods that fit count for the next Pods at once. Pods that preempt count on their nominated node alone, and for all
-    nodes when they run. `freed`: see `freed_by_victims`.
+    kube-scheduler considers a Pod that fits for all later Pods. It considers a Pod that preempts only on its nominated
+    node, until the Pod runs. `freed`: see `freed_by_victims`.
     """
     return bool(impact.preempting) and impact.new > 1 and (freed > 0 or concerns_itself(pod, snapshot))
 
 
 def freed_by_victims(impact: Impact, pod: Pod, quotas: Sequence[ResourceQuota]) -> int:
-    """Return how many of the new Pods like `pod` that quotas reject at first they may admit once the victims terminate.
+    """Return how many new Pods like `pod` quotas reject at first, but may admit once the victims terminate.
 
-    `quotas`: those of the namespace, without the new Pods. All rejected Pods, if they depend on more than requests.
+    `quotas`: those of the namespace, without the new Pods. If the quotas depend on more than requests: all rejected
+    Pods.
     """
     victims = {v.identity: v for p in impact.preempting for v in p.victims if v.namespace == pod.namespace}
     if not impact.rejected or not victims:
@@ -185,8 +186,8 @@ def freed_by_victims(impact: Impact, pod: Pod, quotas: Sequence[ResourceQuota]) 
 
 
 def concerns_itself(pod: Pod, snapshot: Snapshot) -> bool:
-    """Report whether required constraints of a Pod are about Pods with its labels, beyond single nodes, or whether such
-    Pods compete for devices, which no nomination reserves.
+    """Report whether required constraints of a Pod select Pods with the same labels, beyond single nodes, or whether
+    such Pods compete for devices, which no nomination reserves.
     """
     return pod.spec.claims_devices or concern(pod, pod, snapshot, but=HOSTNAME)
 
@@ -194,7 +195,7 @@ def concerns_itself(pod: Pod, snapshot: Snapshot) -> bool:
 class QuotaLimits(NamedTuple):
     """How ResourceQuotas limit the new Pods of one object.
 
-    `most`: the number of new Pods that they admit at once; None for all. `beside_old`: whether they admit all new Pods
+    `most`: the number of new Pods that they admit at first; None for all. `beside_old`: whether they admit all new Pods
     while all old Pods exist. `before`: returns the quotas of a namespace without the object's Pods; None: those of the
     cluster. `is_known`: whether only quotas limit the Pods, which a simulation can update.
     """
@@ -225,7 +226,7 @@ def arrivals_of(change: PodChange, limit: int | None) -> list[Arrival]:
 
 
 def _agree(simulated: Impact, done: Impact) -> bool:
-    """Report whether a simulation has the outcomes of a prediction Pod by Pod."""
+    """Report whether a simulation and a prediction Pod by Pod have the same outcomes."""
     victims, others = ({v.identity for p in one.preempting for v in p.victims} for one in (simulated, done))
     return victims == others and (simulated.pending, simulated.rejected) == (done.pending, done.rejected)
 
@@ -263,7 +264,7 @@ _Predicted = tuple[Impact, _State]
 class Forecast:
     """The impacts of the objects of one apply.
 
-    Each impact starts from the cluster with the Pods of the objects before.
+    Each impact starts from the cluster with the Pods of the preceding objects.
     """
 
     def __init__(
@@ -281,8 +282,8 @@ class Forecast:
         """Set the cluster and the options.
 
         `expired`: returns True once time is up. `recreated`: see `again`. `before_simulation`: called with the initial
-        impact and the Pending Pods before the simulation of a rollout, which it prevents by an exception. `explains`:
-        see `rehearse`. `is_placeholder`: reports whether a Pod only reserves capacity; no counter includes it.
+        impact and the Pending Pods before a rollout is simulated; an exception prevents the simulation. `explains`: see
+        `rehearse`. `is_placeholder`: reports whether a Pod only reserves capacity; no counter includes it.
         """
         self._is_placeholder = is_placeholder
         self._recreated, self._before_simulation = recreated, before_simulation
@@ -339,7 +340,7 @@ class Forecast:
         return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done, after
 
     def _without_guesses(self, impact: Impact) -> Impact:
-        """Return the impact without the cascade if another component decides it, or if it is not known in time."""
+        """Return the impact without the cascade if a component that is not modelled decides it, or time is up."""
         direct = [victim for each in (*impact.preempting, *impact.by_waiting) for victim in each.victims]
         try:
             why = unknown_replacement(charging([*direct, *impact.evicted]), self._cluster)
@@ -446,7 +447,7 @@ class Forecast:
     def _simulated_in_time(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted | None:
         """Return the impact of a simulation; None if the simulation cannot decide it, or if work or time is used up.
 
-        Without the Pending Pods that preempt whether the new Pods are created or not.
+        The simulation omits Pending Pods that preempt even without the new Pods.
         """
         is_simulated = change.workload is not None or (change.pod_object is not None and not change.without_claims)
         if not is_simulated or not (quotas.most is None or quotas.is_known):
@@ -457,7 +458,7 @@ class Forecast:
                 simulated = self._simulated(change, impact, waiting, quotas)
                 if simulated is None or not simulated[0].by_waiting or change.rolled_out:
                     return simulated
-                # These may have been created a moment ago, or wait for something that is not modelled.
+                # These Pods are perhaps only just created, or wait for something that forewarn does not model.
                 waiting = waiting.without({prediction.pod.identity for prediction in simulated[0].by_waiting})
                 return self._simulated(change, impact, waiting, quotas)
         except (CutShort, InvalidObject):
@@ -503,7 +504,7 @@ class Forecast:
         """Return how many replacements of these victims stay Pending; None if a simulation must find out. Raises
         CutShort and InvalidObject.
 
-        `snapshot`: after all new Pods; `emptied`: returns it without victims.
+        `snapshot`: includes all new Pods. `emptied`: returns `snapshot` without the victims.
         """
         charge(len(self._cluster.waiting_pods) // 4)
         nominates = any(pod.nominated_node_name for pod in self._cluster.waiting_pods.values())
@@ -525,7 +526,7 @@ class Forecast:
         return again(pod, self._recreated, is_there=owner is not None and owner in self._cluster.workloads)
 
     def _not_simulated(self, impact: Impact) -> Cascade:
-        """Return the cascade that is not predicted, with the number of Pending Pods that may use the victims' capacity
+        """Return a cascade marked as not predicted, with the number of Pending Pods that may use the victims' capacity
         before the new Pods do.
         """
         charge(len(self._cluster.waiting_pods))
@@ -546,8 +547,8 @@ class Forecast:
         return BY_RETRIES if others else ""
 
     def _chance_of_queue(self, impact: Impact) -> str:
-        """Return BY_QUEUE if several kinds of Pods of one priority, new ones or Pending Pods before them, compete for
-        the capacity of victims; otherwise "".
+        """Return BY_QUEUE if Pods of equal priority but different kinds compete for the capacity of victims: the new
+        Pods, and Pending Pods ahead of them; otherwise "".
         """
         pods = pending_in_order(self._cluster, impact.own | self._state.placed).pods
         own = impact.priority or 0
@@ -555,7 +556,7 @@ class Forecast:
         return BY_QUEUE if len(kinds) > len({priority for priority, _ in kinds}) else ""
 
     def _rehearsed(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted | None:
-        """Return the impact of a rollout or of Pods with new claims by simulation; or None. Raises CutShort."""
+        """Return the impact of a rollout or of Pods with new claims by simulation; None for others. Raises CutShort."""
         if not (change.rolled_out or change.creates_claims) or (quotas.most is not None and not quotas.is_known):
             return None
         if change.creates_claims and not lists_storage(self._cluster.objects):
@@ -612,7 +613,7 @@ class Forecast:
     def _of_rehearsal(
         self, rehearsal: Rehearsal, change: PodChange, impact: Impact, by_chance: str = ""
     ) -> _Predicted | None:
-        """Return the impact; None if a Pod is Pending only by the simulation's end or an unknown provisioner."""
+        """Return the impact; None if only the end of the simulation or an unknown provisioner keeps a Pod Pending."""
         if change.creates_claims and rehearsal.has_unknown_volumes:
             return None
         if any(prediction.outcome != "pending" for prediction in rehearsal.pending):
@@ -629,7 +630,7 @@ class Forecast:
         gone = min(rehearsal.deleted_again, missing)  # Pods with the old template of a Deployment that also grows
         missing -= gone
         impact = impact._replace(
-            new=max(impact.new - gone, others),  # a Deployment that also grows may leave Pods of its old template
+            new=max(impact.new - gone, others),  # a Deployment that also grows may keep Pods of its old template
             predictions=(*rehearsal.preempting, *rehearsal.pending),
             by_old_template=rehearsal.by_old_template,
             fitting=fitting,
@@ -678,7 +679,7 @@ class Forecast:
         return done._replace(rejected=0, after_rejected=0) if done.rest == "later" else done, after
 
     def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange, state: _State) -> _Predicted | None:
-        """Return the impact if all fit or a DaemonSet has one for each node; None: predict one by one."""
+        """Return the impact if all Pods fit, or a DaemonSet has one per node; None if each Pod needs a prediction."""
         if isinstance(arriving, DaemonPods):
             on_each = on_each_node(state.snapshot, arriving.anywhere, arriving.nodes)
             return None if on_each is None else _on_each_node(arriving, impact, on_each, state)
@@ -698,7 +699,7 @@ class Forecast:
         return self._sequentially(arriving[capacity.total :], impact, change, replace(state, compute=full))
 
     def _sequentially(self, arriving: Sequence[Pod], impact: Impact, change: PodChange, state: _State) -> _Predicted:
-        """Predict each Pod after those before it."""
+        """Predict the Pods one by one, each after the preceding ones."""
         predictions: list[Prediction] = []
         begun, preempting, victims, waiting = state.snapshot, 0, 0, 0
 
@@ -749,7 +750,7 @@ def _on_some_nodes(pods: DaemonPods, created: int, impact: Impact, state: _State
 def _on_each_node(
     arriving: DaemonPods, impact: Impact, on_each_node: OnEachNode, state: _State, *, is_elsewhere: bool = False
 ) -> _Predicted:
-    """Return the impact of a DaemonSet's Pods, which affect each other only through the PDBs of their victims.
+    """Return the impact of a DaemonSet's Pods, which affect each other only by the PDBs of their victims.
 
     `is_elsewhere`: whether the Pods may preempt on other nodes instead.
     """
@@ -772,15 +773,15 @@ def _on_each_node(
 
 
 def _with_race(impact: Impact, prediction: Prediction, begun: Snapshot, change: PodChange) -> Impact:
-    """Return the impact with the note that PDBs decide by chance which Pods this Pod preempts, if they do."""
-    if change.one_by_one or isinstance(change.pods, DaemonPods):  # nor has `_on_each_node` races
+    """Return the impact, with a note if chance (the state of PDBs) decides which Pods this Pod preempts."""
+    if change.one_by_one or isinstance(change.pods, DaemonPods):  # `_on_each_node` has no races either
         return impact
     may_race = prediction.outcome == "preempts" and not impact.by_chance and prediction.depends_on_pdbs_since(begun)
     return impact._replace(by_chance=BY_PDBS) if may_race else impact
 
 
 def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_pending: bool) -> str:
-    """Return the outcome of the Pods after a Pod if that Pod determines it, else "". `waiting`: Pods without a node."""
+    """Return the outcome of the next Pods if the last one determines it, else "". `waiting`: Pods without a node."""
     if change.window is not None and waiting >= change.window:
         return "later"
     if not is_pending or not are_equivalent(arriving):
@@ -799,8 +800,8 @@ def place_rollout(
 ) -> Placement | None:
     """Predict an object as the linter and the webhook do; None if `place` or `place_in_order` predicts it.
 
-    They predict an object that starts no rollout, unless a Pod needs a retry, or quota that victims free, or if later
-    attempts of the new Pods preempt other Pods. `replicas`: as in `place_all`. `is_alone`: no other object uses the
+    Those two predict an object that starts no rollout, unless a Pod needs a retry or quota that victims free, or a
+    later attempt of a new Pod preempts other Pods. `replicas`: as in `place_all`. `is_alone`: no other object uses the
     quotas. Raises InvalidObject.
     """
     subject = ReviewedObject(obj if replicas is None else _scaled(obj, replicas))
@@ -829,7 +830,7 @@ def _decides(impact: Impact | None, change: PodChange) -> bool:
 
 
 def _placement_of(subject: ReviewedObject, impact: Impact, rejection: str) -> Placement:
-    """Return a placement by an impact. `rejection`: the message of a quota that rejects Pods at the start."""
+    """Return an impact as a Placement. `rejection`: the message of a quota that rejects Pods at the start."""
     rejection = impact.rejection or (rejection if impact.rejected else "")
     return Placement(str(subject.ref), impact.predictions, impact.new, rejection=rejection, rollout=impact)
 
@@ -846,7 +847,7 @@ def _scaled(obj: ApiObject, replicas: int) -> ApiObject:
 
 
 def _has_retries(change: PodChange, cluster: ClusterSnapshot) -> bool:
-    """Report whether Pods of the change may be tried again after Pods of the same workload run."""
+    """Report whether kube-scheduler may try Pods of the change again after others of the workload run."""
     if change.workload is None or change.rolled_out or change.one_by_one or len(change.pods) < 2:
         return False
     pod, snapshot = change.pods[0], cluster.scheduling
@@ -859,11 +860,11 @@ def place_all(
     replicas: int | None = None,
     is_placeholder: Callable[[Pod], bool] = lambda _: False,
 ) -> Applied:
-    """Predict the new Pods of all objects: rollouts and Pods with retries by a simulation, the others by `place` or
+    """Predict the new Pods of all objects: rollouts and Pods with retries by a simulation, all others by `place` or
     `place_in_order`.
 
-    `replicas`: the number of Pods for each object; None: as the objects say. With a number, no object counts as a
-    rollout. `is_placeholder`: as in `Forecast`.
+    `replicas`: the number of Pods for each object; None: as specified in the objects. With a number, no object counts
+    as a rollout. `is_placeholder`: as in `Forecast`.
     """
     rollouts: dict[int, Placement | InvalidObject] = {}
     rolled_out, is_alone = partial(place_rollout, is_placeholder=is_placeholder), len(objects) == 1

@@ -37,7 +37,7 @@ WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ig
 
 
 def preempting_in_vain(predictions: Iterable[Prediction]) -> set[str]:
-    """Return the uids of the Pods that preempt and stay Pending, with two predictions each."""
+    """Return the uids of the Pods that preempt and stay Pending; each has two predictions."""
     uids: dict[str, set[str]] = {"preempts": set(), "pending": set()}
     for prediction in predictions:
         uids.get(prediction.outcome, set()).add(prediction.pod.uid)
@@ -45,11 +45,11 @@ def preempting_in_vain(predictions: Iterable[Prediction]) -> set[str]:
 
 
 class Cascade(NamedTuple):
-    """What follows after the preemptions by new Pods. A missing number is 0. `incomplete`: not predicted, because time
-    or work was used up, or because of what is not simulated.
+    """What follows after the preemptions by new Pods. A missing number is 0. `incomplete`: whether the cascade is not
+    predicted, because time or work was used up, or because forewarn does not simulate part of it.
 
     `replaced`: number of victims that a controller recreates. `not_replaced`: number of other victims.
-    `controller_unknown`: number of those whose controller is unknown or not in the cluster state. `preempted`: number
+    `controller_unknown`: number of victims whose controller is unknown or not in the cluster state. `preempted`: number
     of Pods that replacements preempt. `pending`: replacements that stay Pending. `rejected_by_quota`: replacements that
     a quota still rejects at the end, included in `replaced`. `pending_not_evaluated`: number of Pending Pods that were
     not evaluated. `notPredicted`: the component that decides what follows, "" for none.
@@ -68,7 +68,7 @@ class Cascade(NamedTuple):
 
     @property
     def coarse(self) -> Cascade:
-        """The lower end of a range in place of each count, without the depth and `pending_not_evaluated`."""
+        """The cascade with each count as the lower end of a range; without the depth and `pending_not_evaluated`."""
         lowest = Cascade._make([*(count_range(number).lowest or 0 for number in self[:-1]), ""])
         return lowest._replace(incomplete=self.incomplete, cascade_depth=0, pending_not_evaluated=0)
 
@@ -77,9 +77,9 @@ NOT_PREDICTED: Final = Cascade(incomplete=True)
 
 
 class PreemptionBy(NamedTuple):
-    """The preemption by one new Pod. `node`: that of all victims; `nodes`: those of the victims, if there are several,
-    because the Pod preempts several times. `or_any_of`: all equally suitable nodes. `stays_pending`: the Pod stays
-    Pending nevertheless, and is one of `pending`. `by_chance`: other victims are possible.
+    """The preemption by one new Pod. `node`: the node of all victims. `nodes`: the nodes of the victims if the Pod
+    preempts several times. `or_any_of`: all equally suitable nodes. `stays_pending`: whether the Pod stays Pending
+    nevertheless, and counts in `pending`. `by_chance`: whether other victims are possible.
     """
 
     victims: Always[Sequence[str]] = ()
@@ -110,14 +110,14 @@ class Victims(NamedTuple):
 
 
 class NodeReason(NamedTuple):
-    """A reason of kube-scheduler with the number of nodes; 0 for a reason that is not about single nodes."""
+    """A reason of kube-scheduler, and the number of nodes to which it applies; 0 if it is not about single nodes."""
 
     reason: str
     nodes: int
 
 
 class NewNodes(NamedTuple):
-    """The nodes that autoscalers add for Pending Pods, ready after `seconds`. `pods`: the number of Pods that fit then.
+    """The nodes that autoscalers add for Pending Pods, ready after `seconds`. `pods`: the number of Pods that then fit.
 
     `notPredicted`: what forewarn does not model, or "".
     """
@@ -223,7 +223,7 @@ class Impact(NamedTuple):
     """Without new Pods: whether the update replaces no existing Pod (`PodChange.replaces_none`)."""
     group: GroupForecast | None = None
     assumes: tuple[str, ...] = ()
-    """Sentences about lists missing from the cluster state. The result holds only if these lists are empty."""
+    """Sentences about lists that the cluster state lacks. The result holds only if these lists are empty."""
 
     @property
     def preempted(self) -> int:
@@ -257,12 +257,12 @@ class Impact(NamedTuple):
 
     @property
     def least(self) -> Least | None:
-        """The preemptions of running Pods by new Pods that are certain; None for all."""
+        """The smallest certain preemption of running Pods by new Pods; None if all preemptions are certain."""
         return least(self.predictions, self.own | self.let_in)
 
     @property
     def is_estimate(self) -> bool:
-        """Whether there are too many choices to tell what is certain."""
+        """Whether there are too many choices to determine what is certain."""
         return self.least is not None and self.least.is_estimate
 
     @property
@@ -428,15 +428,15 @@ def more(shown: Sequence[Any]) -> int:
 
 
 def newly_preempted(predictions: tuple[Prediction, ...]) -> set[str]:
-    """Return the identities of victims that one of these Pods preempts; the others terminate already."""
+    """Return the identities of the victims that one of these Pods preempts, without those that terminate already."""
     return {victim.identity for each in predictions for victim in each.victims if not victim.terminating}
 
 
 class Least(NamedTuple):
     """What is certain about Pods that preempt in turn: at least `pods` Pods preempt at least `victims` Pods.
 
-    `number`: the first predictions, about which all is certain. `is_estimate`: there are too many choices to compare;
-    the numbers are those of the first nodes by name.
+    `number`: how many of the first predictions the minimums cover. `is_estimate`: whether there are too many choices to
+    compare; the numbers are then those of the first nodes by name.
     """
 
     number: int
@@ -446,10 +446,8 @@ class Least(NamedTuple):
 
 
 def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Least | None:
-    """Return the preemptions that do not depend on which of several nodes and victims kube-scheduler selects; None if
-    none does.
-
-    `others`: identities of victims that do not count.
+    """Return the smallest preemption, whichever of several nodes and victims kube-scheduler selects; None if all is
+    certain. `others`: identities of victims that do not count.
     """
     end_of_ties = 0
     for number, each in enumerate(predictions):
@@ -466,8 +464,9 @@ def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Le
 
 
 def _may_differ(later: Prediction, before: Prediction) -> bool:
-    """Report whether the outcome of a Pod depends on where a Pod before it preempts. A Pod of the same template that
-    stays Pending fits nowhere after as many Pods of this template, and a Pod that no node can run is Pending anyway.
+    """Report whether the outcome of a Pod depends on where a Pod before it preempts. It does not for two kinds of Pods
+    that stay Pending: one of the same template, which fits nowhere after as many Pods of this template, and one that no
+    node can run.
     """
     from forewarn.policies.kubernetes.scheduling.framework import Code  # deferred: the linter starts without numpy
 

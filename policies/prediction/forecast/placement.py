@@ -62,7 +62,7 @@ class ChargedQuotas:
     """The quotas of each namespace, with the use of all Pods so far."""
 
     def __init__(self, cluster: ClusterSnapshot, quotas_of: QuotasOf | None = None) -> None:
-        """`quotas_of`: returns the quotas of a namespace before these Pods; None: those of the cluster."""
+        """Start empty. `quotas_of`: returns a namespace's quotas before these Pods; None: those of the cluster."""
         self.cluster, self._quotas_of = cluster, quotas_of or cluster.quotas_of
         self._now: dict[str, Sequence[ResourceQuota]] = {}
 
@@ -72,7 +72,7 @@ class ChargedQuotas:
 
         `charge`: charge the quotas for these Pods.
         """
-        if not pods or (pods[0].namespace, pods[0].name) in self.cluster.pods:  # it is counted already
+        if not pods or (pods[0].namespace, pods[0].name) in self.cluster.pods:  # the Pod is counted already
             return len(pods), ""
         namespace = pods[0].namespace
         quotas = cached_in(self._now, namespace, lambda: self._stored(namespace))
@@ -93,7 +93,7 @@ class ChargedQuotas:
         return (first - 1, check.faults[0].message) if first else (len(pods), "")
 
     def release(self, pod: Pod) -> None:
-        """Give back what a running Pod uses."""
+        """Give back the quota that a running Pod uses."""
         namespace = pod.namespace
         if quotas := cached_in(self._now, namespace, lambda: self._stored(namespace)):
             counted = counted_by_requests(pod)
@@ -108,7 +108,7 @@ class ChargedQuotas:
 
 
 def _charged(quota: ResourceQuota, pod: ApiObject) -> ResourceQuota:
-    """Return the quota with the use of a Pod that the quota does not limit."""
+    """Return the quota with the usage of a Pod added, without a check of the limits."""
     used = add(quota.used, mask(Pods().usage(pod), quota.hard)) if counts(quota, pod) else quota.used
     return replace(quota, used=used)
 
@@ -127,13 +127,13 @@ class Placement:
     existing: int = 0
     without_claims: bool = False
     omitted: int = 0
-    """New Pods beyond the limit."""
+    """Number of new Pods beyond the limit."""
     rejected: int = 0
-    """New Pods that ResourceQuotas reject, besides those of `rollout`."""
+    """Number of new Pods that ResourceQuotas reject, besides those of `rollout`."""
     rejection: str = ""
     """The message with which a ResourceQuota rejects a Pod, also of `rollout`; "" without rejected Pods."""
     later: int = 0
-    """New Pods, besides those of `rollout`, that an ordered StatefulSet creates after Pending or rejected ones run."""
+    """New Pods, besides those of `rollout`, that an ordered StatefulSet creates when Pending or rejected ones run."""
     none: str = ""
     """Why `wanted` is 0."""
     rollout: Impact | None = None
@@ -142,12 +142,12 @@ class Placement:
     """
 
     following: Impact | None = None
-    """What follows the preemptions, if the outcomes are those of `predictions`."""
+    """The impact with what follows the preemptions, if `predictions` has the same outcomes."""
 
     @property
     def without_prediction(self) -> dict[str, int]:
-        """The number of new Pods that `predictions` omits, by outcome: "rejected" by a quota, "later"; of a rollout
-        "fits", or `Impact.rest`.
+        """The number of new Pods that `predictions` omits, by outcome: "rejected" by a quota or "later"; for a rollout
+        also "fits" and `Impact.rest`.
         """
         if self.rollout is None:
             return dict(Counter(rejected=self.rejected, later=self.later) + Counter())
@@ -199,7 +199,7 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
 
 
 def arriving_in_turn(obj: ApiObject, arrive: int, admitted_pods: int) -> int:
-    """Return how many of these Pods the controller creates: an ordered StatefulSet none after a rejected one."""
+    """Return how many of these Pods the controller creates: an ordered StatefulSet creates none after a rejection."""
     return min(arrive, admitted_pods + 1) if is_ordered(obj) else arrive
 
 
@@ -228,7 +228,7 @@ def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None =
 
 
 def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
-    """Return the new Pods of a bare Pod, which exists already if it uses a node. `count`: desired copies."""
+    """Return the new Pods for a bare Pod; a Pod that uses a node exists already. `count`: desired copies."""
     present = cluster.pods.get((pod.namespace, pod.name))
     if present is not None and not present.terminal:
         if cluster.node_of(present):
@@ -239,9 +239,9 @@ def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
 
 
 def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod], *, one_by_one: bool = False) -> tuple[Prediction, ...]:
-    """Predict Pods in turn, each with those before it: bound, or nominated while their victims terminate.
+    """Predict Pods one after the other. Earlier Pods are bound, or nominated while their victims terminate.
 
-    `one_by_one`: no Pod follows one that stays Pending.
+    `one_by_one`: stop at the first Pod that stays Pending.
     """
     predictions: list[Prediction] = []
     for pod in pods:
@@ -253,8 +253,8 @@ def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod], *, one_by_one: boo
 
 
 def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
-    """Count the Pods by `Prediction.outcome`; as "waits" if all victims of a Pod are already terminating, and as
-    "in-vain" if a Pod preempts and stays Pending, which are two predictions.
+    """Count the Pods by `Prediction.outcome`, with two more outcomes: "waits" if all victims of a Pod are already
+    terminating, and "in-vain" if a Pod preempts and stays Pending, which has two predictions.
     """
     counts = Counter("waits" if waits_for_victims(prediction) else prediction.outcome for prediction in predictions)
     in_vain = len(preempting_in_vain(predictions))
@@ -263,7 +263,7 @@ def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
 
 
 def waits_for_victims(prediction: Prediction) -> bool:
-    """Report whether a Pod needs capacity of terminating Pods, and preempts no others."""
+    """Report whether a Pod waits for the capacity of terminating Pods, and preempts no others."""
     is_late = prediction.outcome == "preempts" and all(victim.terminating for victim in prediction.victims)
     return is_late or prediction.after_victims
 
@@ -292,7 +292,7 @@ class Arrival:
 
     @property
     def prediction(self) -> Prediction:
-        """The final prediction. For a Pod nominated to its node: the prediction that selected its victims."""
+        """The final prediction; for a Pod that is nominated to its node, the one that selected its victims."""
         last = self.predictions[-1]
         node = last.pod.nominated_node_name
         if not node or last.clears_nomination or (last.fits and last.node != node):
@@ -301,7 +301,7 @@ class Arrival:
 
 
 class Attempts(NamedTuple):
-    """The attempts to schedule a Pod among several. `attempts`: number of scheduling attempts, if several.
+    """The attempts to schedule a Pod among several. `attempts`: number of scheduling attempts if there are several.
     `preemptedBy`: with several objects, the later Pod that preempts this Pod, if no controller replaces it.
     `overtaken`: true if later Pods take its free capacity.
     """
@@ -339,7 +339,7 @@ class Applied:
         return [prediction for placement in self.placed for prediction in placement.predictions]
 
     def every_prediction_of(self, pod: Pod) -> Sequence[Prediction]:
-        """Return the predictions of a new Pod in the order of the attempts; none without several objects."""
+        """Return the predictions of a new Pod in the order of the attempts; empty with a single object."""
         arrival = self.arrivals.get((pod.namespace, pod.name))
         return arrival.predictions if arrival else ()
 
@@ -354,8 +354,8 @@ class Applied:
 def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
     """Predict the Pods of these objects in order; at most MAX_SEQUENTIAL Pods in all.
 
-    The Pods of a CronJob come after those of all other objects, and each CronJob's without those of the others.
-    `replicas`: the number of Pods for each object; None: as the objects say (see `place`).
+    The Pods of a CronJob come after those of all other objects, and their prediction ignores other CronJobs.
+    `replicas`: the number of Pods for each object; None: as specified in the objects (see `place`).
     """
     scheduler = _Scheduler(cluster.scheduling)
     placed: dict[int, _New | InvalidObject] = {}
@@ -422,9 +422,9 @@ class _Scheduler:
         return bool(arrival.predictions) and arrival.prediction.outcome == "pending"
 
     def arrive_in_turn(self, pods: Sequence[Pod], *, one_by_one: bool) -> Sequence[Pod]:
-        """Let new Pods `arrive`; return those that do. `one_by_one`: no Pod follows one that stays Pending.
+        """Let new Pods `arrive`; return those that do. `one_by_one`: stop at the first Pod that stays Pending.
 
-        Pods that controllers create at once are tried later, by priority.
+        Pods that a controller creates all together are tried later, by priority.
         """
         arrived: list[Pod] = []
         for pod in pods:
@@ -482,7 +482,7 @@ class _Scheduler:
                     self._lose_nomination(pod)
 
     def _predict(self, arrival: Arrival, pod: Pod) -> Prediction:
-        """Predict a Pod, and note its victims, which may be new Pods."""
+        """Predict a Pod, and record its victims, which may be new Pods."""
         prediction = Prediction(self.snapshot, pod)
         arrival.predictions.append(prediction)
         self.snapshot = prediction.snapshot_after()
@@ -502,8 +502,8 @@ class _Scheduler:
         """Try all active Pods, let all victims terminate, and predict the Pods without a node again, until none of them
         preempts others.
 
-        Without the replacement Pods of victims that the cluster had before. Sets `overtaken` on nominated Pods that do
-        not fit on their node.
+        Ignores replacements of victims that are not new Pods. Sets `overtaken` on nominated Pods that do not fit on
+        their node.
         """
         self._run()
         while self._terminating:
@@ -532,9 +532,9 @@ RUNNING: Final = ("fits", "preempts", "waits")
 
 
 class Predicted:
-    """The predictions of new Pods, and what they have in common.
+    """The predictions of new Pods, and totals over them.
 
-    `groups`: the PodGroups of the Pods, whose Pods count only there. `is_placeholder`: reports whether a Pod only
+    `groups`: the PodGroups of the Pods, whose Pods count only in these. `is_placeholder`: reports whether a Pod only
     reserves capacity.
     """
 
@@ -580,7 +580,7 @@ class Predicted:
         return self._first[victim.identity][1]
 
     def _preemptions(self) -> Iterator[tuple[Pod, str]]:
-        """Yield each victim with its preemptor, also victims that already terminate."""
+        """Yield each victim with its preemptor, including victims that already terminate."""
         before = (each for last in self.alone for each in self.applied.every_prediction_of(last.pod))
         for prediction in (*before, *self.alone, *self._by_old_templates):
             yield from ((victim, prediction.pod.key) for victim in prediction.victims)
@@ -588,9 +588,9 @@ class Predicted:
             yield from ((victim, group.id) for victim in group.victims)
 
     def outcomes_of(self, placement: Placement) -> Counter[str]:
-        """Return the number of an object's new Pods by outcome; as "preempted" if a later new Pod preempts them again.
+        """Return the number of an object's new Pods by outcome, which is "preempted" if a later new Pod preempts them.
 
-        Without those in PodGroups.
+        Pods in PodGroups do not count.
         """
         alone = [each for each in placement.predictions if self.is_alone(each)]
         again = {id(each) for each in alone if self.applied.attempts_of(each).preempted_by}
@@ -599,12 +599,12 @@ class Predicted:
         return counts + Counter({name: pods for name, pods in placement.without_prediction.items() if name != "group"})
 
     def outcomes_of_group(self, group: GroupForecast) -> Counter[str]:
-        """Return the number of a PodGroup's Pods by outcome; of one that fits, the Pods without a node stay Pending."""
+        """Return the number of a PodGroup's Pods by outcome; if it fits, its Pods without a node count as Pending."""
         left = len(group.pods) - len(group.places) if group.outcome == "fits" else 0
         return Counter({group.outcome: len(group.pods) - left}) + Counter(pending=left)
 
     def pending_before(self, group: GroupForecast) -> int:
-        """Return how many Pods of a PodGroup that stay Pending are Pending already."""
+        """Return how many Pods of a PodGroup that stay Pending were Pending at the start."""
         stored = sum((pod.namespace, pod.name) in self.cluster.waiting_pods for pod in group.pods)
         return min(self.outcomes_of_group(group)["pending"], stored)
 

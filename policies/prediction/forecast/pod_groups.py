@@ -51,7 +51,7 @@ _SELECTOR: Final = ((), ("matchExpressions",), ("matchLabels",))
 
 
 def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
-    """Raise CutShort if the Pod template, the metadata, the selector or the volume claim templates are too large."""
+    """Raise CutShort if the Pod template, the metadata, the selector or a volume claim template is too large."""
     from forewarn.policies.kubernetes.objects import extent
 
     template = pod_template_of(subject.object, paths)
@@ -106,7 +106,7 @@ _MAX_NAMED: Final = 10
 
 
 class GroupImpact(NamedTuple):
-    """The outcome for the PodGroup of the new Pods. `missing`: number of Pods that the gang lacks."""
+    """The outcome for the PodGroup of the new Pods. `missing`: number of Pods that the gang still needs."""
 
     name: str
     min_count: int
@@ -171,12 +171,12 @@ class GroupForecast(NamedTuple):
 
     @optional_in_json
     def missing_(self) -> int | None:
-        """Number of Pods that the gang lacks."""
+        """Number of Pods that must be created before kube-scheduler tries the gang."""
         return self.missing or None
 
     @in_json
     def standing(self) -> Sequence[str]:
-        """Why the prediction is uncertain."""
+        """Why the prediction may not hold."""
         return self.notes
 
     @property
@@ -237,7 +237,7 @@ def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | N
     stored = [pod for pod in snapshot.objects.grouped_pods.values() if (pod.namespace, pod.spec.pod_group) == key]
     queued = [pod for pod in stored if not pod.node_name and pod.identity not in new]
     terminating = sum(pod.terminating for pod in queued)
-    waiting = [pod for pod in queued if not pod.terminating]  # their attempts are unknown
+    waiting = [pod for pod in queued if not pod.terminating]  # sorted by creation, because their attempts are unknown
     members = (*sorted(waiting, key=lambda pod: order_of_member(pod, pod.created or 0)), *pods)
     if limited() and len(members) > MAX_MEMBERS:
         raise too_many_pods(MAX_MEMBERS)

@@ -76,7 +76,7 @@ class CacheOverSnapshot(SchedulerCache):
         """New or changed workloads, on top of those at the start."""
         self._known = snapshot.objects.workloads
         self._has_more = False
-        """True after a change since the last snapshot."""
+        """Whether workloads changed since the latest snapshot."""
         self.bound_pods: set[str] = set()
         """Identities of Pods that were assigned to a node."""
 
@@ -111,7 +111,7 @@ class CacheOverSnapshot(SchedulerCache):
         return next((other for other in info.pods if other.identity == identity), None)
 
     def add_pod(self, pod: Pod) -> None:
-        """Add a Pod that is bound; remove a Pod that has terminated."""
+        """Add a bound Pod; remove a Pod that has terminated."""
         self._assumed.discard(pod.uid)
         self._swap(pod, None if pod.terminal else pod)
 
@@ -194,7 +194,7 @@ _STEP: Final = 20
 _COMPARING: Final = 2
 """Units of work to compare a node, besides its Pods."""
 _MAX_COMPARED: Final = 100
-"""Maximum number of equal nodes that are compared; of more, the first by name."""
+"""Maximum number of equal nodes that are compared; if there are more, the first ones by name."""
 _MAX_LEVELS: Final = 3
 """Maximum number of owners followed above the controller of a Pod."""
 
@@ -203,8 +203,8 @@ class QuotaEffect(NamedTuple):
     """The effect of quotas on the new Pods of a simulation.
 
     `rejected`: number of Pods that a quota rejects at the end. `message`: upstream's message about one of them.
-    `delay`: the quota that delays Pods; "" for none. `is_contested`: whether quotas reject Pods of other workloads in
-    the namespace, too, so that chance decides which controller is the first to retry.
+    `delay`: the quota that delays Pods; "" for none. `is_contested`: whether quotas also reject Pods of other workloads
+    in the namespace, so that chance decides which controller is the first to retry.
     """
 
     rejected: int
@@ -216,8 +216,8 @@ class QuotaEffect(NamedTuple):
 class Rehearsal(NamedTuple):
     """The result of a simulated rollout.
 
-    - `created`: number of Pods that the workload created and that exist at the end; `deleted_again`: of the others.
-      `evicted`: all preempted Pods.
+    - `created`: number of Pods that the workload created and that exist at the end; `deleted_again`: number of those
+      that it created and that no longer exist. `evicted`: all preempted Pods.
     - `preempting`, `by_old_template`, `by_waiting`: predictions of Pods that the workload has at the end, of its Pods
       that are deleted again, and of other Pending Pods, with the running Pods that they preempted.
     - `pending`: predictions of created Pods without a node at the end.
@@ -243,7 +243,7 @@ class Rehearsal(NamedTuple):
     is_close: bool = False
     """True if a Pod preempts less than CLOSE seconds before old Pods of the workload have terminated."""
     depends_on_pdbs: bool = False
-    """True if a Pod of the workload may not see in time that a PDB allows no more disruptions, and preempts others."""
+    """True if the victims of a Pod of the workload depend on how soon it sees the changed status of PDBs."""
 
     @property
     def victims(self) -> list[Pod]:
@@ -327,7 +327,7 @@ class _Run(Simulation):
         self._loaded: dict[Key, None] = {}
         """Keys of the workloads that are loaded with their Pods, in the order of loading."""
         self._counted: set[Key] = set()
-        """ReplicaSets of which only the number of running Pods is loaded, see `_without_counted`."""
+        """ReplicaSets for which only the number of running Pods is loaded, see `_without_counted`."""
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """(preemptor, victim) as `namespace/name`; `_in_vain`: those that help no Pod."""
@@ -392,7 +392,7 @@ class _Run(Simulation):
         if top is None:
             return owner in self._loaded
         for _ in range(_MAX_LEVELS):  # ownerReferences may form a cycle
-            by_the_clock = top.controller is not None and top.controller[0] == CRON_JOB  # recreates no Pods
+            by_the_clock = top.controller is not None and top.controller[0] == CRON_JOB  # a CronJob recreates no Pods
             above = None if top.controller is None or by_the_clock else self._stored(top.controller)
             if above is None or (above.key[0] == DEPLOYMENT and is_rolled_out(self._cluster, above.object, top.object)):
                 break
@@ -423,7 +423,7 @@ class _Run(Simulation):
                 self.api.load_pod(one)
 
     def _without_counted(self, top: WorkloadState, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Return the Pods to load with a workload. Of a ReplicaSet that deletes none, running Pods are only counted;
+        """Return the Pods to load with a workload. For a ReplicaSet that deletes none, running Pods are only counted;
         each is loaded when it is preempted.
         """
         if top.key[0] != REPLICA_SET or min_ready_seconds(top) or self._snapshot is not self._cluster.scheduling:
@@ -464,8 +464,8 @@ class _Run(Simulation):
     # Events
 
     def _first_by_pods(self, names: Sequence[str]) -> str:
-        """Return one of several equal nodes, which does not depend on names: the first by its Pods, without terminating
-        Pods if possible, so that a preemption deletes running Pods.
+        """Return one of several equal nodes independently of their names: the first by its Pods, and if possible one
+        without terminating Pods, so that a preemption deletes running Pods.
         """
         if len(names) == 1:
             return names[0]
@@ -473,7 +473,7 @@ class _Run(Simulation):
         return min(names[:_MAX_COMPARED], key=lambda name: _kinds_of(self._over.pods_on(name)))
 
     def _before_preemption(self, rejected: Rejected, candidate: Candidate, preemptor: Pod) -> None:
-        """Record a preemption, and load the victims' workloads without events: the Snapshot contains them."""
+        """Record a preemption, and load the victims' workloads. This causes no events: the Snapshot contains them."""
         snapshot, found = self.cache.snapshot(), rejected.decision._replace(candidate=candidate)
         is_elsewhere = len(found.best_nodes) > 1 or found.is_sampled
         by_chance = is_elsewhere or victims_tie(candidate, snapshot)
@@ -498,7 +498,7 @@ class _Run(Simulation):
         self.controllers.take_on([*islice(self._loaded, before, None)])
 
     def _note_race(self, prediction: Prediction) -> None:
-        """Note whether a Pod of the workload that preempts right after others may see an old status of PDBs."""
+        """Record whether a Pod of the workload that preempts right after others may see an outdated status of PDBs."""
         if self.clock.now > self._burst_ends:
             self._before_burst = prediction.snapshot
         elif self._is_own(prediction.pod.key) and not self._depends_on_pdbs:
@@ -579,7 +579,7 @@ class _Run(Simulation):
         return self.timeline.origins[key].workload in self._own
 
     def _running_victims(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
-        """Return the victims that ran at the start, and that this preemption deleted, not an earlier deletion."""
+        """Return the victims that ran at the start and that this preemption deleted, not an earlier deletion."""
         evicted = (victim for victim in candidate.victims if (preemptor.key, victim.key) in self._evicted)
         return [victim for victim in evicted if victim.identity not in self._over.bound_pods]
 
@@ -627,7 +627,7 @@ class _Run(Simulation):
         )
 
     def _is_pending_replacement(self, state: PodState) -> bool:
-        """Report whether a new Pod of another workload is Pending, and no placeholder."""
+        """Report whether a new Pod of another workload is Pending and not a placeholder."""
         pod = state.pod
         is_left_out = self._is_own(pod.key) or self.timeline.origins[pod.key].before or self._is_placeholder(pod)
         return not (is_left_out or pod.node_name or pod.terminal or state.terminating)
@@ -651,7 +651,7 @@ class _Clock(Clock):
 
 
 def _kinds_of(pods: Iterable[Pod]) -> list[tuple[Any, ...]]:
-    """Return what distinguishes the Pods of a node, apart from names; nodes with terminating Pods are the last."""
+    """Return a sort key for a node's Pods that ignores names; nodes with terminating Pods come last."""
     kinds = sorted(
         (pod.terminating, pod.priority or 0, pod.occupies.resource.milli_cpu, pod.owner_kind, pod.start_time or 0)
         for pod in pods

@@ -1,6 +1,6 @@
-"""The replacements of preempted Pods that have the same outcome in every order of events, so that they need no
-simulation; why an effect is not predicted: what components decide that forewarn does not simulate; Pods that a stored
-workload wants and that do not exist, and why its controller cannot create them.
+"""Three subjects: replacements of preempted Pods that have the same outcome in every order of events, so that they need
+no simulation; why an effect is not predicted: components decide it that forewarn does not simulate; the Pods of a
+stored workload that do not exist, and why its controller cannot create them.
 
 docs/guides/predict.md has the table of these components; a test compares both.
 """
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 def unknown_replacement(
     victims: Iterable[Pod], cluster: ClusterSnapshot, *, counts_failures: bool = False
 ) -> str | None:
-    """Return why it is not predicted what follows the preemption of these Pods; None if it is. Raises InvalidObject.
+    """Return why the effects of preempting these Pods are not predicted; None if they are. Raises InvalidObject.
 
-    `counts_failures`: the earlier failures of the indexes of Jobs are known.
+    `counts_failures`: whether the earlier failures of the indexes of Jobs are known.
     """
     for victim in victims:
         if not responsible_for_pod(victim, cluster.semantics.scheduler_names):
@@ -80,8 +80,8 @@ def _unknown_job(job: ApiObject, counts_failures: bool) -> str | None:
 
 
 def started_elsewhere(obj: ApiObject, cluster: ClusterSnapshot) -> tuple[int, str] | None:
-    """Return the number of Pods of an object that Kueue starts, and why they are not predicted: a suspended Job, or in
-    a cluster with LocalQueues another kind. None for other objects. Raises InvalidObject.
+    """Return the number of Pods of an object that Kueue starts, and why forewarn does not predict them: the object is a
+    suspended Job, or another kind in a cluster with LocalQueues. None for other objects. Raises InvalidObject.
     """
     kind = group_kind(obj)
     queue = next((name for path in _QUEUE_LABELS if (name := at(obj, *path, QUEUE_LABEL))), None)
@@ -93,13 +93,13 @@ def started_elsewhere(obj: ApiObject, cluster: ClusterSnapshot) -> tuple[int, st
 
 
 _QUEUE_LABELS: Final = (("metadata", "labels"), ("spec", "jobTemplate", "metadata", "labels"))
-"""The labels with the queue: those of an object, or of a CronJob's Jobs."""
+"""Paths of the labels that name a queue: those of an object, or of a CronJob's Jobs."""
 
 
 _CREATING: Final = 100
 """Units of work to create a Pod from a template."""
 _MAY_FAIL: Final = ("podFailurePolicy", "activeDeadlineSeconds", "backoffLimitPerIndex")
-"""Fields of a Job with which it may fail before its backoffLimit is reached, or wait for terminating Pods."""
+"""Fields of a Job that may make it fail before its backoffLimit is reached, or wait for terminating Pods."""
 
 
 def pending_replacements(
@@ -113,8 +113,8 @@ def pending_replacements(
     """Return how many replacements of these victims stay Pending; None if this may depend on the order of events.
     Raises CutShort and InvalidObject.
 
-    `quotas`: with the use of the preemptors. `snapshot`: with the preemptors, which are like `preemptor`, and their
-    terminating victims; `emptied`: returns it without the victims. `victims`: by controller.
+    `quotas`: with the use of the preemptors. `snapshot`: includes the preemptors, which are like `preemptor`, and their
+    terminating victims; `emptied`: returns `snapshot` without the victims. `victims`: by controller.
 
     kube-scheduler tries all preemptors before the replacements. Every replacement either fits, because it fits on as
     many nodes as there are such replacements, each of which uses one node; or fits nowhere, even after preemption and
@@ -140,7 +140,7 @@ def pending_replacements(
 
 
 def concern(pod: Pod, other: Pod, snapshot: Snapshot, but: str = "") -> bool:
-    """Report whether required constraints of a Pod match another Pod, apart from anti-affinity of topology key `but`.
+    """Report whether required constraints of a Pod match another Pod, except for anti-affinity with topology key `but`.
     Raises CutShort.
     """
     affinity, framework = pod.spec.pod_affinity, framework_of(snapshot, pod)
@@ -158,7 +158,7 @@ def concern(pod: Pod, other: Pod, snapshot: Snapshot, but: str = "") -> bool:
 def _predictions(
     quotas: ChargedQuotas, snapshot: Snapshot, victims: Mapping[Key | None, Sequence[Pod]], preemptor: Pod
 ) -> dict[Key, Prediction] | None:
-    """Return, by controller, the prediction of one of its replacement Pods; None if the outcome is not certain.
+    """Return controller -> the prediction of one of its replacement Pods; None if the outcome is not certain.
 
     It is certain if the controllers replace all victims, quotas admit the replacements, kube-scheduler tries the
     preemptors first, and no replacement preempts.
@@ -186,7 +186,7 @@ def _predictions(
 
 
 def _recreates(cluster: ClusterSnapshot, workload: Workload, victims: int) -> bool:
-    """Report whether the controller of a ReplicaSet or Job replaces each of this number of victims, and only those."""
+    """Report whether the controller of a ReplicaSet or Job replaces these victims, and creates no other Pods."""
     obj = workload.object
     own = owned_pods_of(cluster, obj)
     running = sum(not pod.terminal and not pod.terminating for pod in own)
@@ -211,7 +211,7 @@ _KINDS: Final = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, "/ReplicationController"
 
 
 class MissingPods(NamedTuple):
-    """The Pods of a workload that do not exist: `missing` of `wanted`.
+    """How many Pods of a workload do not exist: `missing` out of `wanted`.
 
     `why`: the reason, such as kube-apiserver's message; "" if unknown. `waits_for`: the Pod for which a StatefulSet
     waits.
@@ -226,8 +226,8 @@ class MissingPods(NamedTuple):
 def missing_pods(
     cluster: ClusterSnapshot, obj: ApiObject, existing: int | None = None, reported: str = ""
 ) -> MissingPods | None:
-    """Return the wanted Pods of a workload that do not exist; None for kinds that want no number of Pods, and for
-    unreadable workloads, which parse-error reports.
+    """Return the desired Pods of a workload that do not exist; None for kinds without a desired number of Pods, and for
+    unreadable workloads, which the rule parse-error reports.
 
     For a CronJob without running Pods: the Pods that kube-apiserver would reject if the next Job started now; None for
     other CronJobs.
@@ -245,7 +245,7 @@ def missing_pods(
 
 
 def all_missing(cluster: ClusterSnapshot) -> Iterator[tuple[Workload, MissingPods]]:
-    """Yield the workloads without controller of their own whose Pods are not created, and why, by kind and name."""
+    """Yield the workloads without a controller whose Pods are not created, and why, by kind and name."""
     for key, workload in sorted(cluster.workloads.items()):
         if (workload.controller[0], key[1], workload.controller[1]) in cluster.workloads:
             continue  # a ReplicaSet of a Deployment, or a Job of a CronJob
@@ -313,8 +313,8 @@ def next_rejection(cluster: ClusterSnapshot, obj: ApiObject) -> str:
 
 
 def _rejection(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[int, str]:
-    """Return how many of the next Pods kube-apiserver would create, and why it would reject the one after these; ""
-    if it would not.
+    """Return how many of the next Pods kube-apiserver would create, and why it would reject the one after them; "" if
+    it would not.
     """
     try:
         return ChargedQuotas(cluster).admit(obj, new_pods_of(cluster, obj)[0].pods)

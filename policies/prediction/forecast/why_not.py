@@ -1,5 +1,6 @@
-"""The reasons, as text, why nodes do not fit a Pod even with preemption, with fixes: those that edit the Pod are tried
-before they are proposed. Pending Pods in the order of the scheduling queue, and whether the deletion of Pods may help.
+"""The reasons, as text, why a Pod fits on no node even with preemption, with fixes; forewarn tries each edit of the Pod
+before it proposes it. Pending Pods in the order of the scheduling queue, and whether the deletion of Pods may help
+them.
 """
 
 from __future__ import annotations
@@ -76,13 +77,13 @@ class Waiting(NamedTuple):
     omitted: int = 0
 
     def without(self, identities: Collection[str]) -> Waiting:
-        """Return the Pending Pods without those with these identities, which are added to `omitted`."""
+        """Return the Pending Pods except those with these identities, which count in `omitted`."""
         pods = tuple(pod for pod in self.pods if pod.identity not in identities)
         return Waiting(pods, self.omitted + len(self.pods) - len(pods))
 
 
 def queue_key(pod: Pod) -> tuple[int, float, str]:
-    """Sort key of Pending Pods, in the order of `pending_in_order`."""
+    """Return the sort key of Pending Pods in `pending_in_order`."""
     return *queue_order(pod.effective_priority, pod.created or 0), pod.key
 
 
@@ -106,9 +107,8 @@ def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -
 
 
 def before_in_queue(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
-    """Return the Pending Pods before a Pending Pod in the queue; none before a nominated Pod. Raises CutShort.
-
-    None if the Pod is not among the first MAX_PENDING.
+    """Return the Pending Pods that precede a Pending Pod in the queue; none for a nominated Pod. Raises CutShort. None
+    if the Pod is not among the first MAX_PENDING.
     """
     if pod.nominated_node_name:
         return Waiting()
@@ -121,7 +121,7 @@ def before_in_queue(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
 def pods_ahead(cluster: ClusterSnapshot, priority: int) -> list[Pod]:
     """Return the Pending Pods that kube-scheduler tries before new Pods of this priority, in the order of the queue.
 
-    New Pods are behind all Pods of their priority. Source: upstream `plugins/queuesort/priority_sort.go`.
+    New Pods come after all Pods of their priority. Source: upstream `plugins/queuesort/priority_sort.go`.
     """
     first_new = (*queue_order(priority, inf), "")
     ahead = (
@@ -144,7 +144,7 @@ def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
 
 
 class Freed(NamedTuple):
-    """What deleted Pods free. `nodes`: their nodes. `repelling`: those with required anti-affinity."""
+    """What deleted Pods leave behind. `nodes`: the nodes of the Pods. `repelling`: Pods with required anti-affinity."""
 
     nodes: frozenset[str]
     repelling: tuple[Pod, ...]
@@ -161,7 +161,7 @@ def may_be_helped(pod: Pod, snapshot: Snapshot, freed: Freed) -> bool:
     """Report whether the deletion of Pods may help a Pending Pod: one of their nodes may have enough resources, also by
     preemption, or a constraint between Pods may have excluded other nodes. Raises CutShort.
 
-    Always True for many nodes. False if kube-scheduler does not schedule the Pod.
+    Always True if there are many nodes. False if kube-scheduler does not schedule the Pod.
     """
     if not_scheduled(pod, snapshot):
         return False
@@ -204,11 +204,11 @@ def _may_fit(pod: Pod, info: NodeInfo, snapshot: Snapshot, fit: NodeResourcesFit
 
 
 OF_KUBERNETES: Final = "node.kubernetes.io/"
-"""The prefix of taints that stand for a condition of the node, such as not-ready."""
+"""The prefix of taints that represent a condition of the node, such as not-ready."""
 
 
 def with_tried_fixes(examples: Sequence[tuple[Reason, Prediction]], instead: Mapping[str, str]) -> list[Reason]:
-    """Return reasons without edits of the Pod that do not help: with them, it still does not fit without preemption.
+    """Return the reasons, without edits of the Pod that do not help: those after which it still needs preemption.
 
     Without any edit if time runs out. `examples`: each reason with a prediction. `instead`: fix -> text to use instead,
     which is no edit of the Pod.
@@ -231,7 +231,7 @@ def _helps(prediction: Prediction, fix: str) -> bool:
         return True
     check_time()
     pod, snapshot = prediction.pod, prediction.snapshot
-    if fix == LOWER_REQUESTS:  # of all Pods of the template
+    if fix == LOWER_REQUESTS:  # applies to all Pods of the template
         snapshot = snapshot.with_pods((), pods_of_template(snapshot, pod))
     edited = replace(pod, spec=_EDITS[fix](prediction), preemption_policy=PREEMPT_NEVER)
     return Prediction(snapshot, edited).outcome == "fits"
@@ -279,7 +279,7 @@ _EDITS: Final[Mapping[str, Callable[[Prediction], PodSpec]]] = {
     pod_topology_spread.CHANGE: lambda prediction: replace(prediction.pod.spec, topology_spread=()),
     LOWER_REQUESTS: _with_least_requests,
 }
-"""Fix -> the spec of the Pod after the most that the fix can mean."""
+"""Fix -> returns the Pod's spec after the largest edit that the fix can mean."""
 
 
 TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
@@ -293,15 +293,15 @@ _CAPACITY: Final = attrgetter("capacity")
 _LONGEST: Final = 400
 _LABELS: Final = 3
 _MAX_COMPARED: Final = 100
-"""Maximum number of values of a label among which similar ones are found."""
+"""Maximum number of values of a label that are searched for similar ones."""
 _UNITS_PER_NODE: Final = 4
 """Units of work to check a node (see `charge`)."""
 _NO_CAUSE: Final = Reason("")
 
 
 def ending_on_nominated_node(prediction: Prediction) -> list[Pod]:
-    """Return the terminating Pods that keep a nominated Pod from its node: victims of a preemption, or if there are
-    none, Pods that terminate anyway and would be victims.
+    """Return the terminating Pods that keep a nominated Pod off its node: victims of a preemption; without any,
+    terminating Pods that could be victims.
     """
     snapshot, pod = prediction.snapshot, prediction.pod
     info = snapshot.get(pod.nominated_node_name)
@@ -318,19 +318,21 @@ def waits_for(ending: Sequence[Pod], node: str) -> str:
 
 
 def cause(prediction: Prediction) -> Reason:
-    """Return the one cause that keeps a Pending Pod off all nodes, or off all that have what it needs, whatever Pods
-    run there; "" without such a cause. Its text contains no amounts and taints, its `short` does. Its fixes help.
+    """Return the single cause that keeps a Pending Pod off all nodes, or off all nodes with enough resources, whatever
+    Pods run there; "" without such a cause. Its text contains no amounts or taints, its `short` does. All its fixes
+    help.
     """
     found = constraint_of(prediction)
     (with_fixes,) = with_tried_fixes([(found, prediction)], NOTHING)
     if with_fixes.fixes or not found.fixes:
         return with_fixes
-    too_small = _more_than_usable_nodes_have(prediction)  # an edit makes large nodes usable, but the Pod does not fit
+    too_small = _more_than_usable_nodes_have(prediction)  # the edit makes large nodes usable, but they stay too small
     return too_small.with_fixes(_ADD_NODES[0]) if too_small is not None else with_fixes
 
 
 def _more_than_usable_nodes_have(prediction: Prediction) -> Reason | None:
-    """Return the reason if requests exceed each node that other constraints allow; None if not, or without such nodes.
+    """Return the reason if requests exceed the capacity of each node that other constraints allow; None if not, or
+    without such nodes.
 
     A larger node that the Pod may not use would be a wrong hint.
     """
@@ -341,8 +343,8 @@ def _more_than_usable_nodes_have(prediction: Prediction) -> Reason | None:
 
 
 def lasting_statuses(snapshot: Snapshot, pod: Pod) -> dict[str, Status]:
-    """Return, by node, why it does not fit a Pod, whatever capacity it has: kube-scheduler's filters of capacity run
-    before others, and hide them.
+    """Return node -> the status with which it rejects a Pod whatever its capacity is. kube-scheduler's filters of
+    capacity run before others, and hide them.
     """
     statuses = Prediction(snapshot, without_requests(pod), reasons=True).statuses
     return {node: status for node, status in statuses.items() if status.plugin != NodeResourcesFit.name}
@@ -373,7 +375,7 @@ def constraint_of(prediction: Prediction) -> Reason:
 
 
 def _exceeded_on_all(prediction: Prediction, infos: Sequence[NodeInfo]) -> dict[str, InsufficientResource]:
-    """Return, by resource, the request that exceeds what each of the nodes can allocate, with the largest amount."""
+    """Return resource -> the request that exceeds all of these nodes, compared with the largest allocatable amount."""
     on_all: dict[str, InsufficientResource] | None = None
     for info in infos:
         found = _exceeded(prediction, info)
@@ -400,7 +402,7 @@ def _amount(resource: str, amount: int) -> str:
 
 
 def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: str) -> Reason:
-    """Return the cause apart from resources. `large`: the nodes with enough resources, `which` as a phrase."""
+    """Return the cause, apart from resources. `large`: the nodes with enough resources; `which`: a phrase for them."""
     static, affinity = prediction.framework.plan.static, prediction.pod.spec.node_affinity
     matching = [
         info
@@ -426,7 +428,7 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
 
 
 def _unmatched(affinity: NodeAffinity, infos: Iterable[NodeInfo]) -> str:
-    """Return the node selector that no node matches as a phrase, with known values of its labels."""
+    """Return a phrase for the node selector that no node matches, with known values of its labels."""
     selector, terms = affinity.node_selector or {}, affinity.required.labels if affinity.required else ()
     wanted = [*((key, {value}) for key, value in selector.items()), *(terms[0].items() if len(terms) == 1 else ())]
     known = next(filter(None, (_known_values(key, values, infos) for key, values in wanted)), "")
@@ -449,8 +451,8 @@ def _named(text: str, short: str, *fixes: str) -> Reason:
 
 
 def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
-    """Return (number of nodes, reason why preemption does not help on them) in the order of `ranked`: first of nodes
-    that the Pod could use without the Pods on them. `only`: of this node, "" for all.
+    """Return (number of nodes, reason why preemption does not help on them) in the order of `ranked`: first the reasons
+    on nodes that the Pod could use if they were empty. `only`: the only node to include; "" for all.
 
     A reason about a Pod on the node includes one such Pod as an example.
     """
@@ -482,7 +484,7 @@ def on_no_node(prediction: Prediction, *, named: bool = False) -> str:
 
 
 def by_nodes(reasons: Iterable[tuple[str, int]]) -> list[str]:
-    """Reasons with their numbers of nodes as phrases, in forewarn's words."""
+    """Return reasons with their numbers of nodes as phrases, in forewarn's words."""
     return [f"{plural(nodes, 'node')}: {in_short(why)}" for why, nodes in reasons]
 
 
@@ -491,7 +493,8 @@ def _why(
 ) -> tuple[str, str]:
     """Return the reason why preemption does not help on a node, and an example of a blocking Pod ("" without one).
 
-    `status`: the rejection to explain. `emptied`: `status` is for the node without all Pods of lower priority.
+    `status`: the rejection to explain. `emptied`: whether `status` is that of the node without all Pods of lower
+    priority.
     """
     if _is_of_anti_affinity(status):
         return blocking.on(node_name) or (_explained(prediction, node_name, status, emptied=emptied), "")
@@ -512,8 +515,8 @@ def _why(
 
 
 def _of_host_ports(prediction: Prediction, node_info: NodeInfo, *, emptied: bool) -> tuple[str, str] | None:
-    """Return which host port is in use, and a Pod that uses it ("" for another replica) and that preemption does not
-    remove; None if only a nominated Pod uses it.
+    """Return which host port is in use, and a Pod that uses it and that preemption does not remove ("" for another
+    replica); None if only a nominated Pod uses it.
     """
     pod = prediction.pod
     for other, port in product(node_info.pods, pod.spec.host_ports):
@@ -530,7 +533,7 @@ def _is_of_anti_affinity(status: Status) -> bool:
 
 
 class BlockingPods:
-    """The Pods that block a new Pod by required anti-affinity, of the new Pod or of the blocking Pods."""
+    """The Pods that block a new Pod by required anti-affinity, either that of the new Pod or their own."""
 
     def __init__(self, prediction: Prediction) -> None:
         self._pod, self._snapshot = prediction.pod, prediction.snapshot
@@ -610,7 +613,7 @@ def _priority_for_pdb(prediction: Prediction) -> int | None:
 
 
 def _explained(prediction: Prediction, node_name: str, status: Status, *, emptied: bool) -> str:
-    """Return a status as a phrase. `emptied`: the status is for the node without all Pods of lower priority."""
+    """Return a status as a phrase. `emptied`: whether it is the status of the node without Pods of lower priority."""
     reasons = [as_reason(reason) for reason in status.reasons]
     lacking = [reason.resource for reason in reasons if reason.resource]
     resolvable = status.code == "Unschedulable"
@@ -623,7 +626,7 @@ def _explained(prediction: Prediction, node_name: str, status: Status, *, emptie
 
 
 def _exceeded(prediction: Prediction, node_info: NodeInfo) -> dict[str, InsufficientResource]:
-    """Return, by resource, the request that exceeds what the node can allocate, even without Pods."""
+    """Return resource -> the request that exceeds what the node can allocate even without Pods."""
     framework, name = prediction.framework, NodeResourcesFit.name
     if name not in framework.profile.at("filter"):
         return {}

@@ -39,7 +39,7 @@ class PreemptionMode(IntEnum):
 
 
 class GranularMode(NamedTuple):
-    """How well a flavor suits. `borrowing_level`: 0 without borrowing, higher if the quota is further away."""
+    """How well a flavor suits. `borrowing_level`: 0 without borrowing, higher the further up the tree the quota is."""
 
     preemption_mode: PreemptionMode
     borrowing_level: int
@@ -69,7 +69,7 @@ _BEST: Final = GranularMode(PreemptionMode.FIT, 0)
 
 
 class WhyNot(NamedTuple):
-    """Why a flavor does not fit now: in upstream's words, and in short. `flavor`: None if no flavor can fit."""
+    """Why a flavor does not fit now: in upstream's words, and a short form. `flavor`: None if no flavor can fit."""
 
     text: str
     flavor: str | None
@@ -88,7 +88,7 @@ class FlavorAssignment:
 
 @dataclass(frozen=True, slots=True)
 class AssignedPodSet:
-    """The flavors of one PodSet by resource. `reasons`: why a flavor does not fit now."""
+    """The flavors of one PodSet by resource. `reasons`: why other flavors do not fit now."""
 
     name: str
     flavors: Mapping[str, FlavorAssignment]
@@ -105,7 +105,7 @@ class AssignedPodSet:
 
 @dataclass(slots=True)
 class Assignment:
-    """The flavors of a Workload. `borrowing`: the height of the lowest subtree of cohorts with its quota."""
+    """The flavors of a Workload. `borrowing`: the height of the lowest subtree of cohorts that has enough quota."""
 
     generation: int
     pod_sets: list[AssignedPodSet] = field(default_factory=list)
@@ -137,7 +137,7 @@ class Assignment:
             self.usage[fr] = kueue.add(self.usage.get(fr, 0), pod_set.requests[resource])
 
     def total_requests_for(self, info: Info) -> kueue.Quantities:
-        """Return what the Workload needs for the assigned counts; without `pods`, as upstream."""
+        """Return what the Workload requests for the assigned counts; as in upstream, without the resource `pods`."""
         usage: kueue.Quantities = {}
         for resources, assigned in zip(info.total_requests, self.pod_sets, strict=False):
             for resource, amount in resources.scaled_to(assigned.count).requests.items():
@@ -256,7 +256,7 @@ class FlavorAssigner:
     def _try_flavor(
         self, name: str, requests: Mapping[str, kueue.Amount], usage: kueue.Quantities, reasons: list[WhyNot]
     ) -> tuple[GranularMode, dict[str, FlavorAssignment]]:
-        """Return the worst mode of a flavor for these requests, and its assignments. Appends to `reasons`."""
+        """Return the worst mode of a flavor for these requests, and its assignments. Appends faults to `reasons`."""
         representative = _BEST
         assignments: dict[str, FlavorAssignment] = {}
         for resource, amount in requests.items():
@@ -295,7 +295,7 @@ class FlavorAssigner:
     def _fits_resource_quota(
         self, fr: kueue.FlavorResource, assumed_usage: kueue.Amount, request: kueue.Amount
     ) -> tuple[PreemptionMode, int, tuple[WhyNot, ...]]:
-        """Return how a flavor could provide a resource, the borrowing level, and why it does not fit now."""
+        """Return how a flavor could provide a resource, the borrowing level, and why the request does not fit now."""
         available, capacity = self._cq.available(fr), self._cq.potential_available(fr)
         amount = kueue.add(assumed_usage, request)
         if amount > capacity:

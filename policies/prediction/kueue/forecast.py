@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 _MIN_CYCLES: Final = 50
 """Minimum number of cycles before preemption is reported as endless."""
 _MAX_TRIED: Final = 1_000_000
-"""Maximum number of cycles, multiplied by the number of Workloads, each of which a cycle looks at."""
+"""Maximum product of the numbers of cycles and Workloads: each cycle reads all Workloads."""
 _UNCHANGED_CYCLES: Final = 6
-"""Cycles without a change after which nothing changes any more."""
+"""Number of consecutive cycles without a change after which the state counts as final."""
 
 
 class Manager:
     """Runs scheduling cycles. `evicted`: keys of Workloads that lost their quota.
 
-    `is_reversed`: Kueue iterates over maps, so chance decides between equal ClusterQueues, Cohorts and their heads.
-    The order is that of their names, or the opposite one.
+    Kueue iterates over maps, so chance decides between equal ClusterQueues, Cohorts and their heads. `is_reversed`:
+    whether they are in reverse order of their names instead of in order.
     """
 
     def __init__(self, objects: Objects, now: float, *, is_reversed: bool = False) -> None:
@@ -95,7 +95,7 @@ class Manager:
         )
 
     def cycle(self) -> list[Entry]:
-        """Run one cycle and what follows it within a second. Returns what it decided, in order."""
+        """Run one cycle and what follows it within a second. Return the entries that it decided, in order."""
         snapshot = self.snapshot()
         heads = [
             head
@@ -114,7 +114,7 @@ class Manager:
         return entries
 
     def _fault(self, info: Info) -> tuple[str, RequeueReason] | None:
-        """Return why a head is not tried, and its reason to be queued again. Source: `ValidateAdmissibility`."""
+        """Return why a cycle does not try a head, and its requeue reason. Source: `ValidateAdmissibility`."""
         if info.obj.namespace not in self._objects.namespaces:
             return f'workload namespace "{info.obj.namespace}" does not exist', RequeueReason.GENERIC
         if not self._matches_namespace(info):
@@ -138,7 +138,7 @@ class Manager:
             self.queues[cq].delete(workload.key)
             self._held[cq].generation += 1
         elif workload.message != entry.message:
-            # the copy in the queue is replaced, which forgets the flavor to try next
+            # the queue gets a new copy, which has no flavor to try next
             self.queues[cq].push_or_update(Info.from_workload(replace(workload, message=entry.message), cq), self.now)
         for target in entry.targets if entry.outcome is Outcome.PREEMPTING else ():
             if not target.info.obj.is_evicted:
@@ -164,9 +164,10 @@ class Manager:
             self.queues[name].queue_inadmissible(self._matches_namespace, self.now)
 
     def cycles(self) -> Iterator[list[Entry]]:
-        """Run cycles until nothing changes any more, which `is_quiet` then reports. Yields what each decided.
+        """Run cycles until nothing changes any more (then `is_quiet` is true). Yields the entries that each cycle
+        decided.
 
-        Ends earlier after two cycles for each waiting Workload, to preempt and to be admitted, and some more.
+        Stops earlier after two cycles for each waiting Workload (one to preempt, one to be admitted) and some more.
         """
         unchanged, before = 0, self._state()
         waiting = sum(len(queue.heap) for queue in self.queues.values())
@@ -223,8 +224,8 @@ class QueueForecast:
     """What Kueue decides about a Workload.
 
     `cluster_queue`: None if it is not known. `admission`: its quota; None if it waits. `targets`: Workloads that it
-    preempts. `reasons`: why no flavor fits. `message`: another reason to wait; None without one. `ahead`: Workloads
-    that wait before it. `not_predicted`: why nothing is known; None if it is.
+    preempts. `reasons`: why no flavor fits. `message`: another reason to wait, or None. `ahead`: Workloads that wait
+    before it. `not_predicted`: why forewarn does not predict it, or None.
     """
 
     workload: Workload
@@ -347,7 +348,7 @@ def _stopped(objects: Objects, workload: Workload, queue: ClusterQueue) -> str |
 
 
 def _not_modelled(objects: Objects, workload: Workload, queue: ClusterQueue) -> str | None:
-    """Return what of a Workload or its ClusterQueue is not modelled; None if everything is."""
+    """Return which part of a Workload or its ClusterQueue forewarn does not model; None if it models everything."""
     if reason := objects.configuration.not_modelled or workload.not_modelled:
         return reason
     if queue.admission_checks:

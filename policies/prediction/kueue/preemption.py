@@ -52,10 +52,7 @@ class PreemptionContext:
         return self.cq.fits(self.requests)
 
     def order(self, info: Info) -> tuple[object, ...]:
-        """Return the sort key of candidates: those with the smallest are preempted first.
-
-        Source: `CandidatesOrdering`.
-        """
+        """Return the sort key of candidates, in the order in which they are preempted. Source: `CandidatesOrdering`."""
         obj = info.obj
         reserved_at = self.now if obj.reserved_at is None else obj.reserved_at
         return not obj.is_evicted, info.cluster_queue == self.cq.name, obj.priority, -reserved_at, obj.uid, info.key
@@ -130,7 +127,7 @@ def satisfies_preemption_policy(preemptor: Workload, candidate: Workload, policy
 class _Candidate(NamedTuple):
     """A Workload that may be preempted. `lca`: the lowest cohort of both ClusterQueues; None in the same one.
 
-    `without_borrowing`: only if the preemptor's ClusterQueue then borrows nothing.
+    `without_borrowing`: whether it may be preempted only if the preemptor's ClusterQueue then borrows nothing.
     """
 
     info: Info
@@ -195,8 +192,8 @@ def _is_valid(context: PreemptionContext, candidate: _Candidate, *, allow_borrow
 
 
 def _from_cohorts(context: PreemptionContext) -> tuple[list[_Candidate], list[_Candidate]]:
-    """Return the candidates of other ClusterQueues: those whose quota is the preemptor's by its place in the tree, and
-    those that it preempts by priority. Source: `collectCandidatesForHierarchicalReclaim`.
+    """Return the candidates of other ClusterQueues: those from which the preemptor reclaims quota because of its place
+    in the tree, and those that it preempts by priority. Source: `collectCandidatesForHierarchicalReclaim`.
     """
     hierarchy: list[_Candidate] = []
     by_priority: list[_Candidate] = []
@@ -229,7 +226,7 @@ def _borrowing_in_subtree(
 
 
 def candidates_in(context: PreemptionContext, cq: ClusterQueueSnapshot, policy: str) -> list[Info]:
-    """Return the Workloads of a ClusterQueue that a policy allows to preempt, and that use what is needed."""
+    """Return the Workloads of a ClusterQueue that a policy allows to preempt and that use a resource that is needed."""
     charge(len(cq.workloads))
     preemptor, frs = context.preemptor.obj, context.frs_need_preemption
     using = [info for info in cq.workloads.values() if not info.assigned.isdisjoint(frs)]

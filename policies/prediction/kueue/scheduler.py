@@ -60,7 +60,7 @@ class PendingQueue:
         self._bulk_moved: set[str] = set()
 
     def in_order(self) -> list[Info]:
-        """Return all waiting Workloads in the order of the heap: the sticky one, then by rank."""
+        """Return all waiting Workloads, inadmissible ones included: the sticky one, then by rank."""
         waiting = (*self.heap.values(), *self.inadmissible.values())
         return sorted(waiting, key=lambda info: (info.key != self._sticky, info.rank))
 
@@ -90,7 +90,7 @@ class PendingQueue:
             self._sticky = None
 
     def requeue(self, info: Info, reason: RequeueReason, now: float) -> None:
-        """Queue a head again that a cycle has not admitted. Source: `RequeueIfNotPresent`."""
+        """Put a head that a cycle has not admitted back into the queue. Source: `RequeueIfNotPresent`."""
         is_best_effort = not self._spec.is_strict_fifo
         if reason is RequeueReason.PENDING_PREEMPTION and is_best_effort:
             self._sticky = info.key
@@ -132,7 +132,7 @@ def fair_preemptions(context: PreemptionContext, strategies: Sequence[str] = DEF
     candidates = sorted(_find_candidates(context), key=context.order)
     if not candidates:
         return []
-    context.cq.add_all(context.requests)  # shares include the preemptor
+    context.cq.add_all(context.requests)  # shares must include the preemptor
     fits, targets, to_retry = _run_first_strategy(context, candidates, strategies[0])
     if not fits and len(strategies) > 1:
         fits = _run_second_strategy(context, to_retry, targets)
@@ -239,7 +239,7 @@ class _TargetOrdering:
         self._pruned.add(cq)
 
     def almost_lcas(self, cq: ClusterQueueSnapshot) -> tuple[ResourceNode, ResourceNode]:
-        """Return the nodes below the lowest common cohort: of the preemptor, and of `cq`."""
+        """Return the nodes directly below the lowest common cohort: the preemptor's, and that of `cq`."""
         lca = next(cohort for cohort in cq.path_parent_to_root() if cohort in self._ancestors)
         return _below(self._context.cq, lca), _below(cq, lca)
 
@@ -256,7 +256,7 @@ class _TargetOrdering:
         return None
 
     def _next_target(self, cohort: CohortSnapshot) -> ClusterQueueSnapshot | None:
-        """Return the ClusterQueue of a subtree; None if this only removed a node from the search."""
+        """Return the next ClusterQueue of a subtree; None if this call only removed a node from the search."""
         highest_cq, cq_rank = self._highest_cluster_queue(cohort)
         highest_cohort, cohort_rank = None, NEGATIVE_RANK
         for child in cohort.child_cohorts:
@@ -297,7 +297,7 @@ def _below(cq: ClusterQueueSnapshot, lca: CohortSnapshot) -> ResourceNode:
 
 
 class Tournament:
-    """The order in which a cycle processes Workloads: the one that leaves its ClusterQueue or cohort with the smallest
+    """The order in which a cycle processes Workloads: the one after which its ClusterQueue or cohort has the smallest
     share comes first. Source: fair_sharing_iterator.go.
 
     `heads`: by ClusterQueue, with what each would use.
@@ -308,7 +308,7 @@ class Tournament:
         self._shares: dict[tuple[CohortSnapshot, ClusterQueueSnapshot], DRS] = {}
 
     def __iter__(self) -> Iterator[ClusterQueueSnapshot]:
-        """Yield the ClusterQueues; those of other trees of cohorts, of which upstream takes any, by name."""
+        """Yield the ClusterQueues; in other trees of cohorts, where upstream takes any of them, by name."""
         while self._heads:
             winner = next(iter(self._heads))
             if winner.parent is not None:
@@ -319,7 +319,7 @@ class Tournament:
             yield winner
 
     def _compute_shares(self, root: CohortSnapshot) -> None:
-        """Compute the share of each head's ClusterQueue and its cohorts with the head. Source: `computeDRS`."""
+        """Compute the shares of each head's ClusterQueue and cohorts with the head admitted. Source: `computeDRS`."""
         for cq in root.subtree_cluster_queues():
             if cq in self._heads:
                 _, usage = self._heads[cq]
@@ -354,7 +354,7 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Entry:
-    """The head of a ClusterQueue in a cycle."""
+    """The head of a ClusterQueue in one cycle, with its outcome."""
 
     info: Info
     cq: ClusterQueueSnapshot
@@ -383,7 +383,7 @@ class Cycle:
         self._preemptor = Preemptor(snapshot, now, fair if configuration.is_fair_sharing else None)
 
     def schedule(self, heads: Iterable[Info], faults: Mapping[str, tuple[str, RequeueReason]]) -> list[Entry]:
-        """Decide about the heads, at most one of each ClusterQueue. Source: `schedule`.
+        """Decide on the heads, at most one of each ClusterQueue. Source: `schedule`.
 
         `faults`: Workloads that are rejected without an attempt: key -> (message, requeue reason).
         """
@@ -429,9 +429,8 @@ class Cycle:
         return self._preemptor.get_targets(info, assignment)
 
     def _partial(self, info: Info, assigner: FlavorAssigner) -> tuple[Assignment, list[Target]] | None:
-        """Return the assignment of the most Pods that fit, if the Workload allows fewer Pods; None if none fit.
-
-        Source: `PodSetReducer`, which searches as if fewer Pods always fit when more do.
+        """Return the assignment for the largest number of Pods that fits, if the Workload may run with fewer; None if
+        none fits. Source: `PodSetReducer`, whose binary search assumes that fewer Pods fit whenever more do.
         """
         pod_sets = info.obj.pod_sets
         deltas = [0 if each.min_count is None else each.count - each.min_count for each in pod_sets]
@@ -452,7 +451,7 @@ class Cycle:
         return best[1] if best is not None and best[0] == low else None
 
     def _process(self, entry: Entry, preempted: dict[str, Info]) -> None:
-        """Decide about a head, after those before it. Source: `processEntry`."""
+        """Decide on a head, after the heads before it. Source: `processEntry`."""
         assignment, cq = entry.assignment, entry.cq
         mode = assignment.representative_mode
         if mode is Mode.NO_FIT:
@@ -482,7 +481,7 @@ class Cycle:
 
 
 def _resources_to_reserve(assignment: Assignment, cq: ClusterQueueSnapshot) -> Quantities:
-    """Return the quota that a head without candidates keeps from later ones. Source: `quotaResourcesToReserve`."""
+    """Return the quota that a head without candidates reserves for itself. Source: `quotaResourcesToReserve`."""
     reserved: Quantities = {}
     for fr, usage in assignment.usage.items():
         quota, used = cq.quota_for(fr), cq.usage.get(fr, 0)

@@ -1,5 +1,5 @@
-"""The state of quota in a scheduling cycle: quota and usage of ClusterQueues and Cohorts, and what they borrow; and the
-objects of a cluster behind it.
+"""The state of quota in a scheduling cycle: quota, usage and borrowing of ClusterQueues and Cohorts; the Kueue objects
+of a cluster.
 
 Source: kueue pkg/cache/scheduler: snapshot.go, resource_node.go, fair_sharing.go, clusterqueue_snapshot.go,
 cohort_snapshot.go.
@@ -70,7 +70,7 @@ class ResourceNode:
         return max(0, sub(self.local_quota(fr), self.usage.get(fr, 0)))
 
     def available(self, fr: FlavorResource) -> Amount:
-        """Return what remains for the node, with what it may borrow; negative if more is used than there is."""
+        """Return the quota available to the node, with what it may borrow; negative if usage exceeds the quota."""
         if self.parent is None:
             return sub(self.subtree_quota.get(fr, 0), self.usage.get(fr, 0))
         parent_available = self.parent.available(fr)
@@ -83,7 +83,7 @@ class ResourceNode:
         return add(self.local_available(fr), parent_available)
 
     def potential_available(self, fr: FlavorResource) -> Amount:
-        """Return what the node could use if nothing was used."""
+        """Return the quota that would be available to the node if nothing was used."""
         if self.parent is None:
             return self.subtree_quota.get(fr, 0)
         potential = add(self.local_quota(fr), self.parent.potential_available(fr))
@@ -91,7 +91,7 @@ class ResourceNode:
         return potential if limit is None else min(add(self.subtree_quota.get(fr, 0), limit), potential)
 
     def add_usage(self, fr: FlavorResource, amount: Amount) -> None:
-        """Add usage to the node, and to its ancestors what exceeds the quota that is not lent."""
+        """Add usage to the node; add the part that exceeds its local quota to its ancestors."""
         local_available = self.local_available(fr)
         self.usage[fr] = add(self.usage.get(fr, 0), amount)
         if self.parent is not None and amount > local_available:
@@ -104,19 +104,19 @@ class ResourceNode:
             self.parent.remove_usage(fr, min(amount, stored_in_parent))
 
     def borrowing_with(self, fr: FlavorResource, amount: Amount = 0) -> bool:
-        """Report whether the node borrows if it uses another `amount`."""
+        """Report whether the node borrows if it uses `amount` more."""
         return self.subtree_quota.get(fr, 0) < add(self.usage.get(fr, 0), amount)
 
     def is_within_nominal_in(self, frs: Iterable[FlavorResource]) -> bool:
         return not any(self.borrowing_with(fr) for fr in frs)
 
     def quantities_fit_in_quota(self, requests: Quantities) -> tuple[bool, Quantities]:
-        """Return whether the requests fit into the node's quota, and what of them its parent must provide."""
+        """Return whether the requests fit into the node's quota, and the part that its parent must provide."""
         fits = not any(self.borrowing_with(fr, amount) for fr, amount in requests.items())
         return fits, {fr: max(0, sub(amount, self.local_available(fr))) for fr, amount in requests.items()}
 
     def dominant_resource_share(self) -> DRS:
-        """Return the largest share of the cohort's resources that the node borrows."""
+        """Return the largest share, over all resources, of the cohort's capacity that the node borrows."""
         if self.parent is None:
             return DRS(self.fair_weight)
         borrowing: dict[str, Amount] = {}
@@ -150,18 +150,18 @@ class DRS(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """The order of shares: those that borrow with weight 0 are the largest. Source: `CompareDRS`."""
+        """The sort key of shares: nodes that borrow with weight 0 have the largest. Source: `CompareDRS`."""
         if self.fair_weight == 0 and self.unweighted_ratio != 0:
             return True, self.unweighted_ratio
         return False, self.unweighted_ratio / self.fair_weight if self.unweighted_ratio else 0.0
 
 
 NEGATIVE_RANK: Final = (False, -math.inf)
-"""Below the rank of every share."""
+"""A rank below that of every share."""
 
 
 class CohortSnapshot(ResourceNode):
-    """A Cohort. Its children are those that take part: not the inactive ClusterQueues, whose usage counts."""
+    """A Cohort. Its children are those that take part. Inactive ClusterQueues do not, but their usage counts."""
 
     def __init__(self, name: str, quotas: Mapping[FlavorResource, ResourceQuota], fair_weight: float) -> None:
         super().__init__(name, quotas, fair_weight)
@@ -184,7 +184,7 @@ class CohortSnapshot(ResourceNode):
             yield from cohort.subtree_cluster_queues()
 
     def accumulate_from_child(self, child: ResourceNode) -> None:
-        """Add what a child lends to the quota, and what it uses of the cohort to the usage."""
+        """Add the quota that a child lends, and the child's usage of the cohort's quota."""
         for fr, quota in child.subtree_quota.items():
             lent = sub(quota, child.local_quota(fr))
             self.subtree_quota[fr] = add(self.subtree_quota.get(fr, 0), lent)
@@ -227,8 +227,8 @@ class ClusterQueueSnapshot(ResourceNode):
         return all(self.available(fr) >= amount for fr, amount in usage.items())
 
     def lowest_subtree_that_fits(self, fr: FlavorResource, amount: Amount) -> tuple[int, bool]:
-        """Return the height of the lowest subtree with quota for another `amount`, and whether it is smaller than the
-        whole tree. Without one, the height of the whole tree.
+        """Return the height of the lowest subtree with quota for `amount` more, and whether it is smaller than the
+        whole tree. If there is none, the height of the whole tree.
 
         Source: `FindHeightOfLowestSubtreeThatFits`.
         """
@@ -278,14 +278,14 @@ class Snapshot:
 
 @dataclass
 class Held:
-    """The Workloads with quota of a ClusterQueue, and what they use. `generation`: see `LastAssignment`."""
+    """The Workloads of a ClusterQueue that have quota, and their usage. `generation`: see `LastAssignment`."""
 
     workloads: dict[str, Info] = field(default_factory=dict)
     usage: Quantities = field(default_factory=dict)
     generation: int = 0
 
     def replace(self, key: str, info: Info | None) -> None:
-        """Add a Workload, or remove it if `info` is None, in place of the former one with this key."""
+        """Replace the Workload with this key, or add it; remove it if `info` is None."""
         former = self.workloads.pop(key, None)
         for each, sign in ((former, -1), (info, 1)):
             for fr, amount in each.usage.items() if each is not None else ():
@@ -351,7 +351,7 @@ def _accumulate(cohort: CohortSnapshot, children: Mapping[str, list[ClusterQueue
 
 
 def cohorts_of(cluster_queues: Iterable[ClusterQueue], cohorts: Mapping[str, Cohort]) -> list[str]:
-    """Return the names of all Cohorts that are in no cycle, in order: also of those that are only named."""
+    """Return the sorted names of all Cohorts that are in no cycle, including Cohorts without an object."""
     names = {*cohorts, *(each.parent for each in cohorts.values()), *(each.cohort for each in cluster_queues)} - {""}
     return sorted(names - cohorts_with_cycle(cohorts))
 
@@ -401,7 +401,7 @@ class Objects:
         return queue if queue is not None and queue.stop_policy == NONE else None
 
     def in_trees_of(self, queues: Iterable[ClusterQueue]) -> Objects:
-        """Return the objects without ClusterQueues of other trees of cohorts, which do not affect these."""
+        """Return the objects without the ClusterQueues of other trees of cohorts, which do not affect `queues`."""
         charge(len(self.workloads))
         own = list(queues)
         roots, names = {self._root(each.cohort) for each in own} - {""}, {each.name for each in own}
@@ -420,7 +420,7 @@ class Objects:
         return replace(self, cluster_queues=within, local_queues=local_queues, workloads=workloads)
 
     def _root(self, cohort: str) -> str:
-        """Return the root of a Cohort's tree, "" for "", or a Cohort of a cycle."""
+        """Return the root of a Cohort's tree: "" for "", and some Cohort of the cycle if there is one."""
         seen = set[str]()
         while cohort in self.cohorts and self.cohorts[cohort].parent and cohort not in seen:
             seen.add(cohort)
@@ -428,7 +428,7 @@ class Objects:
         return cohort
 
     def active_cluster_queues(self) -> frozenset[str]:
-        """Return the names of ClusterQueues that admit Workloads: not stopped, and with all flavors."""
+        """Return the names of ClusterQueues that admit Workloads: not stopped, and all their flavors exist."""
         with_cycle = cohorts_with_cycle(self.cohorts)
         return frozenset(
             queue.name

@@ -60,7 +60,7 @@ class PodSetResources:
 class LastAssignment:
     """The flavors that the last attempt tried: their index by resource, for each PodSet; -1 after the last flavor.
 
-    `generation`: of the ClusterQueue. Source: `AssignmentClusterQueueState`.
+    `generation`: that of the ClusterQueue. Source: `AssignmentClusterQueueState`.
     """
 
     last_tried_flavor_idx: tuple[Mapping[str, int], ...]
@@ -87,7 +87,7 @@ class Info:
 
     @classmethod
     def from_workload(cls, workload: Workload, cluster_queue: str) -> Info:
-        """Return the Info of a Workload with quota in the ClusterQueue that it has, or of a waiting one."""
+        """Return the Info of a Workload: with quota in the ClusterQueue that it has, or waiting."""
         if workload.has_quota and workload.admission is not None:
             requests = tuple(_from_admission(workload, each) for each in workload.admission.pod_sets)
             return cls(workload, workload.admission.cluster_queue, requests)
@@ -114,7 +114,7 @@ class Info:
 
     @cached_property
     def assigned(self) -> frozenset[kueue.FlavorResource]:
-        """The resources with an assigned flavor, for `WorkloadUsesResources`."""
+        """The pairs of flavor and resource that the Workload uses, for `WorkloadUsesResources`."""
         return frozenset(
             kueue.FlavorResource(flavor, resource)
             for pod_set in self.total_requests
@@ -123,7 +123,7 @@ class Info:
 
     @cached_property
     def scheduling_hash(self) -> str:
-        """The equivalence class: Workloads of the same class get the same flavors. Source: `computeSchedulingHash`."""
+        """The key of the equivalence class; equivalent Workloads get equal flavors. Source: `computeSchedulingHash`."""
         shapes = [
             (pod_set.name, _shape(pod_set.spec), resources.count, resources.requests, pod_set.min_count)
             for pod_set, resources in zip(self.obj.pod_sets, self.total_requests, strict=False)
@@ -132,7 +132,7 @@ class Info:
 
 
 def _count_after_reclaim(workload: Workload, name: str, count: int) -> int:
-    """Return the count less Pods that no longer need their quota. Source: `podSetsCountsAfterReclaim`."""
+    """Return the count without Pods that no longer need their quota. Source: `podSetsCountsAfterReclaim`."""
     return count - min(workload.reclaimable_pods.get(name, 0), count)
 
 
@@ -143,7 +143,7 @@ def _from_pod_set(workload: Workload, pod_set: PodSet) -> PodSetResources:
 
 
 def _from_admission(workload: Workload, assigned: PodSetAssignment) -> PodSetResources:
-    """Return what an admitted PodSet holds, without Pods that are done. Source: `totalRequestsFromAdmission`."""
+    """Return the resources of an admitted PodSet, without Pods that are done. Source: `totalRequestsFromAdmission`."""
     total = next((each.count for each in workload.pod_sets if each.name == assigned.name), 0)
     count = total if assigned.count is None else assigned.count
     resources = PodSetResources(assigned.name, dict(assigned.resource_usage), count, assigned.flavors)
@@ -158,7 +158,7 @@ def with_adjusted_resources(
     excludes or transforms. Raises InvalidObject.
 
     Source: `handlePodLimitRange`, `applyResourceTransformations`. Unlike kube-apiserver, Kueue prefers default requests
-    to own limits.
+    to a container's limits.
     """
     changes = configuration.excluded_prefixes or configuration.transformations
     if not limit_ranges and not changes:
@@ -264,8 +264,8 @@ def is_managed_by_kueue(obj: ApiObject) -> bool:
 
 
 def with_default_local_queue(job: ApiObject, cluster: ClusterSnapshot) -> ApiObject:
-    """Return a new Job without a queue in the LocalQueue `default` of its namespace, if there is one; other objects as
-    they are. Source: `ApplyDefaultLocalQueue`.
+    """Return the Job; a new Job without a queue gets the LocalQueue `default` of its namespace, if that exists. Source:
+    `ApplyDefaultLocalQueue`.
     """
     if group_kind(job) != registry.JOB or text_at(job, *QUEUE_NAME):
         return job
@@ -290,9 +290,9 @@ def is_managed_without_queue(job: ApiObject, cluster: ClusterSnapshot) -> bool:
 
 def workload_from_job(job: ApiObject, cluster: ClusterSnapshot, now: int, index: int = 0) -> Workload:
     """Return the Workload that Kueue creates for a new Job at `now`, in seconds since 1970. Raises InvalidObject, also
-    if the class of the Job does not exist.
+    if the Job's priority class does not exist.
 
-    `index`: its place among the Jobs of one apply.
+    `index`: the position of the Job in the apply.
     """
     ref, spec = ref_of(job, registry.DEFAULT_NAMESPACE), mapping(job, "spec", "template", "spec")
     pods = _or_default(int32(job, "spec", "parallelism"), 1)

@@ -122,7 +122,7 @@ class Quotas:
         self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
         self._quotas_of, self._template_for, self._pods = quotas_of, template_for, RepeatedPods()
         self.now: dict[str, tuple[ResourceQuota, ...]] = {}
-        """Namespace -> its quotas with the current usage, of namespaces that were read."""
+        """Namespace -> its quotas with the current usage; only namespaces that were read."""
         self._counted_pods: dict[tuple[int, str], tuple[object, ApiObject]] = {}
         """(id of a template or of requests, PriorityClass) -> (that object, which keeps the id unique; the Pod object
         for quotas).
@@ -131,7 +131,7 @@ class Quotas:
         """Number of Pods subtracted from the usage, and of changed quotas: a retry may succeed afterwards."""
 
     def changes(self) -> Iterator[tuple[ResourceQuota, ResourceQuota]]:
-        """Yield the quotas whose usage or limits differ from the initial ones: initially and now."""
+        """Yield (initial quota, current quota) for each quota whose usage or limits have changed."""
         for namespace, quotas in self.now.items():
             initial = {quota.name: quota for quota in self._quotas_of(namespace)}
             for quota in quotas:
@@ -140,7 +140,7 @@ class Quotas:
                     yield before, quota
 
     def put(self, quota: ResourceQuota, pods: Iterable[PodState]) -> None:
-        """Add or change a quota, with the usage by `pods`, the Pods of its namespace."""
+        """Add or change a quota. Its usage is that of `pods`, the Pods of its namespace."""
         counted = []
         for state in pods:
             with suppress(InvalidObject):
@@ -289,7 +289,7 @@ class StoredClaims:
     def __init__(
         self, base: ClusterObjects, pods: Mapping[ClaimKey, PodState], notify: Callable[[str, Any, Any], None]
     ) -> None:
-        """`base`: contains the claims and volumes at time 0. `pods`: all stored Pods."""
+        """Start with the claims and volumes of `base`. `pods`: all stored Pods."""
         self._pods, self._notify = pods, notify
         self._claims: Overlay[ClaimKey, PersistentVolumeClaim] = Overlay(base.claims)
         self._volumes: Overlay[ClaimKey, PersistentVolume] = Overlay(base.volumes)
@@ -317,7 +317,7 @@ class StoredClaims:
         return self._claims.freeze()
 
     def note_unlisted(self) -> None:
-        """Set `unlisted`: running Pods must have claims and volumes, so missing ones were not listed."""
+        """Set `unlisted`: claims of running Pods must exist, so missing ones were not listed."""
         used = (
             key
             for key, pods in self.pods_of_claim.items()
@@ -381,7 +381,7 @@ def claims_of(pod: Pod) -> list[ClaimKey]:
 
 
 _PROTECTION: float = 1e-3
-"""Seconds of the controller's write."""
+"""Seconds that a write of the protection controller takes."""
 
 
 def name_of_group(group: PodGroup) -> str:
@@ -402,7 +402,7 @@ class StoredPodGroups:
     def __init__(
         self, clock: Clock, timeline: Timeline, pods: Callable[[], Iterable[Pod]], notify: Callable[[Any, Any], None]
     ) -> None:
-        """`pods`: returns all stored Pods."""
+        """Start without PodGroups. `pods`: returns all stored Pods."""
         self._clock, self._timeline, self._pods, self._notify = clock, timeline, pods, notify
         self._groups: dict[tuple[str, str], PodGroup] = {}
         self._conditions: dict[tuple[str, str], Condition] = {}
@@ -533,7 +533,7 @@ class ApiServer:
             clock, timeline, lambda: (state.pod for state in self.pods.values()), partial(self._notify, "PodGroup")
         )
         self.seconds_to_start: Callable[[], float] | None = None
-        """Returns the seconds between the binding of a Pod and its readiness; None: a Pod is ready at once."""
+        """Returns the seconds between the binding of a Pod and its readiness; None if a Pod is ready immediately."""
 
     @property
     def seconds(self) -> float:
@@ -585,7 +585,7 @@ class ApiServer:
             self._never_bound.add((state.pod.namespace, state.pod.name))
 
     def bind(self, pod: Pod, node: str) -> str:
-        """Bind a Pod to a node. The kubelet starts the Pod at once; the Pod is ready at once, or after
+        """Bind a Pod to a node. The kubelet starts the Pod immediately. The Pod is ready immediately, or after
         `seconds_to_start`.
 
         Returns "", or why the API server rejects the binding. Source: `BindingREST.setPodNodeAndMetadata`.
@@ -673,7 +673,7 @@ class ApiServer:
         no effect.
 
         `event`: name of the deletion in the timeline. `by`: the preemptor. `change`: see Event. `force`: remove the Pod
-        at once. `disrupted`: set the condition DisruptionTarget first, if the Pod is removed at once.
+        immediately. `disrupted`: set the condition DisruptionTarget first, if the Pod is removed immediately.
         """
         state = self.pods.get(key)
         if state is None:
@@ -689,7 +689,7 @@ class ApiServer:
         return True
 
     def complete_pod(self, key: PodKey, uid: str) -> None:
-        """Let a Pod's containers exit with status 0, unless it is terminating, or it or its node is gone."""
+        """Let a Pod's containers exit with status 0; do nothing if it is terminating, or it or its node is gone."""
         state = self.pods.get(key)
         if state is None or state.pod.uid != uid or not state.active or state.pod.node_name not in self.nodes:
             return
@@ -817,10 +817,9 @@ class ControllerView:
         draw: Callable[[], float] | None = None,
         default_class: str = "",
     ) -> None:
-        """`admission`: converts an API object to a Pod with defaults; may raise InvalidObject.
-
-        `draw`: returns random numbers for choices that upstream leaves open; None: fixed choices. `default_class`: the
-        default StorageClass.
+        """Create the view. `admission`: converts an API object to a Pod with defaults; may raise InvalidObject. `draw`:
+        returns random numbers for choices that upstream leaves open; None: fixed choices. `default_class`: the default
+        StorageClass.
         """
         self.semantics = semantics
         self._default_class = default_class
@@ -859,7 +858,7 @@ class ControllerView:
         self._released[key] = {state.pod.uid for state in pods}
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
-        """Return a workload's Pods; of a Job also removed Pods, but none that it has counted."""
+        """Return a workload's Pods; for a Job including removed Pods, but without Pods that it has counted."""
         present = self._api.by_controller.get(key, {}).values()
         deleted, released = self._deleted.get(key, {}), self._released.get(key)
         if not deleted and not released:

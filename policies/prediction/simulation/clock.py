@@ -42,7 +42,7 @@ class Clock:
         heappush(self._due, (time, next(self._numbers) if number is None else number, call))
 
     def reserve(self) -> int:
-        """Return a number for an event that will be scheduled later by `at`."""
+        """Return a number that reserves the order of an event, which `at` schedules later."""
         number = next(self._numbers)
         self._numbers = count(number + _RESERVED)
         return number
@@ -87,7 +87,7 @@ class Task:
         self.then_wake: Task | None = None
 
     def step(self) -> None:
-        """Run the next step, and schedule the step after it as the yielded value says."""
+        """Run the next step. Schedule the following step as the yielded value requires."""
         clock = self._clock
         clock.running = self
         for seconds in self._steps:
@@ -119,10 +119,10 @@ The actual time until a container is ready is unknown.
 CLOSE: Final = 3.0
 """Seconds between two events of which either may be the first: the actual start of containers is unknown."""
 _SLOWEST_START: Final = 30.0
-"""Maximum factor of START with random latencies; it differs by run."""
+"""Maximum factor of START with random latencies; each run draws its own factor up to it."""
 _JITTER: Final = 12.0
 _ASKED: Final = 6.0
-"""Maximum factor for the creation of a Pod if webhooks are called: 5 to 30 ms each."""
+"""Maximum factor for the time to create a Pod if webhooks are called: 5 to 30 ms each."""
 _WEBHOOK_SECONDS: Final = 10e-3
 """Seconds for webhooks with fixed latencies, if a Pod replaces a removed one: kube-scheduler tries Pending Pods before
 the replacement exists."""
@@ -132,8 +132,8 @@ class Latencies:
     """Durations of steps in seconds.
 
     `random`: the source of random durations; None for fixed ones. `asks_webhooks`: whether the creation of Pods may
-    take longer than other writes, as in a cluster; with random durations, by a factor that differs by run. Fixed
-    durations of a cluster do not depend on names; those of recorded scenarios do, as in the reference scheduler.
+    take longer than other writes, as in a cluster; with random durations, by a factor that each run draws. Fixed
+    durations do not depend on names for a cluster; for recorded scenarios they do, as in the reference scheduler.
     """
 
     def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
@@ -171,10 +171,10 @@ class Latencies:
 
 
 class Origin(NamedTuple):
-    """The origin of a Pod: its workload and what recreates it. Available after the removal of the Pod, too.
+    """The origin of a Pod: its workload and what recreates it. It remains available after the removal of the Pod.
 
     `group`: the top workload of the Pod, or the Pod itself, as `namespace/name`. `again`: what recreates the Pod.
-    `before`: whether the Pod existed at time 0. `grace`: termination grace period in seconds. `kind`: of the top
+    `before`: whether the Pod existed at time 0. `grace`: termination grace period in seconds. `kind`: that of the top
     workload, "" for a Pod without a controller; workloads of several kinds may have the same name.
     """
 
@@ -203,9 +203,9 @@ BY_WORKLOAD: Final = "by its workload"
 class Event(NamedTuple):
     """An event `t` seconds after the start.
 
-    `origin`, `by_origin`: of the Pods `pod` and `by`; None without such a Pod. `change`: of an updated node, for
-    example "cordoned"; BY_WORKLOAD for a Pod that its own workload deletes; otherwise ""; not part of recorded answers.
-    `group`: a PodGroup; `status`, `reason`: of its condition.
+    `origin`, `by_origin`: the origins of the Pods `pod` and `by`; None without such a Pod. `change`: the change of a
+    node, for example "cordoned"; BY_WORKLOAD for a Pod that its workload deletes; otherwise ""; not part of recorded
+    answers. `group`: a PodGroup; `status`, `reason`: those of its condition.
     """
 
     t: float
@@ -251,8 +251,8 @@ class Timeline:
             self.last = self._clock.now
 
     def has_close_preemptions(self) -> bool:
-        """Report whether new Pods of a rollout preempt less than CLOSE seconds before old Pods of the workload, which
-        the rollout deletes, have terminated.
+        """Report whether new Pods of a rollout preempt less than CLOSE seconds before the old Pods that it deletes have
+        terminated.
         """
         deleted = {event.pod for event in self.events if event.event == "deleted" and event.change == BY_WORKLOAD}
         gone = (event for event in self.events if event.event == "gone" and event.pod in deleted)

@@ -76,15 +76,15 @@ _BACK_OFF: Final = (0.005, 1000.0)
 _JOB_BACK_OFF: Final = (1.0, 60.0)
 _MAX_DOUBLINGS: Final = 20
 _REPORTED_WAIT: Final = 10.0
-"""Minimum seconds from a rejection to a successful retry that are reported."""
+"""The shortest time in seconds from a rejection to a successful retry that is reported."""
 
 
 class RejectedWorkload(NamedTuple):
     """A workload whose new Pods a quota rejects.
 
     `failures`: consecutive failed syncs, those before time 0 estimated. `missing`: Pods that the last sync could not
-    create. `message`: of the quota. `given_back`, `at`: `Quotas.given_back` and the time at the last sync. `quotas`: of
-    the namespace at the last sync.
+    create. `message`: that of the quota. `given_back`, `at`: `Quotas.given_back` and the time at the last sync.
+    `quotas`: those of the namespace at the last sync.
     """
 
     failures: float
@@ -108,9 +108,9 @@ class Rejections:
         self._syncs: dict[Key, _Sync] = {}
         self._now: dict[Key, RejectedWorkload] = {}
         self._failing: dict[Key, float] = {}
-        """Workload before its first sync -> seconds for which earlier syncs have failed."""
+        """Workload that has not been synced yet -> seconds for which syncs failed before time 0."""
         self.ever: set[tuple[str, str]] = set()
-        """(kind, `namespace/name`) of the top workloads of which a quota has rejected a Pod."""
+        """(kind, `namespace/name`) of the top workloads with a Pod that a quota has rejected."""
         self.delaying: dict[tuple[str, str], str] = {}
         """(kind, `namespace/name`) of the top workload -> the quota that delayed one of its Pods."""
 
@@ -118,8 +118,8 @@ class Rejections:
         """Read how long syncs have failed before time 0: since the condition ReplicaFailure.
 
         Only a successful sync resets the back-off. As it doubles, a retry is due at the latest after as long as syncs
-        have failed. If lastTransitionTime is missing, or later than time 0, this is unknown: the longest back-off.
-        Source: pkg/controller/replicaset `SetCondition`, `processNextWorkItem`.
+        have failed. If lastTransitionTime is missing, or later than time 0, this is unknown, and the longest back-off
+        applies. Source: pkg/controller/replicaset `SetCondition`, `processNextWorkItem`.
         """
         for key, state in self._api.workloads.items():
             with suppress(InvalidObject):
@@ -172,8 +172,9 @@ class Rejections:
         return self._retry_after(key, RejectedWorkload(failures, missing, sync.message, 0, now, ()))
 
     def repeat(self, key: Key, write: Callable[[], float]) -> float | None:
-        """Reject the Pods of a workload again: return the seconds until the next retry; None if the quotas have changed
-        since the last sync, so that a sync must find out. `write`: returns the seconds of the rejected write.
+        """Reject the Pods of a workload again, and return the seconds until the next retry. Return None if the quotas
+        have changed since the last sync, so that only a sync can decide. `write`: returns the seconds of the rejected
+        write.
         """
         last, quotas = self._now.get(key), self._api.quotas
         if last is None or quotas is None or last.quotas is not quotas.now.get(key[1]):
@@ -205,7 +206,7 @@ class Rejections:
 
     @property
     def may_be_over(self) -> bool:
-        """Whether quotas may have room since the last rejection (`Quotas.given_back`), so that a retry may succeed."""
+        """Whether usage of quotas fell since the last rejection (`Quotas.given_back`), so that a retry may succeed."""
         quotas = self._api.quotas
         return quotas is not None and any(
             value.given_back < quotas.given_back for key, value in self._now.items() if key in self._api.workloads
@@ -217,7 +218,7 @@ class Rejections:
 
 
 class _Sync:
-    """One sync of a workload: the numbers of Pods to create and of created Pods, and the message of a rejection."""
+    """One sync of a workload: how many Pods to create, how many are created, and the message of a rejection."""
 
     __slots__ = ("created", "message", "wanted")
 
@@ -229,7 +230,7 @@ REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
 """Kinds with ControllerRevision objects."""
 _MANY: Final = 500
 _SYNC_SECONDS_PER_POD: Final = 25e-6
-"""Seconds to read one Pod, for a workload with very many."""
+"""Seconds to read one Pod; counts only for a workload with very many Pods."""
 _NOT_WATCHED: Final = ("Status", "Claim", "Volume", "PodGroup")
 """Kinds of changes that controllers ignore."""
 
@@ -253,7 +254,7 @@ def reader_of(api: ApiServer, key: Key) -> Key | None:
 
 
 def _with_name(api: ApiServer, key: Key, error: InvalidObject) -> InvalidObject:
-    """Return the error; if a Pod without a name has it, as that of the top workload."""
+    """Return the error, with the name of the top workload if the invalid object is a Pod without a name."""
     if error.ref is not None and error.ref.name:
         return error
     state = api.workloads.get(key)
@@ -274,7 +275,7 @@ class PodGarbageCollector:
         self._quarantine: Mapping[str, float] = {}
         self._runs = False
         self._collected_for = 0.0
-        """Seconds that all rounds have taken so far: each begins a period after the end of the previous round."""
+        """Seconds that all rounds have taken so far: a round begins one period after the end of the previous round."""
 
     def node_removed(self) -> None:
         """Start the rounds of garbage collection, unless they are running."""
@@ -297,12 +298,12 @@ class PodGarbageCollector:
         api, pods = manager.api, manager.api.strays()
         deletes, self._quarantine = taint_eviction.collect(pods, api.nodes, self._quarantine, api.seconds)
         for action in sorted(deletes, key=lambda action: manager.view.lot(action.name)):
-            # its phase comes first. Source: `markFailedAndDeletePod`
+            # the phase is written first. Source: `markFailedAndDeletePod`
             yield manager.latencies.write("patch", f"{action.namespace}/{action.name}")
             pod = api.pod(action.namespace, action.name)
             bound = pod is not None and bool(pod.node_name)
             yield from manager.delete(action, message="pod garbage collector", disrupted=bound)
-        # Source: `wait.UntilWithContext`, which waits when it is through
+        # Source: `wait.UntilWithContext`, whose period begins after the function returns
         self._collected_for += manager.clock.now - begun
         if self._quarantine or any(state.pod.node_name for state in pods):
             self._arrange()
@@ -315,8 +316,8 @@ TERMINATION_SECONDS: Final = "terminationSeconds"
 
 
 def termination_seconds(state: PodState) -> float:
-    """Return the seconds from the deletion of a Pod until it has terminated: the grace period, or less by
-    TERMINATION_SECONDS.
+    """Return the seconds from the deletion of a Pod until it has terminated: its grace period, or TERMINATION_SECONDS
+    if shorter.
     """
     grace = float(state.pod.spec.termination_grace_period)
     template: Mapping[str, Any] = state.template or {}
@@ -329,17 +330,17 @@ def termination_seconds(state: PodState) -> float:
 
 
 _CALM: Final = (DISRUPTION_BUDGET, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
-"""Kinds whose sync has no side effect if there is nothing to do; others draw random numbers, or depend on time."""
+"""Kinds whose sync has no effect if there is nothing to do; other kinds draw random numbers or depend on time."""
 _REPEATING: Final = ("apps/ReplicaSet", "/ReplicationController", JOB)
-"""Kinds whose sync, if it only creates Pods and nothing changes, does so again."""
+"""Kinds for which a sync that only creates Pods repeats itself as long as nothing changes."""
 _WORKERS: Final = {DISRUPTION_BUDGET: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
 _APART: Final = 1e-5
-"""Maximum seconds between reading the clock and setting a timer by it, with random latencies."""
+"""Maximum seconds, with random latencies, between reading the clock and setting a timer from it."""
 _SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet", DISRUPTION_BUDGET)
-"""Kinds whose objects several clients write: controllers, or evictions."""
+"""Kinds whose objects have several writers: several controllers, or evictions."""
 _AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
-"""Kinds whose Pods are created in batches, and deleted all at once."""
+"""Kinds whose Pods are created in batches, and deleted all together."""
 
 
 class ControllerManager:
@@ -393,7 +394,7 @@ class ControllerManager:
             self._sync_now(key)
 
     def take_on(self, keys: Sequence[Key]) -> None:
-        """Sync workloads that were loaded with their Pods during the simulation. `keys`: of the workloads."""
+        """Sync workloads that were loaded with their Pods during the simulation. `keys`: those of the workloads."""
         for key in keys:
             self._count_pods(key)
         self._set_statuses(key for key in keys if key[0] in REVISED)
@@ -462,7 +463,7 @@ class ControllerManager:
             self._wake_reader(owner)
 
     def _pod_written(self, change: Change) -> None:
-        """Record which syncs a change of a Pod makes necessary, and keep a removed Pod for its Job."""
+        """Record which syncs a change of a Pod requires, and keep a removed Pod for its Job."""
         old, new = change.old, change.new
         if new is not old:  # PDBs that no longer select the Pod are included
             for state in (old, new):
@@ -567,7 +568,7 @@ class ControllerManager:
             self._wake_controller(key)
 
     def _requeue(self, key: Key, time: float, *, repeats: bool = False) -> None:
-        """Schedule a sync. `repeats`: nothing has changed for the workload."""
+        """Schedule a sync. `repeats`: whether nothing has changed for the workload."""
         self._idle.discard(key)
         if not repeats:
             self._repeating.discard(key)
@@ -685,7 +686,7 @@ class ControllerManager:
         self._after(key)
 
     def _read(self, key: Key) -> dict[Key, WorkloadState]:
-        """Return the objects of a sync that other clients also write."""
+        """Return the objects that a sync reads and that other clients also write."""
         if key[0] not in _SHARED:
             return {}
         state = self.api.workloads.get(key)
@@ -801,7 +802,7 @@ class ControllerManager:
     def _set_status(self, action: SetStatus) -> Steps:
         yield self._written_in("status", action.key)
         self._store_status(action)
-        if action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
+        if action.key[0] == JOB:  # the status of the Job wakes its controller. Source: `updateJob`
             self._requeue(action.key, self.clock.now + SYNC_DELAY[JOB])
 
     def _written_in(self, verb: str, key: Key) -> float:
@@ -861,7 +862,7 @@ class ControllerManager:
         return f"{action.generate_name.removesuffix('-')}-{number}"
 
     def _free_name(self, namespace: str, name: str) -> str:
-        """Return the name, with a number if a Pod has it, as during a DaemonSet's rollout with surge."""
+        """Return the name, with a number if it is in use, as during a DaemonSet's rollout with surge."""
         free, number = name, 1
         while (namespace, free) in self.api.pods:
             charge()  # a snapshot may contain Pods with any names
@@ -917,7 +918,7 @@ class Recreation:
 
 
 def template_for(view: ControllerView, pod: Pod) -> ApiObject | None:
-    """Return the template of the Pod's controller if its requests are those of the Pod; or None."""
+    """Return the template of the Pod's controller if its requests equal those of the Pod; otherwise None."""
     owner = controller_of(pod)
     state = None if owner is None else view.workload(owner)
     if state is None:
@@ -1016,7 +1017,7 @@ class StorageControllers:
         self._api.storage.delete_claim(key)
 
     def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
-        """Release the volume of a deleted claim; create claims of Pods' ephemeral volumes again."""
+        """Release the volume of a deleted claim, and recreate claims of ephemeral volumes."""
         volume = self._api.storage.volume(claim.volume_name)
         if volume is not None:
             self._api.storage.put_volume(replace(volume, phase=_RELEASED, claim=(*claim.key, claim.uid or _RELEASED)))
@@ -1115,7 +1116,7 @@ class StorageControllers:
         return True
 
     def _affinity(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node) -> NodeSelector | None:
-        """Return the node affinity of a new volume, by its node's topology labels; None for all nodes or unknown."""
+        """Return the node affinity of a new volume, from its node's topology labels; None for all nodes or unknown."""
         keys = self._topology_keys(storage_class, node)
         if keys is None or any(key not in node.labels for key in keys):
             self._note(f"from which nodes new volumes of StorageClass {storage_class.name} can be mounted", claim.key)
@@ -1146,7 +1147,7 @@ class StorageControllers:
 
 
 def _keys_of(volume: PersistentVolume) -> tuple[str, ...] | None:
-    """Return the node labels that a volume's affinity requires; None if not one value for each."""
+    """Return the node labels that a volume's affinity requires; None unless it requires one value of each."""
     if volume.node_affinity is None:
         return ()
     (first, *more) = volume.node_affinity.terms or (NodeSelectorTerm(error="none"),)
@@ -1155,7 +1156,7 @@ def _keys_of(volume: PersistentVolume) -> tuple[str, ...] | None:
 
 
 _A_MOMENT: Final = 1e-6
-"""Seconds added to due times, because times since 1970 are not more exact."""
+"""Seconds added to due times, because seconds since 1970 as a float are not more exact."""
 RETRIES: Final = 5
 """Maximum number of attempts of an eviction."""
 BETWEEN_RETRIES: Final = 0.01
@@ -1201,7 +1202,7 @@ class TaintEvictions:
             self._check(name)
 
     def handle(self, change: Change) -> None:
-        """Process the changed node, or the node of a newly bound Pod."""
+        """Process a changed node, or the node of a newly bound Pod."""
         if change.kind == "Node":
             self._check((change.new or change.old).name)
         elif change.kind == "Pod" and change.new is not None:
@@ -1241,8 +1242,8 @@ class DeviceTaintEvictions:
         self._clock, self._api, self._latencies, self._base = clock, api, latencies, base
 
     def start(self) -> None:
-        """Schedule the evictions of Pods that have devices now. New Pods get devices without taints, or tolerate
-        them: that such a toleration ends is not simulated.
+        """Schedule the evictions of Pods that have devices now. New Pods get devices without taints, or tolerate the
+        taints; the end of such a toleration is not simulated.
         """
         base = self._base
         if not base.semantics.enabled("DRADeviceTaints"):

@@ -29,7 +29,7 @@ ALWAYS: Final = 500
 
 
 class PodLimit:
-    """Counts by how many Pods each top workload grows from time 0 on, and leaves out those beyond the limit.
+    """Counts the Pods that each top workload adds from time 0 on, and omits those beyond the limit.
 
     The replacement of a deleted Pod does not count. A workload may also double its Pods, as a rollout with surge does.
     """

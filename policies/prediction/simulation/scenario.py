@@ -85,7 +85,7 @@ class World(NamedTuple):
     - `horizon`: maximum simulated seconds. `quiet`: the run ends after this many seconds with nothing but failed
       attempts.
     - `epoch`: time 0 in seconds since 1970. `base`: constant objects, such as StorageClasses, Services and namespaces.
-    - `admission`: converts the object of a new Pod; `group_admission`: of a new PodGroup.
+    - `admission`: converts the object of a new Pod; `group_admission`: converts that of a new PodGroup.
     - `controllers`: creates the kube-controller-manager of recorded scenarios; None: the one of a cluster.
     - `asks_webhooks`: the API server may call webhooks for each new Pod, as in a cluster.
     - `quotas_of`: returns the ResourceQuotas of a namespace; None: no quotas. `defaulted`: returns the object of a new
@@ -301,7 +301,7 @@ class Operation(NamedTuple):
     """An operation in a file of events.
 
     `read`: (operation, value) -> object of the Arrival. `effect`: called with the simulation and this object; None: the
-    object is created, updated or deleted. `noun`: in messages, if it is not the name.
+    object is created, updated or deleted. `noun`: its name in messages, if different.
     """
 
     read: Callable[[str, Any], ApiObject] = _identified
@@ -345,7 +345,7 @@ def _read_job_statuses(every: dict[WorkloadKey, WorkloadState], pods: Sequence[P
     terminated = (pod.pod for pod in pods if pod.pod.terminal) if jobs else ()
     ended = grouped((controller_of(pod), pod.uid) for pod in terminated)
     for state in jobs:
-        with suppress(InvalidObject):  # without it, the existing Pods count
+        with suppress(InvalidObject):  # without a valid status, the existing Pods count
             every[state.key] = replace(state, status=stored_status(state.object, ended.get(state.key, ())))
 
 
@@ -388,7 +388,7 @@ class DumpCache(GroupCache):
         self.times: dict[Key, dict[str, Any]] = {}
         """Pod -> the fields of its PodState that its view does not contain."""
         self.recreated = frozenset[str]()
-        """The `group/Kind` of controllers that are not simulated, and create their Pods again by the configuration."""
+        """The `group/Kind`s of controllers that are not simulated and, by the configuration, recreate their Pods."""
 
     def copy(self) -> Self:
         """Return a cache with the same objects and discovery. See `Cache.copy`."""
@@ -427,7 +427,7 @@ class DumpCache(GroupCache):
 
 
 def _restarts(pod: ApiObject, statuses: str, names: Container[object] | None = None) -> int:
-    """Return the maximum restarts of a container. `names`: of these containers; None: of all."""
+    """Return the maximum restarts of a container. `names`: only these containers; None: all."""
     found = (each for each in objects_at(pod, "status", statuses) if names is None or text_at(each, "name") in names)
     return max((_or_zero(int32, each, "restartCount") for each in found), default=0)
 
@@ -448,8 +448,8 @@ def quiet_for(objects: Iterable[ApiObject]) -> float:
 def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> World:
     """Return the World of a cluster snapshot. `quiet`: see `World`. Raises InvalidObject, also for other releases.
 
-    Time 0 is that of the cluster state, but a minute after the creation of the newest Pod or later, and not after the
-    year 9000.
+    Time 0 is the time of the cluster state, but at least a minute after the creation of the newest Pod, and not after
+    the year 9000.
     """
     cache.check_release()
     cluster = cache.snapshot()
@@ -550,7 +550,7 @@ class DigestedCache(DumpCache):
         self._sum = 0
 
     def add(self, obj: ApiObject) -> bool:
-        """Add an object, and include it in the digest. Returns as `Cache.add`."""
+        """Add an object, and include it in the digest. Return the result of `Cache.add`."""
         encoded = json.dumps(obj, sort_keys=True, separators=(",", ":")).encode()
         self._sum = (self._sum + int.from_bytes(hashlib.sha256(encoded).digest(), "big")) % _BITS
         return super().add(obj)

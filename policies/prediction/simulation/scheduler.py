@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 class ViolatedPdbs:
     """Counts the violations of a simulation.
 
-    A cycle may choose victims that an earlier cycle chose, because they are still terminating: each counts once.
-    Several cycles may evict Pods of a PDB before its status changes: all of them count against this status.
+    A cycle may choose victims that an earlier cycle chose, because they are still terminating: each victim counts once.
+    Several cycles may evict Pods of a PDB before its status changes: all these Pods count against this status.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,8 @@ class ViolatedPdbs:
         name = f"{pdb.namespace}/{pdb.name}"
         state, evicted = self._since.get(name, (pdb, 0))
         if state is not pdb:
-            # The new status may not include the latest evictions. It includes as many as its allowance decreased by.
+            # The new status may not include the latest evictions. It includes as many as its allowed disruptions
+            # decreased by.
             fewer = state.disruptions_allowed - pdb.disruptions_allowed
             evicted = max(evicted - fewer, 0) if fewer > 0 else 0
         evicted += 1
@@ -191,7 +192,7 @@ UNSCHEDULABLE: Final = "Unschedulable"
 class Scheduler:
     """A simulated kube-scheduler.
 
-    `choose`, `tie`: see SchedulingAlgorithm. `semantics`: of its release and configuration.
+    `choose`, `tie`: see SchedulingAlgorithm. `semantics`: those of its release and configuration.
     """
 
     def __init__(
@@ -234,10 +235,10 @@ class Scheduler:
         self.before_preemption: Callable[[Rejected, Candidate, Pod], None] | None = None
         """Called for each preemption before the evictions: the decision, its victims and the preemptor."""
         self.late = 0
-        """How many times a Pod fits or preempts only after MAX_IN_UNSCHEDULABLE_PODS: races decide whether it waits."""
+        """Number of Pods that fit or preempt only after MAX_IN_UNSCHEDULABLE_PODS: a race decides whether they wait."""
         self._flush_due = self._backoff_due = float("inf")
         self._attempting: priority_queue.Entity | None = None
-        """The entity with which the loop continues, popped before the last write was reported."""
+        """The entity that the loop tries next; it was popped before the last write was reported."""
         api.watchers.append(self.handle)
         self._loop = clock.spawn(self._run())
 
@@ -247,7 +248,7 @@ class Scheduler:
         return [info.pod for info in infos if info is not None]
 
     def watch_draws(self) -> None:
-        """From now on, note in the algorithm whether the outcome depends on a choice that kube-scheduler makes by
+        """From now on, record in the algorithm whether the outcome depends on a choice that kube-scheduler makes by
         chance. The order of Pods that are Pending at the start is unknown.
         """
         self.algorithm.is_drawn = False
@@ -507,7 +508,7 @@ class Scheduler:
     # Time
 
     def _woken(self) -> None:
-        """Wake the idle loop if there is an entity to pop or a flush to schedule."""
+        """Wake the idle loop if there is an entity to pop, or a flush to schedule."""
         if not self._loop.parked:
             return
         if self.queue.has_next or self._backoff_to_arrange() is not None or self._flush_is_to_arrange():
@@ -572,7 +573,7 @@ class _Attempt:
 
 
 class PreemptionExecutor:
-    """Evicts the victims of preemptors. Also the PreEnqueue plugin of DefaultPreemption."""
+    """Evicts the victims of preemptors. It is also the PreEnqueue plugin of DefaultPreemption."""
 
     name: ClassVar[str] = "DefaultPreemption"
 
@@ -602,7 +603,7 @@ class PreemptionExecutor:
         """Reject a Pod while evictions for the Pod or its PodGroup are running. Source: upstream
         `IsPodRunningPreemption`.
 
-        Evictions no longer count if all victims but the last are deleted, and the last one is terminating or gone.
+        Evictions no longer count once all victims but the last are deleted, and the last one is terminating or gone.
         """
         group = self._group_of(pod)
         uid = pod.uid if group is None else group.uid
@@ -632,7 +633,7 @@ class PreemptionExecutor:
         attempt = _Attempt(preemptor, len(victims), (last.namespace, last.name))
         self._note(attempt)
         if first:
-            waiting = first[::-1]  # shared by as many workers as in upstream
+            waiting = first[::-1]  # divided among as many workers as in upstream
             workers = [self._clock.spawn(self._worker(waiting, attempt)) for _ in first[:PARALLELISM]]
             yield from self._clock.join(workers)
         yield from self._preempt_pod(last, attempt)
@@ -703,7 +704,7 @@ class WaitingPods:
 
 
 class PodGroupScheduling:
-    """Runs the cycles of PodGroups for one scheduler. Also the PreEnqueue plugin of GangScheduling."""
+    """Runs the cycles of PodGroups for one scheduler. It is also the PreEnqueue plugin of GangScheduling."""
 
     name: ClassVar[str] = GangScheduling.name
 
@@ -832,7 +833,7 @@ class ClaimUpdate(NamedTuple):
 
 
 def devices_on(snapshot: Snapshot, pod: Pod, node: str) -> list[ResourceClaim]:
-    """Return the Pod's claims with their allocations on a node, which Filter accepted."""
+    """Return the Pod's claims with the allocations on a node that Filter accepted."""
     info = snapshot.get(node)
     if info is None or not (pod.device_claims or extended_resources_of(pod, snapshot.extended_resources)):
         return []
@@ -844,7 +845,7 @@ def devices_on(snapshot: Snapshot, pod: Pod, node: str) -> list[ResourceClaim]:
 
 
 def unmodelled_pending(pods: Iterable[Pod], objects: ClusterObjects) -> dict[str, str]:
-    """Return `namespace/name` -> reason, of the Pending Pods with claims that forewarn does not model."""
+    """Return `namespace/name` -> reason, for each Pending Pod with claims that forewarn does not model."""
     snapshot = Snapshot(objects, (), Columns.build(()))
     pending = (pod for pod in pods if not pod.node_name and not pod.terminal)
     reasons = ((pod.key, not_predicted.of_claims(pod, snapshot)) for pod in pending)

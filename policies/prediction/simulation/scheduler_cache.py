@@ -141,12 +141,13 @@ def node_tree_of(snapshot: Snapshot) -> NodeTree:
 
 
 def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
-    """Return the index of the equally best element that is on top of the heap in the end. `best`: indices, ascending.
+    """Return the index of the element that ends on top of the heap, among elements that are equally good. `best`:
+    indices, ascending.
 
     `heap.Init` sifts down from the last parent to the first, and swaps only if a child is better; the right child only
     if it is better than the left. So a parent remains above equal children, and the left child moves up first: the
-    first element in preorder. The path to index p is the binary number p + 1 without its first digit. With zeros
-    appended to equal length, the paths have preorder, and of equal ones the shorter is first.
+    first element in preorder. The path to index p is the binary number p + 1 without its first digit. Padded with zeros
+    to equal length, the paths sort in preorder; among equal paths, the shorter comes first.
     """
     if best[0] == 0 or len(best) == 1:
         return int(best[0])
@@ -165,10 +166,10 @@ class SchedulerCache:
     """The Pods on nodes (bound or assumed), nominated Pods, nodes, and all other input of plugins."""
 
     def __init__(self, base: ClusterObjects | None = None) -> None:
-        """`base`: constant objects (services, namespaces), and the initial claims, volumes and PodGroups."""
+        """Start without Pods and nodes. `base`: constant objects, and the initial claims, volumes and PodGroups."""
         self.base = base or ClusterObjects()
         self.claims: Overlay[tuple[str, str], PersistentVolumeClaim] = Overlay(self.base.claims)
-        """The PersistentVolumeClaims, as stored or as assumed by the scheduler. So are volumes and ResourceClaims."""
+        """PersistentVolumeClaims, as stored or as assumed by the scheduler. Volumes and ResourceClaims are, too."""
         self.volumes: Overlay[tuple[str, str], PersistentVolume] = Overlay(self.base.volumes)
         self.resource_claims: Overlay[tuple[str, str], ResourceClaim] = Overlay(self.base.resource_claims)
         self.pod_groups: Overlay[tuple[str, str], PodGroup] = Overlay(self.base.pod_groups)
@@ -177,7 +178,7 @@ class SchedulerCache:
         self._pdbs: Table[tuple[str, str], PodDisruptionBudget] = Table()
         self._workloads: GroupedTable[tuple[str, str, str], Workload] = GroupedTable(place=1)
         self._read: dict[tuple[str, str], tuple[ApiObject, PodDisruptionBudget]] = {}
-        """Parsed PDBs. Caches use the identity of a selector, which a change of the status does not replace."""
+        """Parsed PDBs. Caches use the identity of a selector, which a change of the status must not replace."""
         self._pods_by_node = PodsByNode()
         self._overlays: Mapping[str, Any] = {
             "claims": self.claims,
@@ -196,7 +197,7 @@ class SchedulerCache:
         """The `_TABLES` of the last Snapshot."""
 
     def snapshot(self) -> Snapshot:
-        """Return the Snapshot for the next cycle, the last one without a change. Do not use earlier Snapshots."""
+        """Return the Snapshot for the next cycle, or the last one if nothing changed. Do not use earlier Snapshots."""
         frozen = [freeze() for freeze in self._freezing]
         if self._last is None or any(map(is_not, frozen, self._frozen)):
             objects = replace(self.base, **dict(zip(_TABLES, frozen, strict=True)))
@@ -298,7 +299,7 @@ class SchedulerCache:
 NO_CLAIMS: Final = "no new claims to deallocate"
 _BEFORE_CYCLE: Final = (("queueSort", "sorts the queue"), ("preEnqueue", "may keep the Pod from the queue"))
 _AFTER_CYCLE: Final = tuple((at, "may keep the Pod from its node") for at in ("reserve", "permit", "preBind", "bind"))
-"""(extension point that simulations do not run, what its plugins may do)."""
+"""Pairs of an extension point that simulations do not run, and what its plugins may do."""
 
 
 class NotPredicted(InvalidObject):
@@ -329,7 +330,7 @@ class Rejected(NamedTuple):
 _MAX_EQUAL: Final = 16
 """Maximum number of recorded candidates that equal a chosen one."""
 _MAX_WITH_EQUAL: Final = 64
-"""Maximum number of preemptions for which these are recorded: each one costs an evaluation of its victims."""
+"""Maximum number of preemptions for which equal candidates are recorded: each requires an evaluation of its victims."""
 
 
 class SchedulingAlgorithm:
@@ -348,8 +349,8 @@ class SchedulingAlgorithm:
         self._snapshot: Snapshot | None = None
         """The Snapshot of the last cycle."""
         self._rejected_there: dict[Hashable, tuple[Pod, Rejected]] = {}
-        """Equal Pods, or `RecurringCycle.alike` -> (one of them, its result) in this Snapshot, for Pods that preemption
-        does not help.
+        """For Pods that preemption does not help: identity of equal Pods (or `RecurringCycle.alike`) -> (one of them,
+        its result) in this Snapshot.
         """
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
@@ -362,7 +363,7 @@ class SchedulingAlgorithm:
         nodes.
         """
         self.is_drawn: bool | None = None
-        """Whether kube-scheduler chose between nodes, victims or Pods that differ in more than names; None: unknown."""
+        """Whether kube-scheduler chose between nodes, victims or Pods that differ beyond names; None: unknown."""
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """Return the result of a cycle for one Pod. Raises NotPredicted."""
@@ -411,7 +412,7 @@ class SchedulingAlgorithm:
         return Fits(node) if node else self._rejected(prediction)
 
     def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
-        """Return the result computed for all nodes at once, or None. `member`: of a PodGroup, and does not preempt."""
+        """Return the result, computed for all nodes together, or None. `member`: of a PodGroup, and never preempts."""
         with snapshot.derived.locked(), suppress(NotValid):
             outcome, evaluated = self._in_columns(snapshot, pod, member=member)
             self._go_on(snapshot, min(evaluated, num_nodes_after_pre_filter(snapshot, pod)))
@@ -419,7 +420,7 @@ class SchedulingAlgorithm:
         return None
 
     def _in_columns(self, snapshot: Snapshot, pod: Pod, *, member: bool) -> tuple[Fits | Rejected, int]:
-        """Return (result, evaluated nodes). Raises NotValid, even if only plugins node by node can preempt."""
+        """Return (result, evaluated nodes). Raises NotValid, also if only plugins that run node by node can preempt."""
         recurring = None if member else self.recurring.cycle(snapshot, pod)
         cycle = recurring or Cycle(snapshot, pod)
         if cycle.fits_on(pod.nominated_node_name):
@@ -435,7 +436,7 @@ class SchedulingAlgorithm:
         return self._reject_and_preempt(cycle), evaluated
 
     def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
-        """Return the row numbers of the nodes in the order in which this cycle evaluates them. Do not modify."""
+        """Return the row numbers of the nodes in the order in which this cycle evaluates them. Do not modify it."""
         names = self._nodes.list()
         if self._order is None or self._order[0] is not names:
             rows = np.fromiter((snapshot.rows[name] for name in names), np.intp, len(names))
@@ -482,7 +483,7 @@ class SchedulingAlgorithm:
         decision: Decision,
         candidate_on: Callable[[str], Candidate],
     ) -> Rejected:
-        """Return the rejection with one of the best nodes and its victims. `candidate_on`: by name of the node."""
+        """Return the rejection with one of the best nodes and its victims. `candidate_on`: by node name."""
         node = self._choose(decision.best_nodes)
         candidate = candidate_on(node)
         self._record_equal(snapshot, candidate, decision.best_nodes, candidate_on)
@@ -496,13 +497,13 @@ class SchedulingAlgorithm:
         return FitError(f"0/{nodes} nodes are available: no node is helped by it.")
 
     def _note_draw(self, infos: Sequence[NodeInfo]) -> None:
-        """Note whether equally good nodes differ in their Pods."""
+        """Record whether equally good nodes differ in their Pods."""
         if self.is_drawn is False and len(infos) > 1:
             first = _by_kind(infos[0].pods)
             self.is_drawn = any(_by_kind(info.pods) != first for info in infos[1:])
 
     def note_order(self, first: Entity, second: Entity | None) -> None:
-        """Note whether two Pods or PodGroups that differ may be tried in any order. `second`: the next one, if any."""
+        """Record whether two differing Pods or PodGroups may be tried in any order. `second`: the next one, if any."""
         if self.is_drawn is False and second is not None and first.priority == second.priority:
             one, other = (_by_kind(member.pod for member in each.members) for each in (first, second))
             self.is_drawn = one != other
@@ -566,7 +567,7 @@ class SchedulingAlgorithm:
 
 
 def _by_kind(pods: Iterable[Pod]) -> Counter[tuple[Any, ...]]:
-    """Return the numbers of Pods by what distinguishes them, apart from names."""
+    """Count the Pods by the properties that distinguish them, apart from names."""
     return Counter(
         (pod.namespace, pod.owner, pod.effective_priority, pod.start_time, pod.terminating, id(pod.spec))
         for pod in pods
@@ -574,7 +575,7 @@ def _by_kind(pods: Iterable[Pod]) -> Counter[tuple[Any, ...]]:
 
 
 def _total_scores(prediction: Prediction, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return [index in `rows`]: the total score of a node. Raises NotPredicted if the scores are unknown."""
+    """Return the total score for each node in `rows`. Raises NotPredicted if the scores are unknown."""
     scored = prediction.score(rows)
     if scored.unknown:
         raise NotPredicted(f"not predicted: Pod {prediction.pod.key}: {scored.unknown}")
@@ -587,7 +588,7 @@ def _message_of(prediction: Prediction) -> FitError:
 
 
 def _check_plugins(snapshot: Snapshot, pod: Pod, *, fits: bool = False) -> None:
-    """Raise NotPredicted for third-party plugins not simulated. `fits`: include those after the choice of a node."""
+    """Raise NotPredicted for third-party plugins that are not simulated. `fits`: include those after the choice."""
     configuration = snapshot.semantics.scheduler
     profile = None if configuration is None else configuration.profile(pod.spec.scheduler_name)
     if profile is not None:
@@ -642,7 +643,7 @@ def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
 def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> FitError:
     """Return upstream's exact message for an unschedulable Pod. `reasons`: reason -> number of nodes.
 
-    `nodes`: number of all nodes. `pre_filter`: the status with which PreFilter rejected the Pod, if it did. The text
+    `nodes`: number of all nodes. `pre_filter`: the status with which PreFilter rejected the Pod, or None. The text
     matters because kube-scheduler does not write a condition again if the message is the same.
     """
     message = f"0/{nodes} nodes are available:"

@@ -79,7 +79,7 @@ def is_skipped(state: PodState) -> bool:
 
 
 def evict(api: ApiServer, state: PodState, message: str) -> bool:
-    """Evict a Pod and charge its PDB at once; False if the Pod no longer exists or a PDB blocks the eviction."""
+    """Evict a Pod and charge its PDB; return False if the Pod no longer exists or a PDB blocks the eviction."""
     key = state.pod.namespace, state.pod.name
     stored = api.pods.get(key)
     if stored is None or stored.pod.uid != state.pod.uid or _blocking(api, stored):
@@ -91,7 +91,7 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
 
 
 def remaining_on(api: ApiServer, name: str) -> list[str]:
-    """Return the Pods (`namespace/name`) that are still on a node, without those that drain skips."""
+    """Return the Pods (`namespace/name`) that are still on a node, except those that drain skips."""
     return [state.pod.key for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
 
 
@@ -116,7 +116,7 @@ def _blocking(api: ApiServer, state: PodState) -> list[Key]:
 
 
 def _pdbs_of(api: ApiServer, state: PodState) -> list[Key]:
-    """Return the PDBs that protect a Pod; none of a terminal, Pending or terminating one. Source: `canIgnorePDB`."""
+    """Return the PDBs that protect a Pod; none for a terminal, Pending or terminating Pod. Source: `canIgnorePDB`."""
     if state.pod.terminal or state.pod.phase == "Pending" or state.terminating:
         return []
     return api.pdbs_of(state.pod.namespace, state.pod.labels)
@@ -228,12 +228,12 @@ class Completions:
     """Completes the Pods of Jobs whose run times are known: their containers exit with status 0."""
 
     def __init__(self, api: ApiServer, await_time: Callable[[float, Callable[[], None]], None]) -> None:
-        """`await_time`: calls a function at a given time, and keeps the run going until then."""
+        """Start without Jobs. `await_time`: calls a function at a given time, and keeps the run going until then."""
         self._api, self._await_time = api, await_time
         self._seconds: dict[Key, float] = {}
 
     def set(self, job: Key, seconds: float) -> None:
-        """Complete the Pods of a Job these seconds after their start, also the running ones."""
+        """Complete the Pods of a Job this many seconds after their start, including running ones."""
         if not self._seconds:
             self._api.watchers.append(self.handle)
         self._seconds[job] = seconds
@@ -241,7 +241,7 @@ class Completions:
             self._expect(state)
 
     def handle(self, change: Change) -> None:
-        """Expect the completion of a Pod that is bound now."""
+        """Schedule the completion of a Pod that has just been bound."""
         if change.kind == "Pod" and change.new is not None and not (change.old and change.old.pod.node_name):
             self._expect(change.new)
 
@@ -256,7 +256,7 @@ class Completions:
 MAX_STEPS: Final = 2_000_000
 """Maximum number of steps of a simulation, so that every run ends."""
 STEPS_EACH: Final = 200
-"""Maximum number of steps for each node and Pod at the start, if that is more: large clusters need more steps."""
+"""Maximum number of steps for each node and Pod at the start, if this is more than MAX_STEPS."""
 MAX_PODS: Final = 200_000
 """Maximum number of Pods created in a run."""
 _PROGRESS_EVERY: Final = 250
@@ -266,7 +266,7 @@ _COLLECT_AFTER: Final = 200_000, 50
 A simulation rarely frees objects, and creates hardly any cycles.
 """
 _TIME_TOLERANCE: Final = 1e-3
-"""Seconds between two arrivals at the same time."""
+"""Seconds between two arrivals that are specified for the same time."""
 
 
 class _SeldomCollected(ContextDecorator):
@@ -302,7 +302,7 @@ seldom_collected: Final = _SeldomCollected()
 class Simulation:
     """One run of a simulation.
 
-    `random`: random numbers for ties and latencies; None: fixed latencies, and of equal nodes the first by name.
+    `random`: the source of random ties and latencies; None: fixed latencies, and the first by name among equal nodes.
     """
 
     simulates_pod_groups = True
@@ -318,10 +318,11 @@ class Simulation:
         cache: SchedulerCache | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`choose`: selects one of several nodes that are equal for preemption; None: by `random`.
+        """Load the objects of time 0.
 
-        `progress`: called now and then with the simulated seconds and the number of steps. `cache`: the state of the
-        scheduler at the start. `clock`: an unused clock.
+        `choose`: selects one of several nodes that are equal for preemption; None: by `random`. `progress`: called now
+        and then with the simulated seconds and the number of steps. `cache`: the state of the scheduler at the start.
+        `clock`: an unused clock.
         """
         self.world, self._progress = world, progress
         self.clock = clock or Clock(QUEUE_STARTS)
@@ -433,9 +434,10 @@ class Simulation:
     def run_first_syncs(self) -> bool:
         """After `begin`: run the first sync of every controller, up to the first Pod garbage collection.
 
-        Returns True if nothing changes; if not, discard this simulation. If nothing changes, all Pods are as at the
-        start, and nodes that are lost at time 0 can be removed afterwards: their Pods are collected later. Controllers
-        read Pods, which have not changed, and not nodes; only DaemonSets sync again at each loss (see `is_as_if_new`).
+        Returns True if nothing changes; otherwise, discard this simulation. If nothing changes, all Pods are as at the
+        start, and nodes that are lost at time 0 can be removed afterwards, because their Pods are collected later.
+        Controllers read Pods, which have not changed, and not nodes; only DaemonSets sync again at each loss (see
+        `is_as_if_new`).
         """
         if min(self.world.horizon, self.world.quiet) <= FIRST_COLLECTION:
             return False
@@ -470,7 +472,7 @@ class Simulation:
             effect(self, arrival.object)
 
     def complete(self, job: ApiObject) -> None:
-        """Complete the Pods of a Job after its `durationSeconds`, if it has them."""
+        """Complete the Pods of a Job after its `durationSeconds`, if the field is set."""
         ref, seconds = ref_of(job, registry.DEFAULT_NAMESPACE), job.get("durationSeconds")
         if seconds is not None:
             self._completions.set((registry.JOB, ref.namespace, ref.name), seconds)
@@ -561,10 +563,10 @@ def _in_turn(arrivals: Iterable[Arrival]) -> Iterator[tuple[float, Arrival]]:
 def _any_order(pods: Sequence[PodState], random: Random) -> list[PodState]:
     """Return the Pods in a possible order of their arrival at the scheduler.
 
-    Pods of the same second are grouped by workload, and mixed to a degree that each run draws. A Pod on a node arrived
-    when it was bound, at most a second before it started. The order decides which of several Pods on a node with the
-    same priority and start time is preempted, and which of several Pending Pods with the same priority is tried first.
-    Source: upstream `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has the order of arrival.
+    Pods of the same second are grouped by workload, and shuffled to a degree that each run draws. A Pod on a node
+    arrived when it was bound, at most a second before it started. The order decides which of several Pods on a node
+    with the same priority and start time is preempted, and which of several Pending Pods with the same priority is
+    tried first. Source: upstream `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has the order of arrival.
     """
     mixed = 2 * random.random()
     turns: dict[Key | None, float] = {}

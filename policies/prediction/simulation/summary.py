@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NO_CLASS: Final = "none"
 _LEAST_BACKOFF: Final = 1.0
-"""Seconds between two attempts of a Pod, at least."""
+"""Minimum seconds between two attempts of a Pod."""
 _MAX_LINES: Final = 60
 _TEXTS: Final = {
     "created": "{group}: {pods} created (priority {priority})",
@@ -44,7 +44,7 @@ _TEXTS: Final = {
     "refused": "a ResourceQuota rejects a Pod of {group}",
     "retried": "{group}",
 }
-"""Kind of a line in the timeline -> its text, except of a preemption."""
+"""Kind of a line in the timeline -> its text; preemptions are not included."""
 _OF_NODES: Final = ("nodeAdded", "nodeUpdated", "nodeRemoved")
 _WITH_MESSAGE: Final = ("jobFailed", "refused", "retried")
 
@@ -53,7 +53,7 @@ class Names:
     """The display names of workloads: `namespace/name`, or `Kind namespace/name` if several kinds share the name."""
 
     def __init__(self, workloads: Iterable[tuple[str, str]] = ()) -> None:
-        """`workloads`: (`group/Kind`, `namespace/name`); the kind is "" for a Pod without a controller."""
+        """Collect the kinds of each name. `workloads`: (`group/Kind` or "" for a Pod alone, `namespace/name`)."""
         kinds = grouped((group, kind) for kind, group in {*workloads})
         several = {group: _kind_names_of(value) for group, value in kinds.items() if len(value) > 1}
         self._display_names = {
@@ -62,11 +62,11 @@ class Names:
         self._groups = {name: group for (_, group), name in self._display_names.items()}
 
     def name_of(self, workload: tuple[str, str]) -> str:
-        """Return the display name of (`group/Kind`, `namespace/name`); the latter for an unknown workload."""
+        """Return the display name of (`group/Kind`, `namespace/name`); only `namespace/name` for an unknown one."""
         return self._display_names.get(workload, workload[1])
 
     def group(self, name: str) -> str:
-        """Return the `namespace/name` in a display name."""
+        """Return the `namespace/name` that a display name contains."""
         return self._groups.get(name, name)
 
 
@@ -90,7 +90,7 @@ class Eviction(NamedTuple):
     """The preemption of a Pod, `t` seconds after the start.
 
     `by`: the preemptor. `level`: cascade depth, 1 for a victim of an arriving Pod, 2 for a victim of the replacement of
-    such a victim, and so on. `origin`: of the victim.
+    such a victim, and so on. `origin`: that of the victim.
     """
 
     t: float
@@ -175,21 +175,21 @@ class Summary(NamedTuple):
     missing: Hidden[Sequence[Missing]] = ()
     names: Hidden[Names] = _PLAIN
     horizon: Hidden[float] = 0.0
-    """The duration of the simulation in seconds, at most."""
+    """The maximum duration of the simulation in seconds."""
     assumes: Hidden[Sequence[str]] = ()
     """Assumptions that lists missing from the cluster state are empty."""
     new_workloads: Hidden[Mapping[str, int]] = MappingProxyType({})
-    """The display names of the workloads that create new Pods, with their numbers, the largest first."""
+    """Display name of each workload that creates new Pods -> their number, the largest number first."""
     quotas: Hidden[Sequence[str]] = ()
     """ResourceQuotas that delay new Pods, such as `quota shop/q`."""
     new_pod_names: Hidden[frozenset[str]] = frozenset()
     """The new Pods, as `namespace/name`."""
     new_pods_ended: Hidden[int] = 0
-    """New Pods that were preempted or deleted later."""
+    """Number of new Pods that were preempted or deleted later."""
     new_pods_preempted: Hidden[int] = 0
-    """Those of `new_pods_ended` that were preempted."""
+    """Number of those in `new_pods_ended` that were preempted."""
     new_pods_pending: Hidden[int] = 0
-    """New Pods that have no node at the end."""
+    """Number of new Pods that have no node at the end."""
     is_changing: Hidden[bool] = False
     """Whether the simulation ended while Pods changed, so that its numbers are not those of a steady state."""
     expects_more: Hidden[bool] = False
@@ -212,13 +212,14 @@ class Summary(NamedTuple):
 
     @property
     def ended_at(self) -> float:
-        """Seconds after which the run ended: those of the steady state if it was stopped, else the horizon."""
+        """The seconds after which the run ended: those of the steady state or of the stop, otherwise the horizon."""
         return self.steady_at if self.stopped else self.horizon
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether Pods changed in the last quarter of a run that ended while Pods changed. In a run that is shorter
-        than the quiet time, no other sign tells whether more follows."""
+        """Whether Pods changed in the last quarter of a run that ended while Pods changed. If a run is shorter than the
+        quiet time, nothing else indicates whether more follows.
+        """
         return self.is_changing and self.ended_at - self.steady_at <= self.ended_at / 4
 
     @property
@@ -228,13 +229,13 @@ class Summary(NamedTuple):
 
     @property
     def effects(self) -> Effects:
-        """What happens to the Pods of each workload: not on which nodes, and when."""
+        """What happens to the Pods of each workload, without nodes and times."""
         waiting, missing = ([(row.group, row.pods) for row in rows] for rows in (self.waiting, self.missing))
         return tuple(map(frozenset, (self.by_workload.items(), waiting, missing, self.violated_pdbs)))
 
     @property
     def harm(self) -> tuple[int, int, int]:
-        """What makes a run worse, the most important number first: of Pods without a node, PDBs and preempted Pods."""
+        """How bad a run is, most important number first: of Pods without a node, of PDBs, of preempted Pods."""
         without_node = sum(row.pods for rows in (self.waiting, self.missing) for row in rows)
         return without_node, len(self.violated_pdbs), len(self.evictions)
 
@@ -260,7 +261,7 @@ class Summary(NamedTuple):
 
 
 def unsettled(stopped: str, at: float) -> tuple[str, str]:
-    """Return (what, fix) about a simulation without a steady state."""
+    """Return (problem, fix) for a simulation without a steady state."""
     if stopped:
         return f"stopped {stopped}", "shorten the simulated time (until) or simulate fewer changes at once"
     return f"without a steady state after {duration(at)}", "increase the simulated time (until)"
@@ -309,7 +310,7 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
 
 
 def in_vain(timeline: Timeline, evictions: Iterable[Eviction]) -> list[Eviction]:
-    """Return the evictions of cycles that help no Pod: none of a higher priority is bound to a node of the victims
+    """Return the evictions of cycles that help no Pod: no Pod of higher priority is bound to a node of the victims
     afterwards.
     """
     bound, cycles = dict[str, list[tuple[float, int]]](), list[list[Eviction]]()
@@ -336,14 +337,14 @@ def of_in_vain(pods: int) -> Iterator[str]:
 
 
 def is_incomplete(simulation: Simulation, cut: Iterable[LeftOut]) -> bool:
-    """Report whether a limit of the simulation may have changed the result: not if Pods are left out that would stay
-    Pending.
+    """Report whether a limit of the simulation may have changed the result: a limit on Pods has not if all omitted Pods
+    would stay Pending.
     """
     return bool(simulation.stopped) or not all(each.pending for each in cut)
 
 
 def pods_left_out(simulation: Simulation) -> list[LeftOut]:
-    """Return the workloads that lack Pods at the end of a run because of the limit on new Pods."""
+    """Return the workloads that have fewer Pods at the end of a run because of the limit on new Pods."""
     found, api = list[LeftOut](), simulation.api
     for (kind, *names), creators in simulation.controllers.limit.cut().items():
         wanted = sum(_wanted(api.workloads[key]) for key in creators if key in api.workloads)
@@ -355,13 +356,13 @@ def pods_left_out(simulation: Simulation) -> list[LeftOut]:
 
 
 def _wanted(state: WorkloadState) -> int:
-    """Return the number of Pods that a workload's controller runs at a time."""
+    """Return the number of Pods that a workload's controller runs at the same time."""
     return state.status.desired if isinstance(state.status, DaemonSetStatus) else replicas_of(state.object)
 
 
 def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
-    """Return the new Pods, without replaced ones, those that their workload deleted in a rollout or created of an older
-    template, and those that name their node or another scheduler, which kube-scheduler ignores.
+    """Return the new Pods, except for Pods that were replaced, that their workload deleted in a rollout or created from
+    an older template, or that kube-scheduler ignores (they name their node or another scheduler).
     """
     new, origins = (levels.new | levels.rolled_out | levels.replacements) - levels.replaced, simulation.timeline.origins
     existing, rolled_out = _existing(simulation, origins), {origins[pod].workload for pod in levels.rolled_out}
@@ -376,7 +377,7 @@ def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
 
 
 def _by_replica_sets(simulation: Simulation, states: Iterable[PodState]) -> tuple[set[str], set[str]]:
-    """Return the Pods of the ReplicaSets that Deployments no longer use, and of those that they created in the run."""
+    """Return the Pods of ReplicaSets that Deployments replaced in the run, and those of the new ReplicaSets."""
     known, sets = {each.key for each in simulation.world.workloads}, simulation.api.workloads
     created = [own for key, own in sets.items() if key[0] == REPLICA_SET and key not in known]
     rolled_out = {own.controller for own in created if own.controller}
@@ -399,7 +400,7 @@ def _key_of(pod: str) -> tuple[str, str]:
 
 
 def _assumptions(simulation: Simulation) -> Sequence[str]:
-    """Return the assumptions of the result, for the Pods with events."""
+    """Return the assumptions on which the result for the Pods with events depends."""
     base, events = simulation.world.base, simulation.timeline.events
     if base is None:
         return ()
@@ -413,7 +414,7 @@ def _assumptions(simulation: Simulation) -> Sequence[str]:
 
 
 def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missing]:
-    """Return a top-level workload -> the Pods that a quota rejects, those of a Deployment's ReplicaSets together."""
+    """Return top-level workload -> the Pods that a quota rejects, together for all ReplicaSets of a Deployment."""
     counts: dict[tuple[str, str], Missing] = {}
     rejections = simulation.controllers.rejections.by_workload()
     for workload, rejected in sorted(rejections, key=lambda item: (item[0][::-1], item[1])):
@@ -427,14 +428,14 @@ def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missi
 class Levels:
     """Computes the cascade depth of evictions. A replacement Pod has the depth of the eviction of the Pod it replaces.
 
-    `new`: names of created Pods that replace no other Pod. `rolled_out`: of those that replace a Pod that their
-    workload deleted, as in a rollout. `replaced`: new Pods that others deleted or
-    preempted, with their `replacements`. `scaled_down`: Pods that their workload deleted.
+    `new`: names of created Pods that replace no other Pod. `rolled_out`: names of those that replace a Pod that their
+    workload deleted, as in a rollout. `replaced`: new Pods that others deleted or preempted, with their `replacements`.
+    `scaled_down`: Pods that their workload deleted.
     """
 
     def __init__(self) -> None:
         self._owed: _Owed = {}
-        """Workload -> its Pods that others deleted or preempted, and that it did not replace yet."""
+        """Workload -> its Pods that others deleted or preempted, and that it has not replaced yet."""
         self._deleted: _Owed = {}
         """Workload -> Pods that the workload itself deleted. It does not replace them if it scales down."""
         self._dying: set[str] = set()
@@ -487,8 +488,8 @@ _GATED: Final = "kept out of the scheduling queue by scheduling gates"
 
 
 def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
-    """Return the Pods that are Pending at the end of a run, also those left out, by workload; not those of other
-    schedulers.
+    """Return the Pods that are Pending at the end of a run by workload, including those left out, without those of
+    other schedulers.
     """
     more = {names.name_of(each.key): each.left_out for each in pods_left_out(simulation) if each.pending}
     origins, groups = simulation.timeline.origins, dict[str, list[str]]()
@@ -503,7 +504,7 @@ def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
 
 
 class OfOtherScheduler(NamedTuple):
-    """New Pods of a workload that another scheduler may bind. It is not predicted whether they run."""
+    """New Pods of a workload that another scheduler may bind. Whether they run is not predicted."""
 
     workload: str
     scheduler: str
@@ -513,7 +514,7 @@ class OfOtherScheduler(NamedTuple):
 
 
 def of_other_schedulers(simulation: Simulation, names: Names) -> Counter[OfOtherScheduler]:
-    """Return the workloads with new Pods of another scheduler, and the numbers of these Pods."""
+    """Return the workloads that have new Pods of another scheduler, with the numbers of these Pods."""
     pods = Counter[OfOtherScheduler]()
     for key in sorted({event.pod for event in simulation.timeline.events if event.event == "created"}):
         state = simulation.api.pods.get(_key_of(key))
@@ -680,12 +681,12 @@ def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 
 
 
 def random_of(seed: int, run: int) -> Random | None:
-    """Return what decides ties and races in a run; None for the first."""
+    """Return the random numbers that decide ties and races in a run; None for the first run."""
     return Random(f"{seed} {run}") if run else None
 
 
 def signature(simulation: Simulation) -> Signature:
-    """Return a key of outcomes: final state, and each Pod's events with node, preemptor and whole second."""
+    """Return a key of outcomes: the final state, and each Pod's events with node, preemptor and whole second."""
     final = tuple((name, tuple(entry.items())) for name, entry in simulation.final().items())
     events = (event for event in simulation.timeline.events if event.pod and event.event != "unschedulable")
     by_pod = grouped((event.pod, (int(event.t), event.event, event.node, event.by)) for event in events)

@@ -43,7 +43,7 @@ _HOST: Final = later(r"(\[[^\[\]\s]*\]|[^\[\]\s<>\"\\^`{}|:]*)(:[0-9]*)?")
 
 
 def _qualified_domain(path: Path, name: str) -> _Faults:
-    """`IsFullyQualifiedName`."""
+    """Yield the error of a name that is not fully qualified (`IsFullyQualifiedName`)."""
     if not name:
         yield required(path)
     elif faults := dns1123_subdomain(name):
@@ -57,7 +57,7 @@ def _list(entries: Any) -> list[str]:
 
 
 def _rule(rule: ApiObject, path: Path, _: Semantics) -> _Faults:
-    """`validateRuleWithOperations`."""
+    """Yield the errors of a rule of a webhook (`validateRuleWithOperations`)."""
     for name in ("operations", "apiGroups", "apiVersions"):
         entries = _list(rule.get(name))
         if not entries:
@@ -73,7 +73,7 @@ def _rule(rule: ApiObject, path: Path, _: Semantics) -> _Faults:
 
 
 def _resources(resources: Sequence[str], path: Path) -> _Faults:
-    """`validateResources`."""
+    """Yield the errors of the resources of a rule (`validateResources`)."""
     if not resources:
         yield required(path)
     with_all_subresources, of_all_resources, is_last_plain = set[str](), set[str](), False
@@ -100,7 +100,7 @@ def _resources(resources: Sequence[str], path: Path) -> _Faults:
 
 
 def _review_versions(hook: ApiObject, path: Path) -> _Faults:
-    """`validateAdmissionReviewVersions`."""
+    """Yield the errors of admissionReviewVersions (`validateAdmissionReviewVersions`)."""
     versions, here, seen = _list(hook.get("admissionReviewVersions")), (*path, "admissionReviewVersions"), set[str]()
     if not versions:
         yield required(here, f"must specify one of {', '.join(_VERSIONS)}")
@@ -124,7 +124,7 @@ def _client_config(config: ApiObject, path: Path, _: Semantics) -> _Faults:
         yield from _url((*path, "url"), url)
     else:
         here = (*path, "service")
-        # Upstream confuses the names of these two.
+        # Upstream swaps the names of these two.
         for name, named in (("name", "namespace"), ("namespace", "name")):
             if not service.get(name):
                 yield required((*here, name), field=field_path((*here, named)))
@@ -134,7 +134,7 @@ def _client_config(config: ApiObject, path: Path, _: Semantics) -> _Faults:
 
 
 def _url(path: Path, url: str) -> _Faults:
-    """`ValidateWebhookURL`."""
+    """Yield the errors of the URL of a webhook (`ValidateWebhookURL`)."""
     form = "desired format: https://host[/path]"
     try:
         parts = urlsplit(url)
@@ -168,7 +168,7 @@ def _service_path(path: Path, value: str) -> _Faults:
 
 
 def _conditions(hook: ApiObject, path: Path) -> _Faults:
-    """`validateMatchConditions`."""
+    """Yield the errors of matchConditions (`validateMatchConditions`)."""
     conditions, here = hook.get("matchConditions") or (), (*path, "matchConditions")
     if len(conditions) > _CONDITIONS:
         yield too_many(here, len(conditions), _CONDITIONS)

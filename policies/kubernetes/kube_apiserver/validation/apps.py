@@ -39,7 +39,7 @@ def _positive(path: Path, amount: Quantity) -> list[FieldError]:
 
 
 def _api_version(reference: ApiObject, path: Path, _: Semantics, *, has_group: bool = False) -> _Faults:
-    """`ValidateAPIVersion`."""
+    """Yield the errors of an apiVersion (`ValidateAPIVersion`)."""
     version = reference.get("apiVersion") or ""
     group, slash, rest = version.partition("/")
     if "/" in rest:
@@ -49,7 +49,7 @@ def _api_version(reference: ApiObject, path: Path, _: Semantics, *, has_group: b
 
 
 def _targets(*names: str, is_exclusive: bool = True) -> Callable[[ApiObject, Path, Semantics], _Faults]:
-    """Return the check that one of these targets is set. `is_exclusive`: only one of them."""
+    """Return a check that one of these targets is set. `is_exclusive`: whether only one may be set."""
 
     def faults(source: ApiObject, path: Path, _: Semantics) -> _Faults:
         target, here = mapping_at(source, "target"), (*path, "target")
@@ -83,12 +83,12 @@ _SOURCES: Final = {
     name: _METRIC_STRUCTS[f"{name[0].upper()}{name[1:]}MetricSource"]
     for name in ("object", "external", "pods", "resource", "containerResource")
 }
-"""Field of a source of metrics -> its table, in the order of upstream's checks."""
+"""Field of a source of metrics -> the table of the source, in the order of upstream's checks."""
 _METRIC_TYPES: Final = {name[0].upper() + name[1:]: name for name in _SOURCES}
 
 
 def _metric(metric: ApiObject, path: Path, semantics: Semantics) -> _Faults:
-    """`validateMetricSpec`, which checks only the first source."""
+    """Yield the errors of a metric (`validateMetricSpec`), of which only the first source is checked."""
     kind = metric.get("type") or ""
     yield from tables.supported(*_METRIC_TYPES)((*path, "type"), kind)
     expected, sources = _METRIC_TYPES.get(kind), [name for name in _SOURCES if metric.get(name) is not None]
@@ -114,7 +114,7 @@ def _tolerance(rules: ApiObject, path: Path, semantics: Semantics) -> _Faults:
 
 
 def _replicas(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
-    """`validateHorizontalPodAutoscalerSpec`."""
+    """Yield the errors of minReplicas and maxReplicas (`validateHorizontalPodAutoscalerSpec`)."""
     lowest, given = 0 if semantics.autoscalers_scale_to_zero else 1, spec.get("minReplicas")
     least, most = 1 if given is None else given, spec.get("maxReplicas") or 0
     if least < lowest:
@@ -143,7 +143,7 @@ _AUTOSCALER: Final = _METRIC_STRUCTS.extended(
 
 
 def _as_internal(autoscaler: ApiObject) -> ApiObject:
-    """Return an autoscaler of version v1 with the metric of its target; others as they are."""
+    """Return an autoscaler of version v1 with its target as a metric; others unchanged."""
     if autoscaler.get("apiVersion") != "autoscaling/v1":
         return autoscaler
     spec: dict[str, Any] = {
@@ -169,7 +169,7 @@ def does_not_match(spec: ApiObject, path: Path) -> FieldError:
 def _template(kind: str, table: tables.Struct = TEMPLATE, *, has_selector: bool = True) -> tables.Together:
     """Return the check of the selector and the template of a workload whose Pods always restart.
 
-    `has_selector`: the selector is required, and an invalid one hides the errors of the template.
+    `has_selector`: whether the selector is required; an invalid one then hides the errors of the template.
     """
 
     def faults(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
@@ -193,7 +193,7 @@ def _template(kind: str, table: tables.Struct = TEMPLATE, *, has_selector: bool 
 
 
 _REPLICATED: Final = ("Deployment", "ReplicaSet")
-"""Kinds that `ValidatePodTemplateSpecForReplicaSet` is for."""
+"""Kinds that `ValidatePodTemplateSpecForReplicaSet` checks."""
 
 
 def _of_running_pods(spec: ApiObject, path: Path, kind: str) -> _Faults:
@@ -205,7 +205,7 @@ def _of_running_pods(spec: ApiObject, path: Path, kind: str) -> _Faults:
 
 
 def _strategy(name: str, *types: str, rolling: tables.Together) -> tables.Together:
-    """Return the check of the update strategy in the field `name`. `rolling`: of its field rollingUpdate."""
+    """Return the check of the update strategy in the field `name`. `rolling`: checks its field rollingUpdate."""
 
     def faults(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
         strategy, here = spec.get(name) or {}, (*path, name)
@@ -221,7 +221,7 @@ def _strategy(name: str, *types: str, rolling: tables.Together) -> tables.Togeth
 
 
 def _rolling_deployment(rolling: ApiObject, path: Path, _: Semantics) -> _Faults:
-    """`ValidateRollingUpdateDeployment`."""
+    """Yield the errors of rollingUpdate (`ValidateRollingUpdateDeployment`)."""
     amounts = [rolling.get(name) for name in ("maxUnavailable", "maxSurge")]
     unavailable, surge = (_DEFAULT_AMOUNT if amount is None else amount for amount in amounts)
     yield from tables.int_or_percent()((*path, "maxUnavailable"), unavailable)
@@ -231,7 +231,7 @@ def _rolling_deployment(rolling: ApiObject, path: Path, _: Semantics) -> _Faults
 
 
 def _rolling_daemon_set(rolling: ApiObject, path: Path, _: Semantics) -> _Faults:
-    """`ValidateRollingUpdateDaemonSet`."""
+    """Yield the errors of rollingUpdate (`ValidateRollingUpdateDaemonSet`)."""
     given, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     unavailable, surge = 1 if given is None else given, 0 if surge is None else surge
     yield from tables.int_or_percent()((*path, "maxUnavailable"), unavailable)
@@ -244,7 +244,7 @@ def _rolling_daemon_set(rolling: ApiObject, path: Path, _: Semantics) -> _Faults
 
 
 def _rolling_stateful_set(rolling: ApiObject, path: Path, semantics: Semantics) -> _Faults:
-    """`validateRollingUpdateStatefulSet`."""
+    """Yield the errors of rollingUpdate (`validateRollingUpdateStatefulSet`)."""
     if (partition := rolling.get("partition") or 0) < 0:
         yield invalid((*path, "partition"), partition, "must be greater than or equal to 0")
     unavailable = rolling.get("maxUnavailable")
@@ -269,7 +269,7 @@ def _deadline(spec: ApiObject, path: Path, _: Semantics) -> _Faults:
 
 
 def _selects_labels(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
-    """`ValidateReplicationControllerSpec`."""
+    """Yield the errors of the spec of a ReplicationController (`ValidateReplicationControllerSpec`)."""
     if not (selector := spec.get("selector")):
         yield required((*path, "selector"))
     if (template := spec.get("template")) is None:
@@ -282,7 +282,7 @@ def _selects_labels(spec: ApiObject, path: Path, semantics: Semantics) -> _Fault
 
 
 def _with_selector(controller: ApiObject) -> ApiObject:
-    """Return a ReplicationController with the selector and the labels of its template, if it has none of its own.
+    """Return a ReplicationController with the labels of its template as selector and labels, if it has none.
 
     Source: pkg/apis/core/v1/defaults.go, `SetDefaults_ReplicationController`.
     """

@@ -130,7 +130,7 @@ def _field(field: str, least: int, limit: int, names: dict[str, int]) -> frozens
 
 
 def _range(part: str, least: int, limit: int, names: dict[str, int]) -> range:
-    """Return the values of one part of a field: `*`, `5`, `1-5`, `*/2`, `10/5`."""
+    """Return the values that one part of a field selects, such as `*`, `5`, `1-5`, `*/2` or `10/5`."""
     bounds, slash, step = part.partition("/")
     low, dash, high = bounds.partition("-")
     if low in ("*", "?"):
@@ -211,7 +211,7 @@ _CHANGED: Final = (
 
 
 def _job(job: ApiObject, path: Path, semantics: Semantics) -> _Faults:
-    """`ValidateJob`, `validateGeneratedSelector`."""
+    """Yield the errors of a Job (`ValidateJob`, `validateGeneratedSelector`)."""
     spec, selector = mapping_at(job, "spec"), at(job, "spec", "selector")
     labels = at(job, "spec", "template", "metadata", "labels") or {}
     here: Path = (*path, "spec", "template", "metadata", "labels")
@@ -246,7 +246,7 @@ _CODES: Final = 255
 
 
 def _job_spec(spec: ApiObject, path: Path, _: Semantics) -> _Faults:
-    """`validateJobSpec`."""
+    """Yield the errors of the spec of a Job (`validateJobSpec`)."""
     mode = spec.get("completionMode")
     mode = "NonIndexed" if mode is None else mode
     limit, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
@@ -291,7 +291,7 @@ def _indexed(spec: ApiObject, path: Path) -> _Faults:
 
 
 def _failure_policy(spec: ApiObject, path: Path) -> _Faults:
-    """`validatePodFailurePolicy`."""
+    """Yield the errors of podFailurePolicy (`validatePodFailurePolicy`)."""
     pod = mapping_at(spec, "template", "spec")
     names = {text_at(each, "name") for kind in ("containers", "initContainers") for each in objects_at(pod, kind)}
     rules = at(spec, "podFailurePolicy", "rules") or ()
@@ -312,7 +312,7 @@ def _failure_policy(spec: ApiObject, path: Path) -> _Faults:
 
 
 def _exit_codes(codes: ApiObject, path: Path, names: set[str]) -> _Faults:
-    """`validatePodFailurePolicyRuleOnExitCodes`."""
+    """Yield the errors of onExitCodes (`validatePodFailurePolicyRuleOnExitCodes`)."""
     if (container := codes.get("containerName")) is not None and container not in names:
         fault = "must be one of the container or initContainer names in the pod template"
         yield invalid((*path, "containerName"), container, fault)
@@ -333,7 +333,7 @@ def _exit_codes(codes: ApiObject, path: Path, names: set[str]) -> _Faults:
 
 
 def _success_policy(spec: ApiObject, path: Path) -> _Faults:
-    """`validateSuccessPolicy`."""
+    """Yield the errors of successPolicy (`validateSuccessPolicy`)."""
     rules, completions, path = at(spec, "successPolicy", "rules") or (), spec.get("completions"), (*path, "rules")
     if not rules:
         yield required(path, "at least one rules must be specified when the successPolicy is specified")
@@ -344,7 +344,7 @@ def _success_policy(spec: ApiObject, path: Path) -> _Faults:
         if indexes is None and count is None:
             yield required(here, "at least one of succeededCount or succeededIndexes must be specified")
         if completions is None:
-            continue  # another error
+            continue  # reported as another error
         total = completions if indexes is None else _count_of_indexes(indexes, completions)
         if total is None:
             fault = "error parsing succeededIndexes: write increasing intervals below completions, such as 0,2-4"
@@ -378,7 +378,7 @@ _LONGEST_MANAGER: Final = 63
 
 
 def _managed_by(path: Path, value: str) -> _Faults:
-    """`IsDomainPrefixedPath`."""
+    """Yield the errors of managedBy (`IsDomainPrefixedPath`)."""
     host, slash, rest = value.partition("/")
     if not slash or not host or not rest:
         yield (
@@ -393,7 +393,7 @@ def _managed_by(path: Path, value: str) -> _Faults:
 
 
 def _schedule(path: Path, schedule: str) -> _Faults:
-    """`validateScheduleFormat`."""
+    """Yield the error of a schedule (`validateScheduleFormat`)."""
     if "TZ" in schedule:
         yield invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
     elif not schedule:
@@ -414,7 +414,7 @@ _ZONE_CHARACTERS: Final = 64
 
 
 def _time_zone(path: Path, zone: str) -> _Faults:
-    """`validateTimeZone`."""
+    """Yield the error of a time zone (`validateTimeZone`)."""
     parts = zone.split("/") if zone else ()
     if not zone:
         yield invalid(path, zone, "timeZone must be nil or non-empty string")
@@ -440,7 +440,7 @@ def _exists(zone: str) -> bool:
 
 
 def _job_template(template: ApiObject, path: Path, _: Semantics) -> _Faults:
-    """`ValidateJobTemplateSpec`."""
+    """Yield the errors of jobTemplate (`ValidateJobTemplateSpec`)."""
     spec, here = mapping_at(template, "spec"), (*path, "spec")
     if spec.get("selector") is not None:
         yield invalid((*here, "selector"), spec["selector"], "`selector` will be auto-generated")
@@ -449,7 +449,7 @@ def _job_template(template: ApiObject, path: Path, _: Semantics) -> _Faults:
 
 
 def _cron_job(cron_job: ApiObject, path: Path, _: Semantics) -> _Faults:
-    """`ValidateCronJobCreate`."""
+    """Yield the errors of a CronJob (`ValidateCronJobCreate`)."""
     name = _name_of(cron_job)
     if len(name.encode(errors="surrogatepass")) > _LONGEST_NAME:
         yield invalid((*path, "metadata", "name"), name, f"must be no more than {_LONGEST_NAME} characters")

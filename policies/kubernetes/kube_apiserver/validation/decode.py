@@ -1,5 +1,5 @@
-"""Decoding of an object as in the API server, with the errors of encoding/json, and the Go types of its fields; unknown
-fields, which the API server rejects for kubectl (`fieldValidation=Strict`).
+"""Decoding of an object as in the API server, with the errors of encoding/json, and the Go types of its fields; fields
+that the API server does not know, and rejects for kubectl (`fieldValidation=Strict`).
 
 Fields that go_types.json does not list accept any value. Source of unknown fields: sigs.k8s.io/json
 internal/golang/encoding/json (DisallowUnknownFields, CaseSensitive), apimachinery pkg/runtime/error.go. The fields are
@@ -51,7 +51,7 @@ class MapOf(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """A struct. `name`: without package; `package`: as in error messages."""
+    """A struct. `name`: its name without the package. `package`: the package as in error messages."""
 
     name: str
     fields: Mapping[str, Type]
@@ -71,7 +71,7 @@ FIXES: Final = {
     "v1.LocalObjectReference": "write name: before the value",
     "types.Patch": "write path: before the value",
 }
-"""The fixes of wrong types; TYPED for others."""
+"""Go type -> the fix of a wrong type; TYPED for other types."""
 _BUILT_IN: Final[Mapping[str, Type]] = {
     "string": Plain("string", "string"),
     "bool": Plain("bool", "bool"),
@@ -84,7 +84,7 @@ _BUILT_IN: Final[Mapping[str, Type]] = {
 
 
 class GoTypes:
-    """The Go types of a file: struct -> fields, separated by blanks -> their Go type. The default package is v1."""
+    """The Go types of a file: struct -> fields (separated by blanks) -> their Go type. The default package is v1."""
 
     def __init__(self, directory: str) -> None:
         with open(os.path.join(directory, GO_TYPES), encoding="utf-8") as file:
@@ -96,7 +96,7 @@ class GoTypes:
         return Struct(short, fields, package or "v1")
 
     def _of(self, name: str) -> Type:
-        """Return the type with a name of Go; a named type that is no struct is a string."""
+        """Return the type with this Go name; a named type that is not a struct counts as a string."""
         if name in _BUILT_IN:
             return _BUILT_IN[name]
         if name.startswith("[]"):
@@ -123,15 +123,14 @@ _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 
 
 def decode_error(obj: ApiObject, struct: Struct) -> FieldError | None:
-    """Return the same error as `decode_fault` with encoding/json's message alone."""
+    """Return the error of `decode_fault`, but only with encoding/json's message."""
     fault = decode_fault(obj, struct)
     return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
 
 
 def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
-    """Return the error for which an object cannot be decoded; None if it can.
-
-    The first error in the order of the text; but an invalid quantity or time precedes wrong types.
+    """Return the error because of which an object cannot be decoded; None if it can. It is the first error in the order
+    of the text, except that an invalid quantity or time precedes wrong types.
     """
     first = None
     for fault, parsing in _decode(obj, struct, (), struct.name, ""):
@@ -147,9 +146,8 @@ def mismatches(obj: ApiObject, struct: Struct) -> Iterator[FieldError]:
 
 
 def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
-    """Yield errors, each with true if the error ends decoding.
-
-    `holder`: the innermost struct. `field`: Go's path from the root.
+    """Yield errors, each with whether it ends decoding. `holder`: the innermost struct. `field`: Go's path from the
+    root.
     """
     if isinstance(kind, Parsed):
         yield from _parse(value, kind, path, holder, field)
@@ -180,7 +178,7 @@ def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iter
 
 
 def absent_fields(value: Any, kind: Type, path: Path = ()) -> Iterator[tuple[Path, Struct]]:
-    """Yield the fields that a struct does not have, whatever the case of letters, each with the struct."""
+    """Yield the fields that a struct does not have in any case of letters, each with the struct."""
     if isinstance(kind, ListOf):
         for index, item in enumerate(value if isinstance(value, list) else ()):
             yield from absent_fields(item, kind.item, (*path, index))
@@ -247,9 +245,7 @@ class Unknown(NamedTuple):
 
 
 def type_of(obj: ApiObject, minor: int | None = None) -> str:
-    """Return the type of an object in the tables; "" if they do not contain its kind and version, or `minor` has
-    neither.
-    """
+    """Return the type of an object in the tables; "" if they do not contain its kind and version (in `minor`)."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     entry = _tables()["kinds"].get(f"{api_version}/{kind}", "") if isinstance(kind, str) else ""
     name, _, span = entry.partition("@")
@@ -257,8 +253,8 @@ def type_of(obj: ApiObject, minor: int | None = None) -> str:
 
 
 def unknown_fields(obj: ApiObject, minor: int | None = None) -> Iterator[Unknown]:
-    """Yield the fields that a minor version does not define, in order. `minor` None: that no supported version
-    defines.
+    """Yield the fields that a minor version does not define, in order. `minor` None: the fields that no supported
+    version defines.
 
     Empty for kinds without a table, and for versions that the minor does not serve. Patches of `kubectl patch` are not
     checked.
@@ -295,7 +291,7 @@ def minors_of(unknown: Unknown) -> tuple[int, ...]:
 
 
 def homes(name: str, root: str) -> Iterator[Path]:
-    """Yield the paths of structs below `root` with a field of this name, nearest first; item 0 in lists."""
+    """Yield the paths of structs below `root` with a field of this name, nearest first; index 0 stands for a list."""
     level: list[tuple[str, Path]] = [(root, ())]
     seen = {root}
     while level:

@@ -108,7 +108,7 @@ class Sizes(NamedTuple):
 class Pool(NamedTuple):
     """A node group of the cluster. `source`: where forewarn found it. `limits`: where its sizes are from, or "".
 
-    `template`: of what the template was made, or "". `group`: None without a template.
+    `template`: what the template was made from, or "". `group`: None without a template.
     """
 
     name: str
@@ -149,7 +149,7 @@ class _Seen:
 
 
 class _State(NamedTuple):
-    """What says whether a node is ready. `created`: in seconds. `taints`: their keys."""
+    """The data that decide whether a node is ready. `created`: creation time in seconds. `taints`: their keys."""
 
     created: int
     ready: bool
@@ -177,7 +177,7 @@ class Discovery:
         """Why the status ConfigMap is not read, or ""."""
 
     def take(self, obj: ApiObject) -> bool:
-        """Read an object; return whether it is one that only node groups need."""
+        """Read an object; return whether only node groups need it."""
         kind = group_kind(obj)
         if kind == "/Node":
             self._take_node(obj)
@@ -246,7 +246,7 @@ class Discovery:
 
     @property
     def settings(self) -> orchestrator.Settings:
-        """The settings by the flags of the Deployment of cluster-autoscaler."""
+        """Return the settings that the flags of cluster-autoscaler's Deployment specify."""
         flags = dict(self._flags)
         limits = {CPU: _most(flags.get("cores-total")), MEMORY: _most(flags.get("memory-total"))}
         priorities = self._priorities.get(flags.get("namespace", "kube-system"))
@@ -328,7 +328,7 @@ class Discovery:
         return Pool(name, seen.source, seen.names, zones, sizes._replace(size=size), limits, template, group)
 
     def _sanitized(self, node: Node) -> Node:
-        """Return the node of a template as the flags change it. Source: `SanitizedTemplateNodeInfoFromNodeInfo`."""
+        """Return a template's node, sanitized as the flags require. Source: `SanitizedTemplateNodeInfoFromNodeInfo`."""
         is_passing = _tests_keys(self._flags, (*_STARTUP_TAINTS, "status-taint"))
         scales = dict(self._flags).get("scale-from-unschedulable") == "true"
         taints = tuple(taint for taint in node.taints if not is_passing(taint.key))
@@ -388,7 +388,7 @@ _LABELS: Final[Mapping[str, Callable[[str, str], str]]] = {
 
 
 def _key(name: str, nodes: Mapping[str, object]) -> str:
-    """Return the name of the nodes' group that cluster-autoscaler calls `name`, otherwise `name`."""
+    """Return the key in `nodes` of the group that cluster-autoscaler calls `name`; `name` itself if there is none."""
     last = name.rpartition("/")[2]
     matches = (pattern.fullmatch(last) for pattern in (_EKS, _EKSCTL))
     candidates = (name, last, *(match[1] for match in matches if match), last.partition(".")[0])
@@ -403,7 +403,7 @@ def _of_status(entry: ApiObject) -> Sizes:
 
 
 def _template_of_annotations(annotations: Mapping[str, Any]) -> ApiObject | None:
-    """Return the Node of the capacity annotations; None without cpu and memory. Source: `TemplateNodeInfo`."""
+    """Return a Node built from the capacity annotations; None without cpu and memory. Source: `TemplateNodeInfo`."""
     annotated = {
         key: _annotation(annotations, key) for key in ("cpu", "memory", "ephemeral-disk", "maxPods", "gpu-count")
     }
@@ -439,7 +439,7 @@ def _pairs(text: str) -> Iterable[tuple[str, str]]:
 
 
 def _words(container: ApiObject, key: str) -> Iterator[str]:
-    """Yield the words of a command; those of a shell's script one by one."""
+    """Yield the words of a command; a shell script is split into words."""
     for word in list_at(container, key)[:_MAX_FLAGS]:
         if isinstance(word, str):
             is_script = not word.startswith("-") and _PROGRAM in word
@@ -460,7 +460,7 @@ def _flags_in(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _environment(container: ApiObject) -> dict[str, str]:
-    """Return the environment variables as flags: PREFERENCE_POLICY as preference-policy."""
+    """Return the environment variables as flags: PREFERENCE_POLICY becomes preference-policy."""
     read = [(at(each, "name"), at(each, "value")) for each in list_at(container, "env")[:_MAX_FLAGS]]
     return {
         name[:_LONGEST].lower().replace("_", "-"): value[:_LONGEST]
@@ -513,5 +513,5 @@ def _scale_down(arguments: Sequence[tuple[str, str]]) -> scale_down.ScaleDownSet
 
 
 def _most(limits: str | None) -> int | None:
-    """Return the maximum of `min:max`."""
+    """Return the maximum in a text of the form `min:max`."""
     return number((limits or "").partition(":")[2])

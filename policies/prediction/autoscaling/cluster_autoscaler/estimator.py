@@ -109,7 +109,8 @@ class Estimate:
         return score + (requests.memory / allocatable.memory if allocatable.memory > 0 else 0.0)
 
     def _on_added(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Place equal Pods on nodes added before, up to the first Pod that does not fit; return the Pods left.
+        """Place equal Pods on nodes that were added already, up to the first Pod that does not fit. Return the
+        remaining Pods.
 
         Each search starts after the node of the last Pod. Source: upstream `tryToScheduleOnExistingNodes`.
         """
@@ -189,7 +190,7 @@ class Estimate:
         self._snapshot = None
 
     def _prepared(self, pod: Pod, before: Prepared | None) -> Prepared:
-        """Return the results of PreFilter plugins. `before`: of an equal Pod, returned if still valid."""
+        """Return the results of PreFilter plugins. `before`: those of an equal Pod, returned if still valid."""
         if before is not None and (before.holds or self._snapshot is not None):
             return before
         if before is None and not self._repels_pods:
@@ -205,8 +206,7 @@ class Estimate:
 class Prepared:
     """The result of a Pod's PreFilter plugins.
 
-    `holds`: true if the result is valid for all equal
-    Pods, on any nodes and with any Pods.
+    `holds`: whether the result stays valid for all equal Pods, whatever nodes and Pods are added.
     """
 
     def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
@@ -259,4 +259,4 @@ def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[EquivalenceGroup
 
 
 _properties: Final = attrgetter("labels", "spec", "device_claims", "effective_priority")
-"""What is equal for Pods of a group."""
+"""The properties that are equal for all Pods of a group."""

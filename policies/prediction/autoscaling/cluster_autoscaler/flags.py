@@ -45,7 +45,7 @@ Share = Annotated[float, _share]
 
 
 class Flag(NamedTuple):
-    """A flag that a field of settings declares. `read`: the value of its text."""
+    """A flag that a field of settings declares. `read`: parses the text of its value."""
 
     field: str
     read: Callable[[str], Any]

@@ -59,7 +59,7 @@ _TOKEN: Final = re.compile(
 """A character class, an escaped character, the start of a group, or another character of a regular expression."""
 
 _Ends = Callable[[str, set[int]], set[int]]
-"""Function of a text and positions: the positions after a match that starts at one of these."""
+"""Function of a text and start positions; returns the end positions of all matches that begin at one of them."""
 
 
 class Option(NamedTuple):
@@ -172,7 +172,7 @@ class Expression:
     def _repeated(self, once: _Ends) -> _Ends:
         repeats = next((token for token in "*+?" if self._take(token)), "")
         if repeats:
-            self._take("?")  # lazy, with the same matches
+            self._take("?")  # lazy: matches the same texts
 
         def star(text: str, starts: set[int]) -> set[int]:
             ends, new = set(starts), starts
@@ -382,9 +382,9 @@ class Settings(NamedTuple):
     """Flags of cluster-autoscaler. `expanders`: --expander. `max_nodes_total`: 0 for no limit.
 
     `limits`: maximum cpu (cores) and memory (bytes) of all nodes. `priorities`: for the expander priority.
-    `scan_interval`: in seconds. `frequent_scans`: whether a scan follows a scale-up at once. `unready`: the nodes that
-    are not ready; cluster-autoscaler halts with more than `ok_unready` and more than `max_unready` percent of them.
-    `unmodelled`: names of flags that have no effect here.
+    `scan_interval`: in seconds. `frequent_scans`: whether a scan follows a scale-up immediately. `unready`: the nodes
+    that are not ready; cluster-autoscaler halts with more than `ok_unready` and more than `max_unready` percent of
+    them. `unmodelled`: names of flags that have no effect here.
     """
 
     expanders: Sequence[str] = (DEFAULT,)
@@ -521,7 +521,7 @@ _USUAL: Final = Settings()
 
 class Scan(NamedTuple):
     """What one scan decides. `waiting`: the Pods that fit on no node, with the reasons of the groups; `fit`: the
-    others. `snapshot`: the cluster with nodes on their way, and with Pending Pods on the nodes on which they fit.
+    others. `snapshot`: the cluster with upcoming nodes, and with Pending Pods on the nodes on which they fit.
     """
 
     decision: Decision
@@ -564,7 +564,7 @@ class ClusterAutoscaler:
         """Return what one scan decides. Raises NotPredicted.
 
         `pending`: including Pods of DaemonSets, which only use existing nodes. `added`: number of nodes that earlier
-        scans added, by group; `upcoming`: of which are on their way. `hints`: of `filter_out_schedulable`.
+        scans added, by group; `upcoming`: how many of them are not ready yet. `hints`: as in `filter_out_schedulable`.
         """
         if self._settings.limits:
             raise NotPredicted(LIMITS_NOT_MODELLED)
@@ -586,11 +586,11 @@ class ClusterAutoscaler:
     def packed(
         self, pending: Sequence[Pod], snapshot: Snapshot, upcoming: Mapping[str, int], hints: dict[str, str] | None
     ) -> tuple[Snapshot, list[Pod]]:
-        """Return (the cluster with nodes on their way and Pending Pods that fit, the other Pending Pods)."""
+        """Return (the cluster with upcoming nodes and the Pending Pods that fit, the other Pending Pods)."""
         return filter_out_schedulable(snapshot.with_nodes(list(self._upcoming(upcoming))), pending, hints)
 
     def _upcoming(self, numbers: Mapping[str, int]) -> Iterator[NodeInfo]:
-        """Yield the nodes on their way, made of the templates. Source: `addUpcomingNodesToClusterSnapshot`."""
+        """Yield the upcoming nodes, built from the templates. Source: `addUpcomingNodesToClusterSnapshot`."""
         for group in self._groups:
             for number in range(numbers.get(group.name, 0)):
                 info = self._templates[group.name].clone()

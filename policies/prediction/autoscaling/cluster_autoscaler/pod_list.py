@@ -47,8 +47,8 @@ def filter_out_schedulable(
     """Return the cluster with the Pods that fit on existing nodes placed, and the Pods that do not fit.
 
     Tries the Pods with the highest priority first. If one Pod does not fit, equal ones are not tried. Each search
-    starts after the node of the last Pod. `hints`: Pod -> its node in the scan before, which is tried first; filled.
-    Source: `filterOutSchedulableByPacking`, `HintingSimulator`, `NewLastIndexOrderMapping(1)`.
+    starts after the node of the last Pod. `hints`: Pod -> its node in the previous scan, which is tried first; this
+    call updates it. Source: `filterOutSchedulableByPacking`, `HintingSimulator`, `NewLastIndexOrderMapping(1)`.
     """
     pods = sorted(pods, key=lambda pod: -pod.effective_priority)
     equal_to, packing = _equal(pods), _Packing(snapshot)
@@ -74,10 +74,10 @@ def with_all_placed(
     last: int,
 ) -> tuple[Snapshot | None, int]:
     """Return the cluster with all Pods placed on some of its nodes, or None if a Pod does not fit; and the index of the
-    last found node.
+    node found last.
 
     Tries the Pods in their order. `hints`: as in `filter_out_schedulable`. `last`: the index after which the search
-    starts; the indexes do not count the rows `removed`, in order. Source: `TrySchedulePods`.
+    starts; indexes skip the rows in `removed`, which is sorted. Source: `TrySchedulePods`.
     """
     equal_to, packing = _equal(pods), _Packing(snapshot, nodes, removed, last)
     for pod in pods:
@@ -96,8 +96,8 @@ def _equal(pods: Sequence[Pod]) -> dict[int, int]:
 
 
 class _Suitable:
-    """The nodes (rows) on which equal Pods fit, if other Pods only take resources and ports of their own nodes from
-    them. `checked`: number of placed Pods that `rows` considers.
+    """The nodes (rows) on which equal Pods fit, if each placed Pod affects only the free resources and ports of its
+    node. `checked`: number of placed Pods that `rows` considers.
     """
 
     def __init__(self, rows: list[int], prepared: Prepared, checked: int) -> None:
@@ -110,15 +110,15 @@ class _Packing:
     def __init__(
         self, snapshot: Snapshot, nodes: Container[str] | None = None, removed: Sequence[int] = (), last: int = 0
     ) -> None:
-        """`nodes`: those on which it places Pods; None for all. `removed`, `last`: see `with_all_placed`."""
+        """Set up the search. `nodes`: where to place Pods; None for all. `removed`, `last`: see `with_all_placed`."""
         self._snapshot, self._nodes, self._removed, self.last = snapshot, nodes, removed, last
         self._suitable: dict[int, _Suitable] = {}
         self._unprepared = set[int]()
-        """Numbers (see `_equal`) of Pods whose PreFilter results depend on other Pods, and are not kept."""
+        """Numbers (see `_equal`) of Pods whose PreFilter results depend on other Pods, and are therefore not cached."""
         self._taken: list[int] = []
         """The rows of the placed Pods."""
         self._infos: dict[int, NodeInfo] = {}
-        """Row -> the node with the placed Pods that the Snapshot does not have."""
+        """Row -> the node, including placed Pods that the Snapshot does not contain yet."""
         self._bound: list[Pod] = []
 
     def after(self) -> Snapshot:
@@ -129,7 +129,7 @@ class _Packing:
         return self._snapshot
 
     def place(self, pod: Pod, which: int, hint: str | None) -> str | None:
-        """Place a Pod on `hint` or the next node on which it fits; return the node or None. `which`: for equal Pods."""
+        """Place a Pod on `hint` or the next node on which it fits; return the node or None. `which`: see `_equal`."""
         suitable = self._suitable.get(which)
         rows = self._search(pod, which) if suitable is None else self._update(suitable, pod)
         if not rows:

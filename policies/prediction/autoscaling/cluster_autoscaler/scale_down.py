@@ -2,7 +2,7 @@
 
 Sources: core/scaledown (planner, eligibility, unneeded, unremovable, budgets, pdb), simulator/cluster.go,
 simulator/drainability/rules, simulator/utilization, utils/drain, and processors/scaledowncandidates. The delay after a
-failure does not count: it follows a node that cannot be tainted. Pods in simulations terminate within their grace
+failure is not modelled: only a node that cannot be tainted causes it. Pods in simulations terminate within their grace
 period, so that no Pod is terminating for too long. Recently evicted Pods count once their controllers have created them
 again. Options of single node groups are unknown.
 """
@@ -56,7 +56,7 @@ _REPLICATED: Final = {
     "ReplicaSet": "apps/ReplicaSet",
     "StatefulSet": "apps/StatefulSet",
 }
-"""Kinds of controllers that create Pods again -> as cluster-autoscaler looks them up."""
+"""Kinds of controllers that recreate Pods -> the form in which cluster-autoscaler looks them up."""
 _COUNTED: Final = ("ReplicationController", "ReplicaSet")
 """The kinds whose number of replicas counts."""
 _GPUS: Final = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
@@ -131,9 +131,8 @@ class Scene:
 
 
 class Removable(NamedTuple):
-    """A node that may be removed. `pods`: those that move. `risky`: PDBs allow only some evictions at once.
-
-    `waits`: a Pod with the annotation safe-to-evict: on-completion runs.
+    """A node that may be removed. `pods`: those that move. `risky`: whether PDBs do not allow all evictions at the same
+    time. `waits`: whether a Pod with the annotation safe-to-evict: on-completion runs.
     """
 
     since: float
@@ -190,7 +189,7 @@ class ScaleDown:
     unneeded: dict[str, Removable] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
     is_limited: bool = False
-    """Whether the last scan did not look at all nodes, because it had found enough."""
+    """Whether the last scan ended before it had checked all nodes, because it had found enough."""
     interval: float | None = None
     """The shortest time between two scans."""
     _recent: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -288,7 +287,7 @@ class ScaleDown:
         return ""
 
     def reasons(self) -> dict[str, str]:
-        """Return why nodes stay, for those that were unremovable at an earlier scan as found then."""
+        """Return why each node stays; for nodes skipped since an earlier scan, the reason found then."""
         return {name: self._recent[name][1] if why == RECENT else why for name, why in self.kept.items()}
 
     def next_change(self, scene: Scene) -> float | None:
@@ -301,7 +300,7 @@ class ScaleDown:
 
 
 def _by_group(names: Sequence[str], groups: Mapping[str, str]) -> list[str]:
-    """Return the nodes in their order, those of each group together."""
+    """Return the nodes group by group, otherwise in the same order."""
     order = {group: turn for turn, group in enumerate(dict.fromkeys(groups[name] for name in names))}
     return sorted(names, key=lambda name: order[groups[name]])
 
@@ -327,7 +326,7 @@ class _Removal:
         return self._snapshot.node_infos[self._snapshot.rows[name]]
 
     def emptiness(self, name: str) -> tuple[bool, bool]:
-        """Return whether no Pod of a node moves, as (false if so, whether a Pod has to complete)."""
+        """Return (whether Pods of a node must move; if none must, whether the removal waits for Pods to complete)."""
         pods = [pod for pod in self._info(name).pods if not is_mirror_pod(pod) and not is_daemon_pod(pod)]
         charge(1 + len(pods))
         empty = all(pod.safe_to_evict == "on-completion" for pod in pods)

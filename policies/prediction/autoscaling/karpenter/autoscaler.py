@@ -78,7 +78,7 @@ class RunningNode(NamedTuple):
 class StateNode:
     """A Node, its NodeClaim, or both; its Pods do not change once they are read.
 
-    `startup_taints`: of the NodeClaim. `limits`: CSI driver -> most volumes.
+    `startup_taints`: those of the NodeClaim. `limits`: CSI driver -> maximum number of volumes.
     """
 
     node: RunningNode | None
@@ -92,12 +92,12 @@ class StateNode:
 
     @property
     def initialized(self) -> bool:
-        """Whether the node is initialized; nodes that Karpenter does not manage are."""
+        """Whether the node is initialized; true for all nodes that Karpenter does not manage."""
         return self._has(label.INITIALIZED)
 
     @property
     def _source(self) -> RunningNode:
-        """What names the node: its NodeClaim until it is registered."""
+        """The object with the name and labels of the node: the NodeClaim until the Node is registered."""
         is_registered = self.node is not None and self._has(label.REGISTERED)
         source = self.node if self.claim is None or is_registered else self.claim
         assert source is not None
@@ -114,7 +114,7 @@ class StateNode:
 
     @cached_property
     def requirements(self) -> Requirements:
-        """The labels as requirements, which callers do not change."""
+        """The labels as requirements, which callers must not change."""
         return Requirements.of_labels(self.labels)
 
     @property
@@ -153,7 +153,7 @@ class StateNode:
 
     @cached_property
     def available(self) -> ExactAmounts:
-        """What is allocatable and not requested by the node's Pods; callers do not change it."""
+        """The allocatable resources that the node's Pods do not request; callers must not change them."""
         used = sum_of(requests_of(pod) for pod in self.pods)
         return {name: amount - used.get(name, 0) for name, amount in self._amounts("allocatable").items()}
 
@@ -254,7 +254,7 @@ def _problems(key: str, operator: str, values: Sequence[str]) -> Iterator[str]:
 
 
 def exceeded_limit(pool: NodePool, usage: Mapping[str, ExactAmounts]) -> str | None:
-    """Return why Karpenter creates no NodeClaim: the nodes of the NodePool already exceed its limits; or None.
+    """Return why Karpenter creates no NodeClaim if the nodes of the NodePool already exceed its limits; otherwise None.
 
     `usage`: NodePool -> the capacity of its nodes. Source: `ExceededBy`.
     """
@@ -307,7 +307,7 @@ Source: operator/options/options.go.
 
 
 def options_of(flags: Mapping[str, str]) -> Options:
-    """Return Karpenter's settings by its flags."""
+    """Return the settings that Karpenter's flags specify."""
     return Options(
         preferences=flags.get("preference-policy") != "Ignore",
         best_effort=flags.get("min-values-policy") == "BestEffort",
@@ -327,8 +327,8 @@ def unmodelled_in(flags: Mapping[str, str], node_pools: Sequence[ApiObject]) -> 
 class Karpenter:
     """Karpenter with its NodePools (API objects) and the instance types of the cloud provider.
 
-    A launched node has the cheapest instance type and offering. If upstream depends on the order of a Go map, the first
-    choice in alphabetical order stands for all.
+    A launched node has the cheapest instance type and offering. If upstream depends on the order of a Go map, forewarn
+    takes the first choice in alphabetical order.
     """
 
     def __init__(
@@ -338,7 +338,7 @@ class Karpenter:
         self._by_name = {instance_type.name: instance_type for instance_type in instance_types}
 
     def after_loss(self, lost: Mapping[str, str]) -> Karpenter:
-        """Return Karpenter without the offerings with these labels, if they are the zone or the capacity type."""
+        """Return Karpenter without the offerings of a zone or capacity type; unchanged for other labels."""
         if not lost or not lost.keys() <= {label.ZONE, label.CAPACITY_TYPE}:
             return self
         return Karpenter(
@@ -348,7 +348,7 @@ class Karpenter:
     def decide(
         self, pending: Sequence[Pod], snapshot: Snapshot, upcoming: Sequence[Arrival] = (), choices: Choices = _FIRST
     ) -> tuple[list[Arrival], dict[str, str]]:
-        """Return the nodes that one round adds, and the Pods without a place -> why. Raises NotPredicted.
+        """Return the nodes that one round adds, and for each Pod without a node the reason. Raises NotPredicted.
 
         `upcoming`: arrivals of earlier rounds.
         """

@@ -220,8 +220,8 @@ class Filtered:
     """The instance types that remain, or why none remains (upstream InstanceTypeFilterError).
 
     `met`: which of the criteria (requirements, resources, offering) at least one instance type met; `pairs`: which
-    pairs of them, without the third, one met. `unsatisfied`: keys with minValues -> the number of values.
-    `suitable`: a cache of `InstanceType.suits` for these requirements.
+    pairs of criteria one instance type met without the third. `unsatisfied`: keys with minValues -> the number of
+    values. `suitable`: a cache of `InstanceType.suits` for these requirements.
     """
 
     requirements: Requirements
@@ -276,7 +276,7 @@ _FAILURES: Final = {
     _RESOURCES: ("had enough resources", "has enough resources"),
     _OFFERING: ("had a required offering", "has the required offering"),
 }
-"""Criterion -> the text if no instance type meets it and another one, and if no instance type meets it alone."""
+"""Criterion -> the text if no instance type meets it, nor another criterion; the text if it is the only one."""
 _WHICH: Final = "no instance type which"
 _REQUIRED: Final = "met the scheduling requirements"
 _PAIRS: Final = (
@@ -321,7 +321,7 @@ def filtered(
 
 
 def unsatisfied_min_values(types: Sequence[InstanceType], requirements: Requirements) -> dict[str, int]:
-    """Return, by label, its number of values, for labels that do not meet minValues. Source: `SatisfiesMinValues`."""
+    """Return label -> its number of values, for labels that do not meet minValues. Source: `SatisfiesMinValues`."""
     wanted = {key: r.min_values for key, r in requirements.items() if r.min_values is not None}
     values = {key: set().union(*(t.requirements.on(key).values for t in types)) for key in wanted} if types else {}
     return {key: len(values[key]) for key in values if len(values[key]) < wanted[key]}
@@ -333,8 +333,8 @@ def min_values_text(unsatisfied: Iterable[str]) -> str:
 
 
 class Reservations:
-    """How many NodeClaims may still use each capacity reservation; Pods wait for one (ReservedOfferingModeStrict).
-    Source: reservationmanager.go.
+    """Counts the NodeClaims that may still use each capacity reservation; Pods wait for a reservation
+    (ReservedOfferingModeStrict). Source: reservationmanager.go.
     """
 
     def __init__(self, types: Iterable[InstanceType]) -> None:
@@ -369,7 +369,8 @@ MAX_TAINTS: Final = 500
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodePool:
-    """A NodePool. `requirements`: of its nodes, with labels. `template`: these with the labels that Karpenter adds.
+    """A NodePool. `requirements`: those of its nodes, including labels. `template`: `requirements` and the labels that
+    Karpenter adds.
 
     `limits`: None without limits.
     """

@@ -94,7 +94,7 @@ def _integer(text: str) -> int | None:
 
 
 def _unchecked(text: str) -> int:
-    """Return the number that strconv.Atoi returns together with an error: 0, or the nearest of its range."""
+    """Return the number that strconv.Atoi returns together with an error: 0, or the nearest number in its range."""
     number = _integer(text)
     if number is not None or not _DIGITS.fullmatch(text):
         return number or 0
@@ -208,18 +208,18 @@ class Requirements(dict[str, Requirement]):
         return Requirement(key, complement=True) if present is None else present
 
     def compatible(self, others: Requirements, allow_undefined: Collection[str] = ()) -> Problem | None:
-        """Return why a node with these requirements cannot fulfil others."""
+        """Return why a node with these requirements cannot fulfil `others`; None if it can."""
         for key, other in others.items():
             if key not in self and key not in allow_undefined and other.operator not in _NOT:
                 return partial(_unknown, self, key, allow_undefined)
         return self.conflict(others)
 
     def conflict(self, others: Requirements) -> Problem | None:
-        """Return why both cannot be fulfilled. Source: `Intersects`."""
+        """Return why no node can fulfil both these requirements and `others`; None if one can. Source: `Intersects`."""
         return None if next(self.conflicts(others), None) is None else partial(_conflicting, self, others)
 
     def conflicts(self, others: Requirements) -> Iterator[str]:
-        """Yield the labels that no value of both fulfils."""
+        """Yield the labels for which no value fulfils both."""
         fewer = self if len(self) <= len(others) else others
         for key in fewer:
             own, other = super().get(key), others.get(key)
@@ -343,12 +343,12 @@ def requirements_of(term: NodeSelectorTerm) -> Iterator[Requirement]:
 
 
 def shuns_karpenter(requirements: Requirements) -> bool:
-    """Report whether a Pod must not run on Karpenter's nodes."""
+    """Report whether the requirements keep a Pod off Karpenter's nodes."""
     return NODE_POOL in requirements and requirements[NODE_POOL].operator == "DoesNotExist"
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Problem | None:
-    """Return the taints that a Pod does not tolerate; in contrast to kube-scheduler, PreferNoSchedule counts."""
+    """Return the problem if a Pod does not tolerate a taint. Unlike in kube-scheduler, PreferNoSchedule counts."""
     left = [taint for taint in taints if not any(_tolerates(toleration, taint) for toleration in tolerations)]
     return (lambda: "; ".join(f"did not tolerate taint (taint={taint})" for taint in left)) if left else None
 

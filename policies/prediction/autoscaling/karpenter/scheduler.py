@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 _MOST_CACHED: Final = 1_000
-"""Maximum number of different requirements of which the suitable instance types are cached."""
+"""Maximum number of different requirements for which suitable instance types are cached."""
 PLACEHOLDER: Final = "hostname-placeholder"
 
 
@@ -80,7 +80,7 @@ class Asked(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What a NodeClaim becomes with a Pod."""
+    """The state of a NodeClaim after a Pod is added."""
 
     requirements: Requirements
     instance_types: list[InstanceType]
@@ -184,7 +184,7 @@ class NewNodeClaim:
         return any(self.requests.get(n, 0) + amount > self._largest.get(n, 0) for n, amount in requests.items())
 
     def place(self, asked: Asked, *, relax_min_values: bool = False) -> Place:
-        """Return what the NodeClaim becomes with a Pod. Raises Failure."""
+        """Return the state of the NodeClaim after a Pod is added. Raises Failure."""
         if problem := untolerated(self.pool.taints, asked.pod.tolerations):
             raise Failure(problem)
         if problem := self.requirements.compatible(asked.requirements, label.WELL_KNOWN):
@@ -329,7 +329,7 @@ class Scheduler:
         self._number = 0
 
     def suitable(self, requirements: Requirements) -> dict[InstanceType, tuple[bool, bool]]:
-        """Return the cache of instance types that suit such requirements."""
+        """Return the cached results of `InstanceType.suits` for requirements with the same signature."""
         if len(self._suitable) > _MOST_CACHED:
             self._suitable.clear()
         return self._suitable.setdefault(requirements.signature, {})
@@ -396,7 +396,7 @@ class Scheduler:
         return Asked(pod, requests_of(pod.pod), requirements, strict, self._places.get(pod.pod.identity, ()))
 
     def _try(self, pod: KarpenterPod, asked: Asked) -> Failure | None:
-        """Schedule a Pod, without its preferences if necessary; returns why this failed. Source: `trySchedule`."""
+        """Schedule a Pod, without its preferences if necessary; return why this failed. Source: `trySchedule`."""
         if pod.pod.spec.claims_devices:
             return Failure(lambda: _DEVICES)
         volumes = self._state.storage.used_by(pod.pod)

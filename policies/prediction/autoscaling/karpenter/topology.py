@@ -56,12 +56,12 @@ class Choices:
         self._random, self.arbitrary = random, False
 
     def one(self, options: Collection[str]) -> str:
-        """Return one of the options, which are not empty."""
+        """Return one of the options; there is at least one."""
         self.arbitrary = self.arbitrary or len(options) > 1
         return self._random.choice(sorted(options)) if self._random and len(options) > 1 else min(options)
 
     def order(self, items: Iterable[Item]) -> list[Item]:
-        """Return items in their order, or with `random` in a random one."""
+        """Return the items in the given order, or with `random` in a random order."""
         ordered = list(items)
         if self._random:
             self._random.shuffle(ordered)
@@ -79,13 +79,13 @@ class NodeFilter(NamedTuple):
     tolerations: tuple[Toleration, ...] = ()
 
     def counts(self, taints: Sequence[Taint], requirements: Requirements) -> bool:
-        """Report whether a node counts. In contrast to scheduling, labels that it does not have yet do not match."""
+        """Report whether a node counts. In contrast to scheduling, labels that it will get do not match."""
         if self.honours_affinity and self.terms and all(requirements.compatible(term) for term in self.terms):
             return False
         return not self.honours_taints or untolerated(taints, self.tolerations) is None
 
     def identity(self) -> Hashable:
-        """Return what upstream hashes: of requirements only the keys, of equal tolerations every second."""
+        """Return what upstream hashes: keys of requirements, and tolerations that occur an odd number of times."""
         terms = _odd(frozenset(term) for term in self.terms)
         return terms, self.honours_affinity, self.honours_taints, _odd(self.tolerations)
 
@@ -129,7 +129,7 @@ class Group:
         return pod.namespace in self.namespaces and self.selector is not None and self.selector.matches(pod.labels)
 
     def lists(self, pod: Pod) -> bool:
-        """Report whether the group counts a Pod that runs; without a selector, it counts all of its namespaces."""
+        """Report whether the group counts a running Pod; without a selector, it counts all Pods of its namespaces."""
         return pod.namespace in self.namespaces and (self.selector is None or self.selector.matches(pod.labels))
 
     def counts(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> bool:
@@ -309,7 +309,7 @@ class Topology:
     def add_requirements(
         self, pod: KarpenterPod, taints: Sequence[Taint], strict: Requirements, node: Requirements
     ) -> Requirements | Problem:
-        """Return a node's requirements in domains for a Pod, or why there are none. `strict`: without preferences."""
+        """Return a node's requirements within a Pod's domains, or why none is left. `strict`: without preferences."""
         restricted = node.copy()
         charge(len(self._inverse))
         inverse = [g for g in self._inverse.values() if g.counts(pod.pod, taints, node)]
@@ -473,7 +473,7 @@ class Storage(NamedTuple):
         return places
 
     def used_by(self, pod: Pod) -> dict[str, set[str]]:
-        """Return CSI driver -> claims of a Pod, for the limits of nodes. Source: `GetVolumes`."""
+        """Return CSI driver -> claims of a Pod, to check the volume limits of nodes. Source: `GetVolumes`."""
         used: dict[str, set[str]] = {}
         for _, claim in self._claims_of(pod):
             driver = "" if claim is None else self._driver(claim)
