@@ -364,9 +364,9 @@ _NOT_STRICT: Final = Rejection(
 
 
 def check_support(admitted: KubeletPod, pod: Pod, node: Node) -> Rejection | None:
-    """Return why the node cannot run the Pod, whatever Pods it runs; None if it can.
+    """Return why the node cannot run the Pod, regardless of the other Pods there; None if it can.
 
-    The kubelet replaces another value of the node's own label by its operating system. Source: upstream
+    If the node's label for its operating system has a wrong value, the kubelet corrects the label. Source: upstream
     `rejectPodAdmissionBasedOnOSSelector`, `rejectPodAdmissionBasedOnOSField`,
     `rejectPodAdmissionBasedOnSupplementalGroupsPolicy`.
     """
@@ -382,8 +382,8 @@ def general_filter(
 ) -> Iterator[InsufficientResource | Rejection]:
     """Yield why the node rejects the Pod: insufficient resources first. Source: upstream `generalFilter`.
 
-    `static`: NoExecute taints do not apply to static Pods. `by_claims`: extended resources that ResourceClaims of the
-    Pod provide.
+    `static`: whether the Pod is static, so that NoExecute taints do not apply. `by_claims`: extended resources that
+    ResourceClaims of the Pod provide.
     """
     yield from insufficient_resources(pod, node_info, {*by_claims, *_missing_extended_resources(pod, node_info)})
     node = node_info.node

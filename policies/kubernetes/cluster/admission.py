@@ -113,7 +113,7 @@ def limit_range_defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, 
 
 
 def _merged(container: ApiObject, default_requests: ApiObject, default_limits: ApiObject) -> ApiObject:
-    """Return a container with default resources; its limits are its default requests (`mergeContainerResources`)."""
+    """Return a container with default resources; its limits replace default requests (`mergeContainerResources`)."""
     resources = mapping(container, "resources")
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     filled = {"limits": {**default_limits, **limits}, "requests": {**default_requests, **limits, **requests}}
@@ -184,7 +184,7 @@ def counted_by_quotas(pod: ApiObject, class_name: str, snapshot: ClusterSnapshot
 
 
 def counted_by_requests(pod: Pod) -> ApiObject:
-    """Return a stored Pod as ResourceQuota sees it, by its requests: the view has no limits and no scopes by time."""
+    """Return a stored Pod as ResourceQuota sees it, but only its requests: views have no limits or scopes by time."""
     resource = pod.occupies.resource
     requests = {**resource.scalars, "cpu": f"{resource.milli_cpu}m", "memory": resource.memory}
     spec = {"containers": [{"name": "", "resources": {"requests": {k: str(v) for k, v in requests.items()}}}]}

@@ -211,8 +211,8 @@ class ClusterSnapshot:
     def lacks_namespace(self, name: str, created: Collection[str] = ()) -> bool:
         """Report whether kube-apiserver rejects objects of a namespace, because no Namespace has this name.
 
-        `created`: names of the Namespaces that an apply creates. False if the state has no other Namespaces, or other
-        objects of this one. Source: apiserver, pkg/admission/plugin/namespace/lifecycle.
+        `created`: names of the Namespaces that an apply creates. False if the state has no Namespaces except these, or
+        has objects in this namespace. Source: apiserver, pkg/admission/plugin/namespace/lifecycle.
         """
         if name in (*created, *registry.SYSTEM_NAMESPACES, registry.RELEASE_NAMESPACE) or self.namespace(name):
             return False
@@ -275,9 +275,9 @@ class Cache:
     """The mutable state of a cluster: add and remove API objects one at a time; `snapshot()` returns the state.
 
     Only one thread may change the cache. `replaced`: called with `group/Kind`, the previous and the new view (None:
-    absent), for each change except of PriorityClasses. `templates`: the `group/Kind` of workloads
-    (`Options.pod_template_paths`). `semantics`: of the cluster's release; may change. `collect`: gets each object
-    that `add` gets; if it does not return None, the object is only for it, and `add` returns this value.
+    absent), for each change, PriorityClasses excepted. `templates`: the `group/Kind` of workloads
+    (`Options.pod_template_paths`). `semantics`: of the cluster's release; may change. `collect`: called first with each
+    object that `add` gets; if the result is not None, `add` returns it and stores nothing.
     """
 
     def __init__(
@@ -310,7 +310,7 @@ class Cache:
         self._waiting: Table[Key, Pod] = Table()
         self._omitted: frozenset[tuple[str, str, str]] = frozenset()
         self.counted_quotas = self.counted_pdbs = 0
-        """Numbers of stored ResourceQuotas and PDBs without a status, which was counted from the Pods."""
+        """Numbers of stored ResourceQuotas and PDBs without a status, for which the Pods were counted."""
         self._grouped: Table[Key, Pod] = Table()
         self._pods_by_node = PodsByNode()
         self.semantics = semantics
@@ -373,7 +373,7 @@ class Cache:
                 self._put(kind, key, view)
 
     def _take(self, kind: str, key: Key, obj: ApiObject) -> None:
-        """Decode and store an object; of a too large one in a namespace, only the name. Raises InvalidObject."""
+        """Decode and store an object; of a namespaced object that is too large, only the name. Raises InvalidObject."""
         try:
             view: Any = decoded(kind, obj)
             is_kept = kind != registry.POD or view.terminal or not view.spec.hides
@@ -518,7 +518,7 @@ class Cache:
         """Return the `group/Kind` of objects not listed and not in the cache. Equal results are the same object."""
         absent = set[str]()
         if self.listed is not None:
-            kinds = VIEWS.keys() - self.listed - {registry.KUEUE_CONFIGURATION}  # a file, which no API server has
+            kinds = VIEWS.keys() - self.listed - {registry.KUEUE_CONFIGURATION}  # only in files, not in the API server
             absent = {kind for kind in kinds if not self._tables[kind]}
             absent |= {registry.PRIORITY_CLASS} - self.listed if self._classes is _SYSTEM else set()
         unlisted = frozenset(absent)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Views = dict[str, dict["Key", Any]]
 """`group/Kind` -> (namespace, name) -> view."""
 _UNCHANGED: Final = frozenset((registry.CLAIM, registry.VOLUME, registry.RESOURCE_CLAIM, registry.CLAIM_TEMPLATE))
-"""Kinds whose stored objects keep all fields that predictions read, because these are immutable or of the status."""
+"""Kinds whose stored objects keep all fields that predictions read, because they are immutable or in the status."""
 _TABLES: Final = {kind: table for table, kind in SCHEDULER_TABLES.items()} | {
     registry.RESOURCE_QUOTA: "resource_quotas",
     registry.LIMIT_RANGE: "limit_ranges",
@@ -92,7 +92,7 @@ def _put(views: Views, cluster: ClusterSnapshot, kind: str, obj: ApiObject) -> N
 
 
 def with_usage(quota: ResourceQuota, cluster: ClusterSnapshot) -> ResourceQuota:
-    """Return a quota with the status that its controller writes: the stored usage, or else that of stored Pods."""
+    """Return a quota with the status that its controller writes: the stored usage, or the usage of stored Pods."""
     counted = recalculated(quota, _counted(cluster.pods_of(quota.namespace).values()))
     return replace(counted, used={**counted.used, **mask(quota.used, counted.hard)})
 
@@ -220,7 +220,7 @@ class _StoredPods:
 
 
 def _by_label(pods: Mapping[Key, Pod]) -> dict[tuple[str, str] | None, list[Tally]]:
-    """Return label (None: any) -> the tallies of its Pods: one for all Pods that share their labels."""
+    """Return label (None: any) -> the tallies of the Pods with the label: one tally for all Pods with equal labels."""
     tallies = dict[int, Tally]()
     for pod in pods.values():
         tally = cached_in(tallies, id(pod.labels), partial(Tally, pod.labels))

@@ -73,7 +73,7 @@ class PodChange:
     replaces_none: bool = False
     """Whether the updateStrategy replaces no existing Pod (OnDelete, or a partition above all ordinals)."""
     without_claims: bool = False
-    """Whether volumes are ignored whose claims are created together with the Pods."""
+    """Whether to ignore volumes whose claims are created together with the Pods."""
     creates_claims: bool = False
     """Whether a simulation can create these claims."""
 
@@ -181,7 +181,7 @@ def _of_change(
 def not_yet_scheduled(
     obj: ApiObject, wanted: int, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
 ) -> Sequence[Pod]:
-    """Return which Pods of an object that was admitted a moment ago are not scheduled yet. `wanted`: how many it
+    """Return the Pods of a newly admitted object that are not scheduled yet. `wanted`: how many Pods the object
     requests.
 
     For an ordered StatefulSet, only the first such Pod. Raises InvalidObject.
@@ -205,8 +205,8 @@ def not_yet_scheduled(
 def not_yet_created(
     obj: ApiObject, wanted: int, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
 ) -> tuple[ApiObject, int]:
-    """Return a Pod of an object that was admitted a moment ago, and how many such Pods are not created yet. `wanted`:
-    how many it requests.
+    """Return a Pod of a newly admitted object, and how many such Pods are not created yet. `wanted`: how many Pods the
+    object requests.
 
     Raises InvalidObject.
     """
@@ -280,7 +280,7 @@ def _first_pending(obj: ApiObject, own: Sequence[Pod]) -> int | None:
 
 
 def _before(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal: int) -> Sequence[Pod]:
-    """Return those of the missing Pods whose ordinals are lower than `ordinal`."""
+    """Return the missing Pods whose ordinals are lower than `ordinal`."""
     name, start = ref_of(obj).name, stateful_set.start_ordinal(obj)
     present = sum(start <= stateful_set.ordinal_of(pod.name, name) < ordinal for pod in own)
     return missing[: ordinal - start - present]
@@ -299,7 +299,7 @@ def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *
 
 
 def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
-    """Report whether an update removes the Pod's last scheduling gate. kube-scheduler ignores the Pod before."""
+    """Report whether an update removes the Pod's last scheduling gate. kube-scheduler ignores the Pod until then."""
     return bool(at(old, "spec", "schedulingGates")) and not at(obj, "spec", "schedulingGates")
 
 
@@ -311,7 +311,7 @@ def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | No
 def _rollout(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...], before: ApiObject | None
 ) -> PodChange:
-    """Return the effects of a changed template, as the controller of the kind handles them.
+    """Return the effects of a changed template, as the kind's controller rolls it out.
 
     `before`: the template of existing Pods, if the workload also grows.
     """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
 
 BURST_REPLICAS: Final = 250
-"""Maximum number of Pods that one sync creates, and that it deletes."""
+"""Maximum number of Pods that one sync creates, and the maximum number that it deletes."""
 DAEMON_TOLERATIONS: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -318,7 +318,7 @@ def _pairs(ds: _Daemons) -> tuple[list[_OnNode], int]:
     """Return (nodes with at most one Pod of each kind, number of other nodes). Source: `findUpdatedPodsOnNode`."""
     on_nodes: list[_OnNode] = []
     excess = 0
-    for name in sorted(sorted({*ds.on, *ds.should_run}), key=ds.view.lot):  # one draw for each
+    for name in sorted(sorted({*ds.on, *ds.should_run}), key=ds.view.lot):  # draw one lot for each node
         staying = [pod for pod in ds.on.get(name, ()) if not pod.terminating]
         new = [pod for pod in staying if ds.is_updated(pod)]
         old = [pod for pod in staying if not ds.is_updated(pod)]

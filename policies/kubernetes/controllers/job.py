@@ -37,7 +37,7 @@ _MAX_BACKOFF: Final = 600.0
 _BATCH_PERIOD: Final = 1.0
 _COMPLETE: Final = frozenset({"Complete", "SuccessCriteriaMet"})
 _MAX_INDEXES: Final = 100_000
-"""Maximum completion index that is read: upstream limits completions of an indexed Job with high parallelism to it."""
+"""Maximum completion index that is read. Upstream allows no more completions for indexed Jobs with high parallelism."""
 _LONGEST: Final = 1 << 20
 _DIGITS: Final = 10
 
@@ -151,7 +151,8 @@ def _with_finished(job_status: JobStatus, job: ApiObject, pods: Sequence[PodStat
 def _of_indexes(
     status: JobStatus, job: ApiObject, failed: Sequence[PodState]
 ) -> tuple[frozenset[int], Mapping[int, _IndexFailures]]:
-    """Return the failed indexes and the failures of each index after Pods failed, which count for backoffLimitPerIndex.
+    """Return the failed indexes, and the failures of each index for backoffLimitPerIndex, after the Pods `failed`
+    failed.
 
     Source: `calculateFailedIndexes`, `isIndexFailed`, `getNewIndexFailureCounts`.
     """
@@ -171,7 +172,7 @@ def _of_indexes(
 
 
 def _limit_per_index(job: ApiObject) -> int | None:
-    """Return the tolerated failures of each index of a Job; None for a Job without such a limit."""
+    """Return how many failures of each index a Job tolerates; None for a Job without such a limit."""
     return int32(job, "spec", "backoffLimitPerIndex")
 
 

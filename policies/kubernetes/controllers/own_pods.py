@@ -90,13 +90,13 @@ _Identity = tuple[str, str]
 
 
 def _by_controller(workloads: Mapping[Any, Workload]) -> dict[_Identity | None, list[Workload]]:
-    """Return, by controller, the workloads that it controls."""
+    """Return controller -> the workloads that it controls."""
     charge(len(workloads))
     return grouped((workload.controller, workload) for workload in workloads.values())
 
 
 def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, list[Pod]]:
-    """Return, by owner, the Pods.
+    """Return owner -> its Pods.
 
     Cached for each shard of the table: a namespace may have 100,000 Pods, few of which change.
     """
@@ -146,7 +146,7 @@ _ByLabel = Mapping["tuple[str, str] | None", "list[tuple[int, LabelSelector, Own
 
 
 class Adoption:
-    """The adoption of Pods without a controller.
+    """Finds the workloads that adopt Pods without a controller.
 
     A Deployment without ReplicaSets adopts as the ReplicaSet that it creates. Source: pkg/controller `ClaimObject`; for
     StatefulSets also `isMemberOf`.
@@ -260,7 +260,7 @@ def has_lost_owner(pod: Pod, runs: Callable[[str, str], bool]) -> bool:
 
 
 def sentence(what: Recreator, kind: str) -> str:
-    """Return a sentence about a deleted Pod of a controller of this `group/Kind`; "" if it recreates the Pod."""
+    """Return a clause that says what recreates a deleted Pod; "" if its controller, of the kind `kind`, does."""
     name = kind.removeprefix("/")
     texts = {
         Recreator.CONTROLLER: "",
@@ -284,8 +284,8 @@ MAX_SEQUENTIAL: Final = 5_000
 class NewPods(NamedTuple):
     """The missing Pods of a workload. `wanted`: the requested number of Pods.
 
-    `without_claims`: whether volumes are ignored whose claims are created together with the Pods. `none`: why `wanted`
-    is 0.
+    `without_claims`: whether to ignore volumes whose claims are created together with the Pods. `none`: why `wanted` is
+    0.
     """
 
     wanted: int
@@ -390,7 +390,7 @@ def has_replica_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObjec
 
 
 def is_of_template(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pods: Sequence[Pod]) -> list[bool]:
-    """Return [index in `pods`]: whether the Pod of a Deployment belongs to the ReplicaSet of this template."""
+    """Return, for each of `pods`, whether the Pod of a Deployment belongs to the ReplicaSet of this template."""
     ref = ref_of(_owner(cluster, obj, template), "default")
     return [controller_of(pod) == (registry.REPLICA_SET, ref.namespace, ref.name) for pod in pods]
 
@@ -453,7 +453,7 @@ def _why_none(obj: ApiObject) -> str:
 
 
 def needed(obj: ApiObject, stored: ApiObject) -> int:
-    """Return `replicas_of`; of a Job, the Pods that it still needs after those in the status of `stored`. Raises
+    """Return `replicas_of(obj)`; for a Job, how many Pods it still needs according to the status of `stored`. Raises
     InvalidObject.
     """
     if group_kind(obj) != registry.JOB:
@@ -583,7 +583,7 @@ class NumberedPods(MadeOnAccess[Pod]):
 
 
 class Same(MadeOnAccess[Pod]):
-    """A Pod, `count` times. All but the first have another uid."""
+    """A Pod, `count` times. Each copy after the first has its own uid."""
 
     def __init__(self, pod: Pod, count: int) -> None:
         super().__init__(range(min(count, 2**31)))

@@ -49,7 +49,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
 
 
 def _of_counts(view: View, state: WorkloadState, counts: PodCounts, replicas: int) -> list[Action]:
-    """Return the writes of a sync that deletes no Pods, for which the numbers of Pods are sufficient."""
+    """Return the writes of a sync that deletes no Pods; such a sync needs only the numbers of Pods."""
     actions = _create(view, state, replicas - counts.active)
     status = ReplicaSetStatus(counts.active, counts.ready, counts.ready, mapping(state.object, "spec"))
     return actions if status == state.status else [*actions, SetStatus(state.key, status)]
@@ -122,7 +122,7 @@ POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def deletion_cost(annotation: object) -> int:
-    """Return POD_DELETION_COST, 0 if not a 32-bit number. Source: `GetDeletionCostFromPodAnnotations`."""
+    """Return the annotation's value; 0 if it is not a 32-bit number. Source: `GetDeletionCostFromPodAnnotations`."""
     if not isinstance(annotation, str) or _COST.fullmatch(annotation) is None or len(annotation) > len(str(-(2**31))):
         return 0
     return int(annotation) if int(annotation) in INT32 else 0

@@ -65,7 +65,7 @@ def allows_burst(obj: ApiObject) -> bool:
 
 
 def max_unavailable_of_set(obj: ApiObject, semantics: Semantics) -> int:
-    """Return the most unavailable Pods of a rollout. Raises InvalidObject. Source: `getStatefulSetMaxUnavailable`."""
+    """Return the rollout's maximum unavailable Pods. Raises InvalidObject. Source: `getStatefulSetMaxUnavailable`."""
     if not semantics.stateful_sets_have_max_unavailable:
         return 1
     return max(scaled(obj, _UNAVAILABLE, spec_replicas(obj), up=False, default=1), 1)
@@ -135,7 +135,7 @@ class _Set(NamedTuple):
         return text(self.state.object, "spec", "persistentVolumeClaimRetentionPolicy", when) == "Delete"
 
     def claims_of(self, pod_name: str) -> dict[str, PersistentVolumeClaim | None]:
-        """Return, by name, the claim for the claims of the Pod's volumeClaimTemplates; None for a missing claim."""
+        """Return name -> claim for each of the volumeClaimTemplates of the Pod; None for a missing claim."""
         charge(len(self.claim_templates))
         names = (claim_name(template, pod_name) for template in self.claim_templates)
         return {name: self.view.claim(self.state.key[1], name) for name in names}
@@ -219,7 +219,7 @@ def _partitioned(
 
 
 def claim_templates(obj: ApiObject) -> dict[str, ApiObject]:
-    """Return, by name, `spec.volumeClaimTemplates`; the volume has the same name. Raises InvalidObject."""
+    """Return name (also of the Pod's volume) -> claim template of `spec.volumeClaimTemplates`. Raises InvalidObject."""
     return {text(template, "metadata", "name"): template for template in items(obj, "spec", "volumeClaimTemplates")}
 
 
@@ -368,8 +368,8 @@ def _is_awaited(sts: _Set, pod: PodState, first: PodState | None) -> bool:
 
 
 def _update(sts: _Set, actions: list[Action]) -> None:
-    """Add the deletion of the Pod with the highest ordinal and an old revision, if all Pods with higher ordinals
-    are available; with `maxUnavailable`, of several such Pods.
+    """Add the deletion of the Pod with the highest ordinal among those of an old revision, if all Pods with higher
+    ordinals are available; with `maxUnavailable`, the deletions of several such Pods.
     """
     if sts.view.semantics.stateful_sets_have_max_unavailable:
         actions += [DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key) for pod in _replaced(sts)]

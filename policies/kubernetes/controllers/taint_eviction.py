@@ -1,5 +1,5 @@
-"""Controllers that delete Pods because of their node: taint eviction, now or later, and the garbage collection of Pods
-on nodes that no longer exist.
+"""Controllers that delete Pods because of their node: taint eviction, which may be delayed by tolerations, and the
+garbage collection of Pods on nodes that no longer exist.
 
 Source: pkg/controller/tainteviction, pkg/controller/podgc/gc_controller.go.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Eviction(NamedTuple):
-    """A scheduled eviction. `since`: start of the tolerated time; `due`: of the eviction; in seconds since 1970."""
+    """A scheduled eviction. `since`: start of the tolerated time. `due`: its end. In seconds since 1970."""
 
     since: float
     due: float
@@ -65,7 +65,7 @@ def evict_scheduled(
 
 
 def _is_unaffected(pod: PodState) -> bool:
-    """Report whether a Pod is terminal, or terminating not by preemption. Source: `addConditionAndDeletePod`."""
+    """Report whether a Pod is terminal, or terminates without preemption. Source: `addConditionAndDeletePod`."""
     return pod.pod.terminal or (pod.terminating and not pod.pod.preempted)
 
 
@@ -82,7 +82,7 @@ def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) ->
 
 
 def taints_of_devices(slices: Iterable[devices.ResourceSlice]) -> dict[devices.DeviceId, tuple[Taint, ...]]:
-    """Return, by device, the taints, from the newest generation of each pool."""
+    """Return device -> its taints, from the newest generation of each pool."""
     newest: dict[tuple[str, str], int] = {}
     parts = tuple(slices)
     for part in parts:

@@ -165,7 +165,7 @@ REMOVED_SCHEDULER_FIELDS: Final = {
     "disablePreemption": "disable DefaultPreemption at profiles[].plugins.postFilter",
     "algorithmSource": "use profiles[].plugins",
 }
-"""Fields of its versions before v1beta1 -> what to do instead."""
+"""Fields of KubeSchedulerConfiguration in versions before v1beta1 -> what to do instead."""
 APPLICATION: Final = "argoproj.io/Application"
 APPLICATION_SET: Final = "argoproj.io/ApplicationSet"
 HELM_RELEASE: Final = "helm.toolkit.fluxcd.io/HelmRelease"

@@ -78,7 +78,8 @@ class DeviceTaintRule(NamedTuple):
 class RequestPolicy(NamedTuple):
     """The amounts of a shared capacity that a request may consume, in billionths.
 
-    `values`: the valid amounts, if listed. `least`, `maximum`, `step`: the valid range; `least` None without a range.
+    `values`: the valid amounts, if listed. `least`, `maximum`, `step`: the valid range; without a range, `least` is
+    None.
     """
 
     default: int | None = None
@@ -445,7 +446,7 @@ def _device_id(result: ApiObject) -> DeviceId:
 
 
 def _conditions(status: ApiObject) -> dict[str, bool]:
-    """Return, by type, whether the status of the condition is True. The first condition of each type counts."""
+    """Return condition type -> whether the status of the condition is True. The first condition of each type counts."""
     conditions = reversed([*items(status, "conditions")])
     return {text(condition, "type"): text(condition, "status") == "True" for condition in conditions}
 

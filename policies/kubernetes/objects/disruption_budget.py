@@ -26,9 +26,9 @@ class PodDisruptionBudget:
     """A stored PodDisruptionBudget. `selector`: None if missing or invalid; the PDB then selects no Pod.
 
     `surplus`: number of healthy Pods beyond the desired ones; negative if healthy Pods are missing. `stale`: whether
-    the status describes an older generation. `has_status`: whether there is one. `honours_empty`: whether, in the
-    cluster's release, preemption counts PDBs with an empty selector, and Pods without labels. `evicts_unhealthy`: as in
-    `evicts_unhealthy`. `spec`: as stored, for the rules of an audit.
+    the status describes an older generation. `has_status`: whether the object has a status. `honours_empty`: whether,
+    in the cluster's release, preemption counts PDBs with an empty selector, and Pods without labels.
+    `evicts_unhealthy`: as in `evicts_unhealthy`. `spec`: as stored, for the rules of an audit.
     """
 
     namespace: str

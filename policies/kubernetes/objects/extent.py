@@ -57,7 +57,7 @@ class _Omitted:
     """A placeholder for a part that is not stored, equal to every list or object with the same JSON text."""
 
     def __init__(self, what: str, digest: bytes, limit: int = MAX_RETAINED) -> None:
-        """`what`: the object with the part. `digest`: of the part. `limit`: maximum bytes stored of the object."""
+        """`what`: names the object. `digest`: hash of the part. `limit`: maximum stored bytes of the object."""
         super().__init__()
         self.what, self.digest, self.most = what, digest, limit
 

@@ -22,7 +22,7 @@ OBJECT: Final = (dict, Mapping)
 
 
 class ForewarnError(Exception):
-    """A question has no answer: the parent of all errors of the package."""
+    """The base class of all errors of the package: a question has no answer."""
 
 
 class InvalidObject(ForewarnError, ValueError):
@@ -41,14 +41,14 @@ class InvalidInput(InvalidObject):
 
 
 def check_numbers(least: int, **given: float | None) -> None:
-    """Raise InvalidInput for a number below `least`. None stands for a default."""
+    """Raise InvalidInput for a number below `least`. None means that the default applies."""
     for name, number in given.items():
         if number is not None and not number >= least:
             raise InvalidInput(f"{name} is {number}. Fix: set it to {least} or more")
 
 
 def check_one_of(**given: object) -> None:
-    """Raise InvalidInput if several of these are given, so that a request would contradict itself."""
+    """Raise InvalidInput if more than one of these arguments is set, because they exclude each other."""
     if len(names := [name for name, value in given.items() if value]) > 1:
         raise InvalidInput(f"{' and '.join(names)} are given. Fix: give one")
 
@@ -186,7 +186,8 @@ def sequence(obj: ApiObject, *path: str | int) -> Sequence[Any]:
 
 
 def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
-    """A field of strings by string, such as labels; empty if absent or null. Raises InvalidObject for other types.
+    """Return a field that maps strings to strings, such as labels; empty if absent or null. Raises InvalidObject for
+    other types.
 
     A null value is the empty string, as in Go's decoder.
     """
@@ -215,7 +216,7 @@ def timestamp(obj: ApiObject, *path: str | int) -> int | None:
 
 
 def moment_of(text: str) -> datetime | None:
-    """Return an RFC 3339 time, in UTC if it has no time zone; None if the text is not a time."""
+    """Parse an RFC 3339 time, in UTC if it has no time zone; return None if the text is not a time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -54,7 +54,7 @@ _FUNGIBILITY: Final = ("spec", "flavorFungibility")
 
 
 def saturated(number: int) -> Amount:
-    """Return a number, or the nearest one of 64 bits."""
+    """Return the number, limited to the range of 64-bit integers."""
     return max(-UNLIMITED - 1, min(number, UNLIMITED))
 
 
@@ -213,9 +213,10 @@ class Workload(Namespaced):
     """A Workload of Kueue.
 
     `created`: in seconds since 1970. `owner`: `group/Kind` and name of its controller. `reserved_at`: when its quota
-    was reserved; None without quota. `is_evicted`: with quota, it is being preempted. `queued_since`: its time in the
-    order of the queue. `is_queueable`: it may wait in a queue if it has no quota. `requeue_at`: it does not wait in the
-    queue before; None without this. `message`: why it waits, by its status. `not_modelled`: what of it is not modelled.
+    was reserved; None without quota. `is_evicted`: it holds quota, but is being preempted. `queued_since`: its time in
+    the order of the queue. `is_queueable`: it may wait in a queue if it has no quota. `requeue_at`: when it may enter
+    the queue again, or None. `message`: why it waits, according to its status. `not_modelled`: a feature that it uses
+    and forewarn does not model.
     """
 
     namespace: str
@@ -289,7 +290,7 @@ def _requeue_at(obj: ApiObject, conditions: Mapping[str, ApiObject]) -> float | 
 
 
 def _not_modelled(obj: ApiObject) -> str | None:
-    """Return what of a Workload is not modelled; None if everything is."""
+    """Return a feature of the Workload that forewarn does not model; None if there is none."""
     if any(at(each, "topologyRequest") for each in objects_at(obj, "spec", "podSets")):
         return "topology-aware scheduling"
     if objects_at(obj, "status", "admissionChecks"):
@@ -380,9 +381,10 @@ def _selector(selector: Any) -> LabelSelector | None:
 
 
 class ResourceTransformation(NamedTuple):
-    """What replaces a resource in requests, or stands beside it. `outputs`: by resource, in billionths for one unit.
+    """The resources that replace a requested resource, or are added to it (`is_retained`). `outputs`: resource ->
+    billionths for each unit of the input.
 
-    `multiply_by`: a resource by whose amount the input is multiplied first; None without one.
+    `multiply_by`: the input is first multiplied by the requested amount of this resource; None without one.
     """
 
     outputs: Mapping[str, int]
@@ -394,8 +396,8 @@ class ResourceTransformation(NamedTuple):
 class Configuration(View):
     """The configuration of Kueue's manager: an object of config.kueue.x-k8s.io, v1beta2 or v1beta1.
 
-    `preemption_strategies`: of fair sharing, empty for the default. `managed_namespaces`: where Kueue also manages Jobs
-    without a queue; None for nowhere.
+    `preemption_strategies`: of fair sharing, empty for the default. `managed_namespaces`: selects where Kueue also
+    manages Jobs without a queue; None: nowhere.
     """
 
     is_fair_sharing: bool = field(default=False, metadata=by(lambda obj: _is_enabled(obj, "fairSharing")))
@@ -411,7 +413,8 @@ class Configuration(View):
 
 
 def _managed_namespaces(obj: ApiObject) -> LabelSelector | None:
-    """Return which namespaces Kueue manages Jobs without a queue in; None without manageJobsWithoutQueueName.
+    """Return the selector of namespaces in which Kueue manages Jobs without a queue; None without
+    manageJobsWithoutQueueName.
 
     Source: `SetDefaults_Configuration`.
     """
@@ -425,7 +428,7 @@ def _managed_namespaces(obj: ApiObject) -> LabelSelector | None:
 
 
 def _is_enabled(obj: ApiObject, name: str) -> bool:
-    """Report whether a feature is on: since v1beta2 if its field is there, before by `enable`."""
+    """Report whether a feature is enabled: in v1beta1 by `enable`, since v1beta2 by the presence of its field."""
     if text(obj, "apiVersion").endswith("/v1beta1"):
         return at(obj, name, "enable") is True
     return at(obj, name) is not None
@@ -460,12 +463,12 @@ Quantities = dict[FlavorResource, Amount]
 
 
 def add(one: Amount, other: Amount) -> Amount:
-    """Return the sum; UNLIMITED if one of them is. Source: `Amount.Add`."""
+    """Return the sum; UNLIMITED if one of the amounts is. Source: `Amount.Add`."""
     return UNLIMITED if UNLIMITED in (one, other) else saturated(one + other)
 
 
 def sub(one: Amount, other: Amount) -> Amount:
-    """Return the difference; 0 if both are UNLIMITED, otherwise no amount less UNLIMITED is more than the lowest.
+    """Return the difference; 0 if both are UNLIMITED. Any other amount minus UNLIMITED is the lowest 64-bit integer.
 
     Source: `Amount.Sub`.
     """

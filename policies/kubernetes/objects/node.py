@@ -183,7 +183,7 @@ PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 
 
 class Taint(NamedTuple):
-    """A taint of a node or a device. `added`: of a device, the time of addition in seconds since 1970."""
+    """A taint of a node or a device. `added`: for a device, when the taint was added, in seconds since 1970."""
 
     key: str
     value: str
@@ -214,7 +214,7 @@ class Toleration(NamedTuple):
     seconds: int | None = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Report whether it tolerates the taint; False for the alpha operators Gt and Lt. Source: `ToleratesTaint`."""
+        """Report whether the taint is tolerated; False for the alpha operators Gt and Lt. Source: `ToleratesTaint`."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         if self.operator in ("", "Equal"):
@@ -284,7 +284,7 @@ class Node:
         return bool(self.taints)
 
     def has_prefer_no_schedule(self) -> bool:
-        """Report whether it has PreferNoSchedule taints."""
+        """Report whether the node has PreferNoSchedule taints."""
         return any(taint.effect == PREFER_NO_SCHEDULE for taint in self.taints)
 
     def has_images(self) -> bool:

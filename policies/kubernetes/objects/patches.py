@@ -110,7 +110,7 @@ def _key(holder: Any, step: str) -> str | int:
 
 
 def _nodes(value: Any, max_depth: int) -> int:
-    """Return the number of values in a value, itself included. Raises PatchError if it is nested too deeply."""
+    """Return the number of values in a value, including itself. Raises PatchError if it is nested too deeply."""
     if max_depth < 0:
         raise PatchError("a copied value is nested too deeply")
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -120,7 +120,7 @@ def _nodes(value: Any, max_depth: int) -> int:
 def merged(obj: ApiObject, patch: ApiObject, keys: Mapping[str, Sequence[str]] = MERGE_KEYS) -> dict[str, Any] | None:
     """Return the object after a strategic merge patch; None if the patch deletes the object. Raises PatchError.
 
-    `keys`: empty for custom resources, whose lists are replaced. Other directives than `$patch` have no effect.
+    `keys`: empty for custom resources, whose lists are replaced. Directives other than `$patch` have no effect.
     """
     directive = patch.get(_DIRECTIVE)
     if directive == "delete":

@@ -266,7 +266,7 @@ _Term = TypeVar("_Term", AffinityTerm, WeightedAffinityTerm)
 
 
 def _valid(terms: Iterable[_Term], what: str, errors: list[str]) -> tuple[_Term, ...]:
-    """Return the terms; if one is invalid, none, and add why to `errors`."""
+    """Return the terms; if one is invalid, return none and add the reason to `errors`."""
     try:
         return tuple(terms)
     except selectors.InvalidSelector as error:
@@ -316,7 +316,7 @@ class PodResource:
     non_zero_cpu: int = 0
     non_zero_memory: int = 0
     elsewhere: tuple[tuple[tuple[bool, bool], PodResource], ...] = ()
-    """Different results under other releases' rules (`Counting`), during a resize."""
+    """During a resize: (rules of other releases (`Counting`), the resources if these rules give a different result)."""
 
     def counted(self, counting: tuple[bool, bool]) -> PodResource:
         """Return the resources as counted by a release. `counting`: its `Counting`."""
@@ -357,7 +357,7 @@ class PodSpec:
     pod_group: str = ""
     """The name of the Pod's PodGroup: `schedulingGroup`, in 1.35 `workloadRef`."""
     size: int = field(default=0, compare=False)
-    """Characters of the text that it was read from."""
+    """Number of characters of the text from which the spec was read."""
     too_large: str = ""
     """The reason why a stored Pod is not predicted: parts of its spec are too large to store (`stored_pod`)."""
     hides: bool = False
@@ -675,7 +675,7 @@ class Pod(Namespaced):
     safe_to_evict: str = ""
     """The annotation safe-to-evict of cluster-autoscaler: true, false or on-completion; otherwise ""."""
     has_local_storage: bool = False
-    """True if a local volume of the Pod prevents that cluster-autoscaler removes its node."""
+    """True if a local volume of the Pod prevents cluster-autoscaler from removing its node."""
     terminating: bool = False
     preempted: bool = False
     """True if the first DisruptionTarget condition has the reason PreemptionByScheduler."""
