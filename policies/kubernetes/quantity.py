@@ -30,7 +30,7 @@ _EXPONENT: Final = later(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
 _SPACE: Final = (
     " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-_MAX_DIGITS: Final = 1000  # larger than any meaningful amount; prevents that hostile input allocates gigabytes
+_MAX_DIGITS: Final = 1000  # larger than any meaningful amount; prevents hostile input from allocating gigabytes
 _CACHE_SIZE: Final = 64
 """Maximum characters of a quantity whose parsed form is cached."""
 _FORMAT_WRONG: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -218,7 +218,7 @@ def gibibytes(size: int) -> str:
 
 
 def percent(part: int, whole: int) -> int:
-    """Return a part in percent; 0 of nothing."""
+    """Return `part` as a percentage of `whole`; 0 if `whole` is 0."""
     return round(100 * part / whole) if whole > 0 else 0
 
 

@@ -64,7 +64,7 @@ class Requirement(NamedTuple):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Report whether labels satisfy it; NotIn and DoesNotExist hold for an absent key. Source:
+        """Report whether labels satisfy the requirement; NotIn and DoesNotExist hold for an absent key. Source:
         `Requirement.Matches`.
         """
         if self.operator == "In":

@@ -913,5 +913,5 @@ def _with_slim_containers(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_requests(pod: Pod) -> Pod:
-    """Return a Pod that needs no capacity, to find the constraints that more capacity does not lift."""
+    """Return a copy of the Pod that needs no capacity, to find the constraints that remain with unlimited capacity."""
     return replace(pod, spec=replace(pod.spec, request=Resource()), preemption_policy=PREEMPT_NEVER)

@@ -77,10 +77,11 @@ class PodGroup(Namespaced, View):
         return _to_api("PodGroup", self.namespace, self.name, self.spec)
 
     def missing(self, count: int) -> int:
-        """Return the number of Pods that a gang of `count` Pods lacks for minCount; 0 for the policy basic.
+        """Return how many more Pods a gang of `count` Pods needs to reach minCount; 0 for the policy basic.
 
-        Without them, kube-scheduler does not queue the gang's Pods (`count`: all Pods), or holds them at Permit
-        (`count`: scheduled Pods). Source: upstream GangScheduling, `PreEnqueue` and `Permit`.
+        PreEnqueue passes the number of all Pods: if more are needed, the gang is not queued. Permit passes the number
+        of scheduled Pods: if more are needed, it holds these. Source: upstream GangScheduling, `PreEnqueue` and
+        `Permit`.
         """
         return max(self.min_count - count, 0)
 
@@ -94,7 +95,7 @@ class PodGroup(Namespaced, View):
 class GroupTemplates(View):
     """A stored Workload of scheduling.k8s.io, which contains templates of PodGroups.
 
-    `class_names`: PriorityClasses in these.
+    `class_names`: the PriorityClasses in the templates.
     """
 
     namespace: str = field(metadata=NAMESPACE)

@@ -1,4 +1,4 @@
-"""What the loss of one Pod does to the workload of the Pod: by the table owners.json, or by the spec of the Job.
+"""The effect of losing one Pod on the Pod's workload, according to the table owners.json or the spec of the Job.
 
 owners.json has the owners that forewarn does not simulate. Each row names its sources, by the project and the path in
 the project's repository. A row applies to Pods whose controller is of the row's kind and that have the row's labels;

@@ -223,7 +223,7 @@ def _limits(container: Container) -> ResourceList:
 
 
 def pod_level(amounts: ResourceList) -> dict[str, Quantity]:
-    """Return the amounts that a Pod itself may request or limit."""
+    """Return only the amounts that may be set for the Pod as a whole."""
     return {name: quantity for name, quantity in amounts.items() if is_pod_level(name)}
 
 

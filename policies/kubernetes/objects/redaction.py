@@ -47,14 +47,14 @@ _PREEMPTING: Final = r"[\w.-]{1,63}: preempting to accommodate a higher priority
 _MESSAGES: Final = re.compile(rf"0/\d+ nodes are available|no nodes available|{_PREEMPTING}|{_FORBIDDEN}")
 """The beginnings of messages of conditions that forewarn reads: those of kube-scheduler, quotas and LimitRanges."""
 _IDENTITIES: Final = ("volumeHandle", "diskURI", "monitors")
-"""Fields of volumes that forewarn only compares, and that may contain a token: redaction replaces them by a digest."""
+"""Fields of volumes that forewarn only compares, and that may contain a token: redaction writes a digest instead."""
 _SALT: Final = secrets.token_bytes(16)
 """The salt of this process: digests of one snapshot are comparable, and those of two are not."""
 _KINDS_OF_CONFIG_MAPS: Final = ("cluster-autoscaler-status", "cluster-autoscaler-priority-expander")
 _VALUES: Final = (str, int, float, bool, type(None))
 
 _Fields = Mapping[str, str | None]
-"""Field -> its type with `{` before that of a map; None for a value."""
+"""Field -> its type, with `{` in front if the field is a map; None for a value."""
 
 
 def _load() -> tuple[Mapping[str, str], Mapping[str, _Fields]]:
@@ -134,7 +134,7 @@ def _is_known(message: Any) -> bool:
 
 
 def _value(value: Any, kind: str | None) -> Any:
-    """Return the value of a field of this type; an empty one instead of a value of another type."""
+    """Return the value of a field of this type; an empty value if the type is wrong."""
     if isinstance(value, list):
         return [_value(item, kind) for item in value if isinstance(item, _VALUES) == (kind is None)]
     if isinstance(value, Mapping):

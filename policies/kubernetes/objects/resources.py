@@ -158,7 +158,7 @@ def largest_of(lists: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
 
 
 def is_huge_page(name: str) -> bool:
-    """True for huge pages (upstream `IsHugePageResourceName`)."""
+    """Report whether the resource is huge pages (upstream `IsHugePageResourceName`)."""
     return name.startswith(HUGE_PAGES)
 
 

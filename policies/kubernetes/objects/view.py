@@ -30,7 +30,7 @@ CREATED: Final = by(lambda obj: timestamp(obj, "metadata", "creationTimestamp") 
 
 
 class View:
-    """The parent of dataclasses whose fields all have a Reader."""
+    """The base class of dataclasses whose fields all have a Reader."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class View:
 
 
 class Namespaced:
-    """The parent of dataclasses about objects in a namespace."""
+    """The base class of dataclasses for namespaced objects."""
 
     __slots__ = ()
     namespace: str

@@ -160,7 +160,7 @@ DISK_IDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk in a Pod's spec that two Pods on one node can use only under conditions. `monitors`: of rbd."""
+    """A disk in a Pod's spec that two Pods on one node can share only under conditions. `monitors`: only for rbd."""
 
     kind: str
     id: tuple[str, ...]
@@ -178,7 +178,8 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume of a Pod. `claim_name`: of a PersistentVolumeClaim, or None. `image`: of an image volume, or "".
+    """A volume of a Pod. `claim_name`: its PersistentVolumeClaim, or None. `image`: the image of an image volume, or
+    "".
 
     An ephemeral volume's claim has the names of the Pod and the volume.
     """

@@ -204,7 +204,7 @@ def applied_to(stored: ApiObject, applied: ApiObject, before: ApiObject = NOTHIN
 
 
 def _with_containers(stored: ApiObject, applied: ApiObject) -> ApiObject:
-    """Return only the names of the stored containers, of each kind of which `applied` has some."""
+    """Return the names of the stored containers, for each kind of container that `applied` has."""
     path, result = (*POD_TEMPLATE_PATHS.get(group_kind(stored), ()), "spec"), dict[str, Any]()
     for field in ("containers", "initContainers"):
         if at(applied, *path, field):
@@ -261,7 +261,7 @@ def _lacks(applied: Any, stored: Any) -> bool:
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:
-    """Return the elements of a list by their names; None if not each has one of its own."""
+    """Return name -> element of a list; None unless each element has a unique name."""
     if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
         return None
     found = {item["name"]: item for item in value if isinstance(item.get("name"), str)}
@@ -386,7 +386,7 @@ def is_managed_elsewhere(job: ApiObject) -> bool:
 
 
 def backoff_limit(job: ApiObject) -> int:
-    """Return the tolerated Pod failures of a Job. Raises InvalidObject. Source: `SetDefaults_Job`."""
+    """Return how many Pod failures a Job tolerates. Raises InvalidObject. Source: `SetDefaults_Job`."""
     limit = int32(job, "spec", "backoffLimit")
     if limit is not None:
         return limit

@@ -142,7 +142,7 @@ UNFIXED: Final = (
     ("kubernetes#141340", "PodTopologySpread", "a constraint with an empty labelSelector counts no Pod"),
     ("kubernetes#141348", "LimitRanger", "compares quantities beyond int64 wrongly"),
 )
-"""Upstream bugs that 1.38 fixes and no checked release: (pull request, component, effect)."""
+"""Upstream bugs that 1.38 fixes, but no checked release does: (pull request, component, effect)."""
 
 
 class Release(NamedTuple):
@@ -158,7 +158,7 @@ class Release(NamedTuple):
 
     @property
     def without_effect(self) -> dict[str, list[str]]:
-        """Reason -> the given gates that do not affect predictions because of it."""
+        """Reason -> the set gates that do not affect predictions for this reason."""
         names = [name for name in self.gates if name not in MODELLED and name not in NOT_MODELLED and name not in _MANY]
         return grouped((NO_EFFECT.get(name, NOT_READ), name) for name in names)
 

@@ -5,8 +5,8 @@ compares versions: code that differs between releases calls a named method. The 
 gives each check with its first minor version.
 
 feature_gates.json has all gates with their defaults, gate_dependencies.json the gates that others require; `make
-feature-gates` writes both. predicted_gates.json has those that code reads which forewarn predicts: modelled, not
-modelled in one of their states, or without effect, with the reason.
+feature-gates` writes both. predicted_gates.json has the gates that affect the code which forewarn predicts: modelled,
+not modelled in one of their states, or without effect, with the reason.
 
 A kube-scheduler configuration as data: profiles with plugins at extension points, weights and arguments.
 `scheduling.configuration` creates these values. Source: kubernetes `pkg/scheduler/apis/config/types.go`.
@@ -118,7 +118,7 @@ MODELLED: Final = frozenset(_PREDICTED["modelled"])
 NOT_MODELLED: Final[Mapping[str, bool]] = _PREDICTED["not modelled"]
 """Feature gates that change predictions -> the only state that is predicted."""
 NO_EFFECT: Final = {name: reason for reason, names in _PREDICTED["no effect"].items() for name in names}
-"""Feature gates that code reads which forewarn predicts -> why they have no effect on predictions."""
+"""Feature gates that upstream reads in code that forewarn predicts -> why they have no effect on predictions."""
 NOT_READ: Final = "no code that forewarn predicts reads it"
 
 
@@ -132,7 +132,7 @@ def state(gate: str, minor: int, table: Mapping[str, str] = FEATURE_GATES) -> st
 
 
 def default(gate: str, minor: int) -> bool:
-    """Return the default of a gate; that of the release before if a gate was removed, off before its first release."""
+    """Return the default of a gate; its last default if the gate was removed, off before its first release."""
     states = (state(gate, phase) for phase in reversed(PREDICTED_MINORS) if phase <= max(minor, KNOWN_MINORS[0]))
     return next((phase.startswith("on") for phase in states if phase != "-"), False)
 

@@ -66,7 +66,7 @@ class Capacity:
         self.by_node: dict[str, int] | None = None if tiers else self.in_one_order()
 
     def in_one_order(self) -> dict[str, int]:
-        """Return, by node name, the number of Pods, for one order: spread evenly over the parts of each domain."""
+        """Return node name -> number of Pods in one possible order: spread evenly over the parts of each domain."""
         added, tiers = self._added
         for tier in reversed(tiers):
             added = tier.dealt(added)
@@ -307,7 +307,7 @@ def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> C
         own = pod_matrix_of(framework.snapshot).kinds.number(pod)
         node_fit = Cycle(framework.snapshot, pod, framework).node_fit
         if pod.nominated_node_name or _changes_when_bound(pod) or node_fit.matrix.kinds.number(pod) != own:
-            return None  # or the cycle has begun the equivalence classes anew
+            return None  # or the cycle has numbered the equivalence classes anew
         if node_fit.affinity is not None and preempting:
             return None  # its affinity may refer to a victim
         demands = without_lower(node_fit) if preempting and framework.plan.preempts else node_fit.demands
@@ -458,7 +458,7 @@ def _may_be_violated(
 
 
 def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[str, Candidate]:
-    """Return, by node name, the candidate, for the given nodes on which preemption helps."""
+    """Return node name -> candidate for those of `nodes` on which preemption helps."""
     snapshot = framework.snapshot
     with snapshot.derived.locked():
         cycle = Cycle(snapshot, pod, framework)

@@ -104,7 +104,7 @@ def excluded_reason(restricting: Sequence[str]) -> Reason:
 
 
 def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
-    """Return the feasible nodes after which the search stops. Source: upstream `numFeasibleNodesToFind`."""
+    """Return the number of feasible nodes after which the search stops. Source: upstream `numFeasibleNodesToFind`."""
     if percentage == NOT_SCORED:
         return 1
     percentage = percentage or max(50 - nodes // 125, _LEAST_PERCENT)
@@ -146,7 +146,7 @@ class NodeFilters:
         self._known: dict[Hashable, Callable[[Node], bool]] = {}
 
     def filter_for(self, pod: Pod) -> Callable[[Node], bool]:
-        """Return a function: node -> whether the filters of the Pod's profile allow the node, with any Pods on it."""
+        """Return a function: node -> whether the filters of the Pod's profile allow it, regardless of its Pods."""
         own = self._own.get(pod.spec.scheduler_name) or self._read(pod.spec.scheduler_name)
         read, constraints = read_by_filters(pod, whole=own.reads_whole_pod)
         key = own, read, id(pod.spec) if constraints is None else constraints

@@ -37,7 +37,7 @@ UNKNOWN: Final = "is not one of kube-scheduler's own, and no Python plugin of th
 
 
 def with_installed() -> dict[str, type]:
-    """Return, by name, the class of kube-scheduler's and installed distributions' plugins. Raises InvalidPlugin."""
+    """Return name -> class of the plugins of kube-scheduler and of installed distributions. Raises InvalidPlugin."""
     from importlib.metadata import entry_points
 
     result: dict[str, type] = dict(IN_TREE)
@@ -56,7 +56,7 @@ def with_installed() -> dict[str, type]:
 
 
 def guarded(plugin: Any) -> Any:
-    """Return a subclass that raises PluginFault for errors, late and invalid results. Raises InvalidPlugin."""
+    """Return a subclass that raises PluginFault for errors, and for late or invalid results. Raises InvalidPlugin."""
     check_plugin(plugin)
     checks = {name: check for name, check in _CHECKS.items() if hasattr(plugin, name)}
     if "score" in checks and "normalize_score" not in checks:
@@ -88,10 +88,10 @@ def named_only(name: str, points: frozenset[str]) -> Any:
 def _watched(
     method: Callable[..., Any], name: str, what: str, check: Callable[[Any, tuple[Any, ...]], str] | None
 ) -> Any:
-    """Return the method wrapped: the wrapper raises PluginFault for errors, missed deadlines and invalid results.
+    """Return a wrapper of the method that raises PluginFault for errors, missed deadlines and invalid results.
 
-    `name`: of the plugin. `what`: of the method. `check(answer, arguments)`: returns what is wrong with a result, or
-    "".
+    `name`: the plugin's name. `what`: the method's name. `check(answer, arguments)`: returns what is wrong with a
+    result, or "".
     """
 
     @wraps(method)
@@ -116,7 +116,7 @@ def _watched(
 
 
 def _static_filter(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return `static_filter` wrapped: the function that it returns raises PluginFault as other methods do."""
+    """Return a wrapper of `static_filter`; the filter that it returns raises PluginFault as other methods do."""
 
     def run(self: Any, pod: Any) -> Any:
         passes = method(self, pod)

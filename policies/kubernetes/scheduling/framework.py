@@ -400,7 +400,7 @@ class Plugin:
     """True for plugins that are not part of kube-scheduler."""
     reads_whole_pod: ClassVar[bool] = False
     """Whether `static_filter` reads more of the Pod than `node_constraints_of` returns: labels, namespace, priority or
-    other fields of the spec. Pods share its results if what it reads is equal.
+    other fields of the spec. Pods for which these fields are equal share the results.
     """
     reads_one_node: ClassVar[bool] = False
     """Whether Filter reads only the Pod, one node and its Pods, so that the result of PreFilter is valid for all equal
@@ -509,10 +509,10 @@ class Plan(NamedTuple):
     (`vectorized`) evaluates them.
 
     `pre_filters`, `extensions`: the PreFilter plugins that implement PreFilter and PreFilterExtensions. `without`: the
-    plugin because of which `vectorized` does not support the profile; "" if it does. `columns`, `static`: the plugins
-    with the protocols FilterInColumns and StaticFilterPlugin; `late_static`: those of `static` that follow a plugin in
-    `columns`. `reads_whole_pod`: of any Filter plugin. `preempts`: whether a PostFilter plugin preempts. `scores`:
-    whether `vectorized` supports the Score plugins.
+    plugin that `vectorized` does not support; "" if it supports the profile. `columns`, `static`: the plugins with the
+    protocols FilterInColumns and StaticFilterPlugin; `late_static`: those of `static` that follow a plugin in
+    `columns`. `reads_whole_pod`: whether this is true for any Filter plugin. `preempts`: whether a PostFilter plugin
+    preempts. `scores`: whether `vectorized` supports the Score plugins.
     """
 
     pre_filters: tuple[str, ...]
@@ -564,7 +564,7 @@ def _without_columns(profile: Profile) -> str:
 
 
 def _lacking_for_score(plugin: Any, name: str, profile: Profile) -> str:
-    """Return upstream's error for a plugin whose PreScore or PreFilter the profile lacks; "" without one."""
+    """Return upstream's error if the profile lacks PreScore or PreFilter of a plugin that needs it; "" otherwise."""
     before = {"preScore": plugin.needs_pre_score, "preFilter": plugin.scores_what_pre_filter_found}
     return next((error for point, error in before.items() if error and name not in profile.at(point)), "")
 
@@ -746,7 +746,7 @@ class Framework:
     ) -> tuple[PostFilterResult, dict[str, PostFilterResult]]:
         """Return (the final result, plugin -> result of each plugin that ran).
 
-        No further plugin runs after one that succeeds, fails, or returns another code than Unschedulable. Source:
+        No further plugin runs after one that succeeds, fails, or returns a code other than Unschedulable. Source:
         upstream `RunPostFilterPlugins`.
         """
         results: dict[str, PostFilterResult] = {}
@@ -809,7 +809,7 @@ def run_pre_enqueue_plugins(plugins: Iterable[PreEnqueuePlugin], pod: Pod) -> St
 
 
 def run_score_plugin(plugin: Any, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-    """Return, by node, the normalized score of one plugin, without its weight."""
+    """Return node -> the normalized score of one plugin, without its weight."""
     work, scores = meter(), dict[str, int]()
     for node in nodes:
         work.charge(1)

@@ -129,7 +129,7 @@ class NodeInfo:
             self.used_ports.difference_update(pod.spec.host_ports)
 
     def end_pods(self, pods: Sequence[Pod]) -> None:
-        """Replace Pods of this node by terminating copies, at the end of the lists of Pods. Resources do not change."""
+        """Replace Pods of this node with terminating copies at the end of its Pods. Resources do not change."""
         apart = [*filter(_keeps_others_away, pods)]
         ending = {id(pod): pod.as_terminating() for pod in pods}
         for present, those in ((self.pods, pods), (self.pods_with_required_anti_affinity, apart)):

@@ -137,7 +137,7 @@ def named(extender: Extender) -> str:
 
 
 def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot, *, ties: bool = True) -> list[str]:
-    """Return the caveats for a Pod that does not fit without preemption. `ties`: with those about equal choices."""
+    """Return the caveats for a Pod that does not fit without preemption. `ties`: include those about equal choices."""
     caveats = []
     if ties and preemption.may_stop_early and preemption.candidates:
         caveats.append(

@@ -209,7 +209,7 @@ def violations(
 
 
 def violated_by(victims: Sequence[Victim], snapshot: Snapshot) -> dict[str, Sequence[PodDisruptionBudget]]:
-    """Return, by identity, the PDBs that the eviction of the Pod violates, of Pods that violate any.
+    """Return Pod identity -> the PDBs that the eviction of the Pod violates, only for Pods that violate any.
 
     `victims`: all that kube-scheduler considered; also those that it reprieved use up disruptions.
     """
@@ -220,7 +220,7 @@ def violated_by(victims: Sequence[Victim], snapshot: Snapshot) -> dict[str, Sequ
 
 
 def violated_pdbs(evicted: Sequence[Pod], victims: Sequence[Victim], snapshot: Snapshot) -> list[str]:
-    """Return the PDBs (`namespace/name`) that the eviction of these Pods violates, some of which violate one.
+    """Return the PDBs (`namespace/name`) that the eviction of these Pods violates. At least one Pod must violate one.
 
     `victims`: see `violated_by`.
     """
@@ -318,7 +318,7 @@ class Preemption:
         return Decision((), names, candidate, self.is_sampled, may_miss_best=self.may_miss_best)
 
     def reasons(self, nodes: int) -> Counter[str]:
-        """Return, by reason, the number of nodes on which preemption does not help for this reason."""
+        """Return reason -> number of nodes on which preemption does not help for this reason."""
         statuses = Counter(reason for status in self.statuses.values() for reason in status.reasons)
         statuses[NOT_HELPFUL] += nodes - len(self.statuses)
         return +statuses
@@ -385,7 +385,7 @@ class Assignment(NamedTuple):
 class Domain:
     """The nodes on which the Pods of a preemptor (a Pod or PodGroup) must fit. Source: upstream `domain`.
 
-    `nodes`: copies, which this object changes. Pods of victims on other nodes change only the states of the plugins.
+    `nodes`: copies, which this object changes. Victims' Pods on other nodes affect only the states of the plugins.
     """
 
     def __init__(self, snapshot: Snapshot, nodes: Mapping[str, NodeInfo], assignments: Sequence[Assignment]) -> None:

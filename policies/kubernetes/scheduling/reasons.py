@@ -60,7 +60,7 @@ class Reason(str):
 
 
 def as_reason(text: str) -> Reason:
-    """Return the text as a Reason; a text that is not one has no fix."""
+    """Return the text as a Reason; without fixes unless it is a Reason already."""
     return text if isinstance(text, Reason) else Reason(text)
 
 
@@ -70,7 +70,7 @@ def insufficient(resources: Iterable[str]) -> str:
 
 
 def joined(reasons: Iterable[str], separator: str = " and ") -> Reason:
-    """Return one Reason for several."""
+    """Return one Reason that joins several."""
     several = [as_reason(reason) for reason in reasons]
     fixes = dict.fromkeys(fix for reason in several for fix in reason.fixes)
     short = separator.join(reason.short for reason in several)
@@ -82,7 +82,7 @@ def ranked(reasons: Mapping[str, int]) -> list[tuple[Reason, int]]:
     """Return reasons with their numbers of nodes: first those about running Pods, then those of most nodes.
 
     Capacity or preemption could remove the first ones. All other nodes, such as those of other pools, do not suit the
-    Pod with any Pods on them.
+    Pod regardless of their Pods.
     """
     counted = [(as_reason(reason), nodes) for reason, nodes in reasons.items()]
     return sorted(counted, key=lambda each: (not each[0].of_pods, -each[1], each[0]))

@@ -117,7 +117,8 @@ class Spec(NamedTuple):
     """Whether the volumes can be mounted on one of the `open` nodes."""
     of_volumes: VolumeRejections | None
     """How VolumeBinding and VolumeZone reject the `open` nodes, if these reject all of them; None if they do not, or if
-    another plugin than NodeVolumeLimits may reject a node with enough resources before."""
+    a plugin other than NodeVolumeLimits may reject a node with enough resources earlier.
+    """
     percentage: int
     """percentageOfNodesToScore of the profile."""
 
@@ -168,7 +169,7 @@ class Request:
 
 
 class FittingNodes:
-    """The nodes on which a request fits, among those of a spec, and the numbers of nodes that lack resources."""
+    """Counts, of the nodes that a spec allows, those on which a request fits, and those that lack each resource."""
 
     def __init__(self) -> None:
         self._seen = 0
@@ -198,7 +199,7 @@ class Helped:
         """Row numbers of the nodes."""
 
     def rows_but(self, row: int, *, helps: bool) -> Rows:
-        """Return `rows`, but with the node `row` included if `helps` is true, and excluded if not."""
+        """Return `rows`, with the node `row` included if `helps` is true, otherwise without it."""
         if bool(self._nodes[row]) == helps:
             return self.rows
         nodes = self._nodes.copy()
@@ -280,7 +281,7 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
 
 
 def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle:
-    """Raises NotValid if the Pod is not supported."""
+    """Return the cycle of the Pod without its nomination. Raises NotValid if the Pod is not supported."""
     spec, resources = pod.spec, snapshot.columns.resources
     if snapshot.extended_resources or spec.claims_devices or spec.host_ports:
         raise NotValid
@@ -540,8 +541,8 @@ class RecurringCycle:
 
     @property
     def alike(self) -> Hashable | None:
-        """A key of the Pods that this Snapshot rejects alike, because preemption helps none of them; None if other
-        fields of the Pod than its requests matter. Raises NotValid.
+        """A key that is equal for Pods that this Snapshot rejects for the same reasons, because preemption helps none
+        of them; None if fields of the Pod other than its requests matter. Raises NotValid.
         """
         pod = self.pod
         is_own = self._own is not None or pod.nominated_node_name or pod.spec.has_storage or len(self.helped_nodes)

@@ -89,7 +89,7 @@ _NONE: Final[Mapping[str, Any]] = {}
 
 
 def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: int) -> dict[str, float]:
-    """Return, by node name, the probability of its nomination, the highest first; their sum is 1. Empty without any.
+    """Return node name -> probability of its nomination, highest first; the sum is 1. Empty without candidates.
 
     `num_candidates`: number of candidates after which the search stops (`DefaultPreemptionArgs.num_candidates`).
     """
@@ -192,7 +192,7 @@ class Prediction:
 
     pod: Pod
     after_victims = False
-    """True if victims of other predictions must terminate before."""
+    """True if victims of other predictions must terminate first."""
 
     def __init__(
         self, snapshot: Snapshot, pod: Pod, decision: Decision | None = None, *, reasons: bool = False
@@ -661,8 +661,8 @@ class Prediction:
         return self._decision.in_vain
 
     def depends_on_pdbs_since(self, begun: Snapshot) -> bool:
-        """Report whether the Pod preempts other Pods if kube-scheduler does not see in time that a PDB, which allowed
-        disruptions in the Snapshot `begun`, allows none any more.
+        """Report whether preemption differs as long as kube-scheduler does not see that a PDB, which allowed
+        disruptions in the Snapshot `begun`, no longer allows any.
         """
         if self.snapshot.objects.pdbs is begun.objects.pdbs:
             return False
@@ -807,7 +807,7 @@ class Prediction:
 
 
 def _by_node(scores: dict[str, Ints], nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
-    """Return, by node and plugin, the weighted score, and their `total`, without plugins that score 0 everywhere."""
+    """Return node -> plugin -> weighted score, with their sum as `total`, without plugins that score 0 everywhere."""
     charge(len(nodes))
     scores["total"] = np.sum([np.zeros(len(nodes), np.int64), *scores.values()], axis=0)
     keys, values = tuple(scores), zip(*(column.tolist() for column in scores.values()), strict=True)

@@ -92,9 +92,9 @@ class Columns:
         return self.allocatable, self.requested, self.non_zero, self.serials
 
     def rearranged(self, origin: Rows, new: Sequence[NodeInfo] = ()) -> Columns | None:
-        """Return columns of other nodes; None if a new node has a resource that these columns lack.
+        """Return the columns for another list of nodes; None if a new node has a resource that these columns lack.
 
-        `origin`: see `picked`. `new`: the nodes for which it is -1, in order.
+        `origin`: see `picked`. `new`: in order, the nodes whose entry in `origin` is -1.
         """
         if not {*self.resources}.issuperset(name for info in new for name in info.node.allocatable.scalars):
             return None
@@ -358,8 +358,8 @@ class Snapshot:
         return base.with_node_infos(objects, changed, in_place=in_place)
 
     def with_other_nodes(self, objects: ClusterObjects, names: Collection[str]) -> Snapshot:
-        """Return a Snapshot with these objects, without those of the named nodes that are here, and with the others. It
-        takes over the derived values. The nodes must be sorted by name.
+        """Return a Snapshot with these objects: the nodes of `names` that this Snapshot has are removed, the others are
+        added. It takes over the derived values. The nodes must be sorted by name.
         """
         new = {name: _node_info(objects, name) for name in sorted(names) if name not in self.rows}
         kept = [info for info in self.node_infos if info.name not in names]

@@ -28,7 +28,7 @@ _KEY: Final = 2
 
 def fewest_victims(pod: Pod, decision: Decision, framework: Framework) -> Fewest:
     """Return the least number of Pods that a preemption deletes, if the choice among nodes and Pods affects what later
-    Pods like `pod` preempt; None if it does not, "unknown" if there are too many choices to compare.
+    Pods like `pod` preempt; None if the choice does not matter; "unknown" if there are too many choices to compare.
 
     The choice among nodes with equal Pods and equal free resources, in equal domains, affects nothing but names.
     """
@@ -51,8 +51,8 @@ def fewest_victims(pod: Pod, decision: Decision, framework: Framework) -> Fewest
 
 
 def are_independent(pod: Pod, candidates: Sequence[Candidate], framework: Framework) -> bool:
-    """Report whether preemption by Pods like `pod` on one of these nodes changes nothing on other nodes, and leaves the
-    same whichever of equal Pods it deletes.
+    """Report whether preemption by Pods like `pod` on one of these nodes changes nothing on other nodes, and has the
+    same effect whichever of several equal Pods it deletes.
     """
     snapshot = framework.snapshot
     comparison, priority = _Comparison(pod, snapshot), pod.effective_priority
@@ -138,7 +138,7 @@ class _Comparison:
         )
 
     def _shared(self) -> _States:
-        """Return the states of earlier comparisons, as far as they hold for this one."""
+        """Return the states from earlier comparisons that are valid for this one."""
         derived, objects, pdbs = self._snapshot.derived, self._snapshot.objects, self._snapshot.pdbs
         charge(sum(map(len, pdbs.values())) // 4)
         of_pdbs = [(pdb.namespace, pdb.name, pdb.selector, pdb.disrupted_pods) for own in pdbs.values() for pdb in own]
@@ -175,14 +175,14 @@ class _Comparison:
         return all(other == first for other in others)
 
     def _check_size(self, rows: Iterable[int]) -> None:
-        """Raise _TooMuch for too many Pods on nodes: those with known states too, so that answers repeat."""
+        """Raise _TooMuch for too many Pods on nodes. Nodes with known states count too: answers are repeatable."""
         if sum(len(self._snapshot.node_infos[row].pods) for row in rows) > _MAX_COMPARED:
             raise _TooMuch
 
     def are_victims_alike(self, candidate: Candidate) -> bool:
-        """Report whether Pods on the node that tie with victims, without being victims, equal them.
+        """Report whether Pods on the node that tie with victims, but are not victims, are equal to them.
 
-        Terminating Pods are the last of Pods that tie: an update adds a Pod to the end of the node's Pods again.
+        Of Pods that tie, terminating ones are last, because an update moves a Pod to the end of the node's Pods.
         """
         if not victims_tie(candidate, self._snapshot):
             return True
@@ -223,4 +223,4 @@ class _Comparison:
 
 
 class _TooMuch(Exception):
-    """There is too much to compare."""
+    """The error if there is too much to compare."""

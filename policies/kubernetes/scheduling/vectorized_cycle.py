@@ -90,7 +90,7 @@ class Scores:
         return np.zeros(len(rows), np.int64) + sum(worth for _, worth in self._weighted(rows))
 
     def by_plugin(self, rows: Rows) -> dict[str, Ints]:
-        """Return, by plugin, the weighted scores [index in `rows`], without plugins that score 0. Raises NotValid."""
+        """Return plugin -> weighted scores [index in `rows`], without plugins that score 0. Raises NotValid."""
         scores = {name: np.broadcast_to(np.asarray(worth), len(rows)) for name, worth in self._weighted(rows)}
         return {name: worth for name, worth in scores.items() if worth.any()}
 
@@ -250,13 +250,13 @@ class Cycle:
     """
 
     alike: Hashable | None = None
-    """As of RecurringCycle."""
+    """See `RecurringCycle.alike`."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, framework: Framework | None = None) -> None:
         """Evaluate the filters on all nodes.
 
-        `framework`: of the Pod's profile; None for a cycle in which also no extender takes part. Raises NotValid if the
-        numpy implementation does not support the Pod or the profile.
+        `framework`: the framework of the Pod's profile; None: get it from the Snapshot, and require that there are no
+        extenders. Raises NotValid if the numpy implementation does not support the Pod or the profile.
         """
         self.snapshot, self.pod = snapshot, pod
         self.matrix: PodMatrix = pod_matrix_of(snapshot)
@@ -333,7 +333,7 @@ class Cycle:
         return Decision((), names, candidate, is_sampled, may_miss_best=may_miss_best)
 
     def _is_sampled(self, candidates: int) -> bool:
-        """Report whether kube-scheduler evaluates only some nodes for preemption, of this many candidates."""
+        """Report whether kube-scheduler evaluates preemption on only some nodes, if there are this many candidates."""
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False
         args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
@@ -349,7 +349,7 @@ class Cycle:
         return rejections.where(Code.UNSCHEDULABLE)
 
     def candidates(self, nodes: Rows) -> Sequence[Candidate]:
-        """Return the candidates among these nodes. `nodes`: row numbers; only Pods may prevent scheduling there."""
+        """Return the candidates among these nodes. `nodes`: row numbers; only Pods prevent scheduling on these."""
         if not self.framework.plan.preempts or self.ineligible_reason:
             return ()
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
@@ -376,7 +376,7 @@ class Cycle:
         return frozenset(plugins), reasons
 
     def unhelped(self) -> Counter[str]:
-        """Return, by reason, the number of nodes on which preemption does not help for this reason. Raises NotValid."""
+        """Return reason -> number of nodes on which preemption does not help for this reason. Raises NotValid."""
         return self.preempt().reasons(len(self.snapshot.node_infos))
 
     @cached_property
@@ -471,7 +471,7 @@ def _passing(nodes: NodeTables, filters: Sequence[StaticFilter]) -> Mask:
 
 
 def decide(framework: Framework, pod: Pod) -> Decision:
-    """Return the decision about a Pod, by numpy over all nodes. Raises NotValid.
+    """Return the decision about a Pod, computed with numpy for all nodes. Raises NotValid.
 
     Condition: the numpy implementation supports all plugins of the profile. There may be nominated Pods on any node.
     Then the removal of a Pod only reduces amounts in use, and nothing else depends on Pods except required affinity,

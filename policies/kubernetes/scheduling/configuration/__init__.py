@@ -67,7 +67,7 @@ _OF_GROUPS: Final = ("placementGenerate", "placementScore")
 POINTS: Final = tuple(point for point in _TYPES.struct("Plugins").fields if point not in (MULTI_POINT, *_OF_GROUPS))
 """The extension points of a Pod's scheduling and binding cycle, in the order of the cycle."""
 OPAQUE: Final = {"PluginConfig": ("args",), "ClientConnectionConfiguration": ("qps",)}
-"""Struct -> fields whose type is not checked here."""
+"""Struct -> its fields whose types are not checked here."""
 
 ALL = "*"
 with open(os.path.join(os.path.dirname(__file__), "defaults.json"), encoding="utf-8") as _file:
@@ -101,7 +101,7 @@ def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
 
 
 def plugin_sets(plugins: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
-    """Return, by extension point, the plugins; multiPoint also has the default plugins. Source: `mergePlugins`."""
+    """Return extension point -> its plugins; multiPoint also has the default plugins. Source: `mergePlugins`."""
     merged = {MULTI_POINT: _merged(default_plugins(semantics), _read(plugins.get(MULTI_POINT)))}
     return merged | {point: _merged((), _read(plugins.get(point))) for point in POINTS}
 
@@ -146,7 +146,7 @@ _MAX_ERRORS: Final = 100
 
 
 def decoding_faults(config: Any) -> list[FieldError]:
-    """Return the errors because of which kube-scheduler cannot decode a configuration."""
+    """Return the errors that prevent kube-scheduler from decoding a configuration."""
     if not isinstance(config, Mapping):
         return [FieldError((), f"a configuration is an object, not {json_type(config)}")]
     faults = _of_header(config, (), KIND, must_be_given=True) or _of_struct(config, CONFIGURATION, ())
@@ -689,8 +689,8 @@ def _interface(point: str) -> str:
 
 
 _ANYWHERE: Final = frozenset(POINTS) - {"queueSort", "bind"}
-"""Extension points of multiPoint plugins without code: queueSort and bind excluded, which have plugins in each
-profile.
+"""Extension points of multiPoint plugins without code: all except queueSort and bind, for which each profile has
+plugins.
 """
 _KNOWN: Final = 64
 """Maximum number of cached default configurations, one for each release with its gates."""
@@ -782,7 +782,7 @@ def _arguments(
 def _unknown(
     sets: Sequence[Mapping[str, PluginSet]], plugins: Mapping[str, Any], make: Callable[[str, frozenset[str]], Any]
 ) -> dict[str, Any]:
-    """Return, by name, the classes of unknown plugins, which `make` creates for the points that list the plugin."""
+    """Return name -> class of unknown plugins; `make` creates each class for the points that list the plugin."""
     at: dict[str, set[str]] = {}
     for point, plugin_set in (entry for profile in sets for entry in profile.items()):
         points = _ANYWHERE if point == MULTI_POINT else {point}

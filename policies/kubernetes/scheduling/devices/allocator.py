@@ -144,7 +144,7 @@ def _remaining(pool: Pool, counters: Counters, in_use: InUse) -> dict[tuple[str,
 MAX_RESULTS: Final = 32
 """Maximum number of devices of one claim (upstream `AllocationResultsMaxSize`)."""
 MAX_STEPS: Final = 20_000
-"""Maximum number of devices that are tried on one node. Upstream may try more for 10 s: then nothing is predicted."""
+"""Maximum number of devices to try on one node. Upstream tries for 10 s; beyond this number, nothing is predicted."""
 NO_SCHEDULE: Final = ("NoSchedule", "NoExecute")
 
 Found = tuple["ResourceSlice", "Device", DeviceId]
@@ -279,7 +279,7 @@ class Allocator:
             return False
 
     def _request(self, claim_index: int, index: int) -> bool:
-        """Allocate a request of a claim and everything after it; return whether all succeed."""
+        """Allocate a request of a claim and all requests after it; return whether all succeed."""
         requests = self._claims[claim_index].requests
         if index >= len(requests):
             return self._claim(claim_index + 1)

@@ -122,8 +122,7 @@ def _claim(pod: Pod, wanted: PodClaim, objects: ClusterObjects) -> ResourceClaim
 
 
 def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict[str, DeviceClass]:
-    """Return, by extended resource, the DeviceClass that provides it. Of several: the oldest, then the first by
-    name.
+    """Return extended resource -> the DeviceClass that provides it: if several do, the oldest, then the first by name.
 
     Every DeviceClass also provides the resource `deviceclass.resource.kubernetes.io/NAME`.
     """
@@ -198,7 +197,7 @@ def _container_request(
 
 
 def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass]) -> str:
-    """Return the reason why a Pod with devices is not predicted, empty if it is."""
+    """Return why forewarn does not predict a Pod with devices; "" if forewarn does."""
     extended = extended_resources_of(pod, provided)
     uses_devices = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
     if not pod.device_claims and not extended:
@@ -395,8 +394,8 @@ def _add(pools: dict[tuple[str, str], list[ResourceSlice]], part: ResourceSlice)
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """The used devices. `dedicated`: devices of which one claim uses everything. `shared`: device -> capacity -> used
-    amount in billionths.
+    """The used devices. `dedicated`: devices that one claim uses alone. `shared`: device -> capacity -> used amount in
+    billionths.
 
     Allocations with admin access do not count.
     """
@@ -425,7 +424,7 @@ class InUse:
 
 _MILLI: Final = NANO // 1000
 LARGEST: Final = 2**63 - 1
-"""The largest number of upstream's int64 arithmetic."""
+"""The largest int64, the type in which upstream calculates."""
 
 
 class NotRepresentable(Exception):

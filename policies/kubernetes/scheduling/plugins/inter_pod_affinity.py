@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 CACHE_SIZE: Final = 64
-"""The minimum for the maximum number of cached label sets for `Against`; see `cache_size`."""
+"""The number of label sets that can at least be cached for `Against`; see `cache_size`."""
 _MAX_HITS: Final = 100
 """Maximum number of counted terms of one Pod: one is enough to reject a node."""
 _MAX_NAMESPACES: Final = 2048
@@ -158,7 +158,7 @@ def anti_affinity(problem: NodeFit) -> Iterator[Constraint]:
 
 
 def anti_affinity_of_its_own(problem: NodeFit, demands: Sequence[CapacityConstraint], amounts: Present) -> Mask:
-    """Return [node], bool: whether the Pod's own anti-affinity rejects it. `demands`: of `anti_affinity`."""
+    """Return [node], bool: whether the Pod's own anti-affinity rejects the node. `demands`: from `anti_affinity`."""
     counts = np.zeros(len(problem.possible), np.bool_)
     for demand in demands:
         constraint = demand.constraint

@@ -59,7 +59,7 @@ class Amount(NamedTuple):
 
 
 def requests_of(amounts: ExactAmounts, resources: Sequence[arguments.ResourceWeight]) -> dict[str, int]:
-    """Return, by resource, the requested amount in kube-scheduler's units: `calculatePodResourceRequestList`."""
+    """Return resource -> requested amount in kube-scheduler's units. Source: `calculatePodResourceRequestList`."""
     requests = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
     base = {CPU: requests.milli_cpu, MEMORY: requests.memory, EPHEMERAL_STORAGE: requests.ephemeral_storage}
     return {r.name: base[r.name] if r.name in base else requests.scalars.get(r.name, 0) for r in resources}

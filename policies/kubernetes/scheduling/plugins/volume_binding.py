@@ -104,7 +104,7 @@ def _class_score(requested: int, capacity: int, shape: Shape) -> int:
 REFUSED, TIGHT = 1, 2
 _MAX_CLAIMS: Final = 64
 _MAX_TRIED: Final = 64
-"""Maximum number of unbound volumes of a class that different claims of a Pod are matched with one after the other."""
+"""Maximum number of unbound volumes of a class with which different claims of a Pod are matched one by one."""
 
 
 class _OfClass(NamedTuple):
@@ -202,7 +202,7 @@ def _one_after_the_other(
     nodes = problem.matrix.nodes
     mask: list[Mask] = []
     assumed: dict[str, Mask] = {}
-    """Volume name -> [node], bool: whether a claim before takes the volume there."""
+    """Volume name -> [node], bool: whether an earlier claim takes the volume there."""
     number = sum(len(part.free) for part in parts)
     if number > _MAX_TRIED:
         raise NotValid("as different claims of the pod choose among many volumes")
@@ -712,7 +712,7 @@ def available_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> boo
 
 
 def cause_of_volumes(framework: Framework, pod: Pod) -> Reason | None:
-    """Return why every node rejects the Pod's volumes, with any Pods on it; None if a node does not."""
+    """Return why every node rejects the Pod's volumes, regardless of other Pods; None if a node does not."""
     if not pod.spec.has_storage or VolumeBinding.name not in framework.profile.at("filter"):
         return None
     plugin: VolumeBinding = framework.plugin(VolumeBinding.name)

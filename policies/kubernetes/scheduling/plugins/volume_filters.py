@@ -325,8 +325,8 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         problem.narrow(self.name, Rejections(codes, statuses))
 
     def volume_room(self, pod: Pod, storage: pod_matrix.StorageColumns) -> Ints:
-        """Return [node]: the number of volumes that other Pods may use there so that the plugin certainly does not
-        reject the Pod; -1 if it does. Raises NotValid for unknown volumes.
+        """Return [node]: how many volumes other Pods may use while the plugin certainly does not reject the Pod; -1 if
+        it rejects the Pod anyway. Raises NotValid for unknown volumes.
         """
         with_csi, without = self._new_on_any_node(pod)
         codes, _ = self._without_driver(storage, with_csi, without)
@@ -347,7 +347,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         return Rejections(codes, statuses)
 
     def _room(self, storage: pod_matrix.StorageColumns, new: Attached) -> Ints:
-        """Return [node]: the number of volumes that Pods may use there before the new ones may exceed a limit."""
+        """Return [node]: how many volumes Pods on the node may use before the new volumes may exceed a limit."""
         room = np.full(len(storage.limited), pod_matrix.NO_LIMIT)
         for driver, count in Counter(new.values()).items():
             np.minimum(room, storage.limit(driver) - storage.attached(self.snapshot, driver) - count, out=room)

@@ -564,7 +564,7 @@ class PriorityQueue:
             self.done(info.pod)
 
     def _of_what_happened(self, info: QueuedPodInfo) -> Strategy:
-        """Return where to requeue, by events during the attempt. Source: `determineSchedulingHintForInFlightPod`."""
+        """Return where to requeue, by the events meanwhile. Source: `determineSchedulingHintForInFlightPod`."""
         events = self._in_flight.get(info.pod.identity)
         if events is None or not info.is_rejected:
             return Strategy.AFTER_BACKOFF
@@ -573,13 +573,13 @@ class PriorityQueue:
         return max(self._is_pod_worth_requeuing(info, *event) for event in events)
 
     def draw_attempts(self, draw: Callable[[int], int], now: float, created: Sequence[float]) -> None:
-        """Set random numbers of failed attempts before the first of the simulation, which determine the back-off, for
-        active Pods.
+        """Set, for active Pods, random numbers of failed attempts before the simulation, which determine their
+        back-off.
 
         Cluster snapshots do not contain these numbers. `draw`: returns a random integer from 0 to its argument - 1.
         `now`: seconds since 1970. `created`: the times at which Pods were created, in order. A Pod is tried at its
-        creation, after each flush of the queue (`flushUnschedulablePodsLeftover`), and after events; each later Pod
-        stands for one. After MAX_ATTEMPTS failed attempts, the back-off no longer grows.
+        creation, after each flush of the queue (`flushUnschedulablePodsLeftover`), and after events; each Pod created
+        later stands for one event. After MAX_ATTEMPTS failed attempts, the back-off no longer grows.
         """
         for info in self.active:
             pods = info.members if isinstance(info, QueuedPodGroupInfo) else (info,)
@@ -756,7 +756,7 @@ class PriorityQueue:
         return True
 
     def _pass_gates(self, info: Entity) -> bool:
-        """Report whether no plugin gates it. One gated Pod gates its PodGroup. Source: `runPreEnqueuePlugins`."""
+        """Report whether no plugin gates `info`. One gated Pod gates its PodGroup. Source: `runPreEnqueuePlugins`."""
         if isinstance(info, QueuedPodInfo):
             return self._passes_gates(info)
         kept_out = [member for member in info.members if not self._passes_gates(member)]

@@ -159,8 +159,8 @@ def resources_after_pod(_pod: Pod, old: Pod | None, new: Pod | None) -> bool:
 
 
 def resources_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Report whether the node (empty) has sufficient resources for the Pod, and more of a requested resource than
-    before. Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit.
+    """Report whether the node, without its Pods, has sufficient resources for the Pod, and more of a requested resource
+    than before. Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit.
     """
     if any(True for _ in insufficient_resources(pod, NodeInfo(new))):
         return False
@@ -432,7 +432,7 @@ class QueueingHints:
         return cls({**EVENTS_TO_REGISTER, **{n: everything for n in names if n not in EVENTS_TO_REGISTER}})
 
     def hints_for(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
-        """Return, by plugin, the hints, for the plugins that registered for an event."""
+        """Return plugin -> its hints, for the plugins that registered for an event."""
         return self._interested(event)
 
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:

@@ -24,7 +24,7 @@ _LARGE: Final = 2 * 1024
 _SOME: Final = 64
 """Number of classes for which a value is computed at a time."""
 _SPARE: Final = 4
-"""A table that grows gets one entry in four for further classes: thousands of tables are cached."""
+"""A table that grows gets a quarter more entries than it needs; not more, because thousands of tables are cached."""
 _MAX_INDEXED: Final = 64
 """Maximum number of label keys by which classes are indexed."""
 
@@ -51,7 +51,7 @@ class EquivalenceClasses:
         self.members: list[Pod | None] = [None]
         """[class]: a Pod of the class, None for class 0.
 
-        It keeps the labels, spec and amounts in memory by whose ids a class is identified.
+        The Pod keeps in memory the labels, spec and amounts whose ids identify the class.
         """
         self._of_namespace: dict[str, list[int]] = {}
         """Namespace -> the numbers of its classes, in ascending order."""

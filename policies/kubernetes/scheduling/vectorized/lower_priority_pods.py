@@ -170,8 +170,7 @@ def _same_selectors(one: Sequence[PodDisruptionBudget], other: Sequence[PodDisru
 
 
 def affected(matrix: PodMatrix, kind: NDArray[np.int32], changed: Sequence[tuple[int, PodDisruptionBudget]]) -> Mask:
-    """Return [node], bool: whether other evictions may violate PDBs than before the changes. `kind`: [rank, node],
-    Pods.
+    """Return [node], bool: whether the changes may affect which evictions violate PDBs. `kind`: [rank, node], Pods.
 
     `changed`: see `changed_pdbs`. A PDB that allows at least as many disruptions as it has Pods on a node, before and
     after, cannot be violated on the node. After many changes, all nodes count as affected: evaluating these costs less.
@@ -414,7 +413,7 @@ class LowerPriorityPods:
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
     def settle(self, nodes: Rows, matrix: PodMatrix, snapshot: Snapshot) -> None:
-        """Sort the Pods of these nodes if they are stale, or if other PDBs count for them than when they were sorted.
+        """Sort the Pods of these nodes if they are stale, or if the PDBs that count for them have changed since.
 
         Raises CutShort; the next call continues.
         """
@@ -487,7 +486,7 @@ class LowerPriorityPods:
                 bounds.above[:, some] = _above(by_rank, higher)
 
     def _set(self, row: int, info: NodeInfo, matrix: PodMatrix) -> None:
-        """Sort the Pods of a node as kube-scheduler does: a PDB names some of them, or several PDBs match one."""
+        """Sort the Pods of a node one by one: a PDB names some of them, or several PDBs match one."""
         lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
         semantics = matrix.semantics
         first_ends, of, pdbs = semantics.pdb_count_ends_at_first_violation, matrix.matching_pdbs.matching, self._pdbs
@@ -590,11 +589,11 @@ def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int)
 
 
 _IS_BOUNDED: Final = (VIOLATIONS, HIGHEST, TOTAL) == (0, 1, 2)
-"""Whether the criteria begin with those of which `cheapest` knows bounds."""
+"""Whether the first criteria are those for which `cheapest` knows bounds."""
 
 
 _FEW_NODES: Final = 128
-"""Number of nodes up to which those that may need one victim more are searched at once, and not after the best."""
+"""Maximum number of nodes for which the first search includes nodes that may need one more victim than the best."""
 
 
 class Occupancy(NamedTuple):

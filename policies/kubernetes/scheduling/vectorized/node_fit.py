@@ -207,7 +207,7 @@ def nominations_of(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
 
 
 MAX: Final = 2**60
-"""Amounts from here on are not supported by columns; the plugins use Python's integers."""
+"""Columns support only smaller amounts; the plugins use Python's integers."""
 
 
 class Skew(NamedTuple):
@@ -349,10 +349,11 @@ class NodeFit:
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
     def narrow(self, plugin: str, rejections: Rejections) -> None:
-        """Exclude the nodes that a plugin rejects, with any Pods on them.
+        """Exclude the nodes that a plugin rejects regardless of their Pods.
 
-        kube-scheduler tries preemption on such a node if the first plugin that rejects the node does not call it
-        unresolvable, although preemption cannot help. Raises NotValid if the Pod is nominated to an excluded node.
+        kube-scheduler tries preemption on such a node if the first plugin that rejects the node does not call the
+        rejection unresolvable, although preemption cannot help. Raises NotValid if the Pod is nominated to an excluded
+        node.
         """
         charge(self.row)
         rejected = rejections.codes >= 0

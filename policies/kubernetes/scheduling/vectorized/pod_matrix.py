@@ -143,7 +143,7 @@ class Topology(Column):
 
 
 def is_large(spec: PodSpec) -> bool:
-    """Report whether a spec is so large that updating its mask at every node change would be too expensive."""
+    """Report whether a spec is so large that it would be too expensive to update its mask at every change of a node."""
     if spec.size > _LARGE:
         return True
     affinity = spec.node_affinity
@@ -570,7 +570,7 @@ def storage_of(matrix: PodMatrix, snapshot: Snapshot) -> StorageColumns:
 
 
 CACHE_SIZE: Final = 64
-"""Minimum for the maximum number of cached arrays by class; `_CACHED_NUMBERS` may allow more (`cache_size`)."""
+"""Number of arrays by class that can at least be cached; `_CACHED_NUMBERS` may allow more (`cache_size`)."""
 _CACHED_NUMBERS: Final = 2**22
 _MAX_CACHED: Final = 4096
 MAX_NEW_KINDS: Final = 1024
@@ -578,7 +578,7 @@ MAX_NEW_KINDS: Final = 1024
 _OF_NODES: Final = ("kind", "start", "serials", "_columns", "_pods", "nodes", "_scores")
 """Tables of the nodes and their Pods. All others contain results by equivalence class, or ids of specs of classes."""
 _CACHED_SUMS: Final = 256
-"""Minimum for the maximum number of cached sums by node: 80 kB each at 5,000 nodes; see `cache_size`."""
+"""Number of sums by node that can at least be cached: 80 kB each at 5,000 nodes; see `cache_size`."""
 _NODE: Final = 14
 """Units of work for a node, and two more for each of its Pods."""
 
@@ -684,7 +684,7 @@ class PodMatrix:
         self.max_kinds = 2 * self.kinds.weight + MAX_NEW_KINDS
 
     def _set(self, row: int, info: NodeInfo) -> int:
-        """Set the Pods of a node. Return the number of selectors that new classes were matched with."""
+        """Set the Pods of a node. Return the number of selectors with which new classes were compared."""
         pods, number = info.pods, self.kinds.number
         count = len(pods)
         if count > len(self.kind):
