@@ -500,7 +500,7 @@ class Cache:
         )
 
     def _without_node(self, pods_by_node: Mapping[str, tuple[Pod, ...]]) -> Mapping[str, int]:
-        """Return, by node name, the number of its Pods, for nodes that are not in the cache.
+        """Return node name -> the number of Pods, for nodes that are not in the cache.
 
         Equal results are the same object. Costs nothing for nodes that did not change since the last snapshot.
         """

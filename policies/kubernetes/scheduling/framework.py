@@ -473,7 +473,7 @@ class StaticFilterPlugin(Protocol):
     name: ClassVar[str]
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
-        """Return a function: node -> whether the node passes, with any Pods on it; None if all nodes pass."""
+        """Return a function: node -> whether the node passes, regardless of its Pods; None if all nodes pass."""
 
     def static_filter_in_columns(self, pod: Pod) -> StaticFilter | None:
         """Return `static_filter` for all nodes at once."""
@@ -761,7 +761,7 @@ class Framework:
     def prioritize_nodes(
         self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
     ) -> dict[str, dict[str, int]] | Status:
-        """Return, by node and plugin, the weighted score and `total`; a Status on failure. As `prioritizeNodes`."""
+        """Return node -> plugin -> weighted score, and `total`; a Status on failure. Source: `prioritizeNodes`."""
         return self.run_pre_score_plugins(state, pod, nodes) or self.run_score_plugins(state, pod, nodes)
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
@@ -783,7 +783,7 @@ class Framework:
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
     ) -> dict[str, dict[str, int]] | Status:
-        """Return, by node and plugin, the weighted score and `total`; a Status on failure. As `RunScorePlugins`."""
+        """Return node -> plugin -> weighted score, and `total`; a Status on failure. Source: `RunScorePlugins`."""
         table: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
         weights = self.profile.weights
         for plugin in self.scores:

@@ -199,7 +199,7 @@ def loses_nomination(pod: Pod, priority: int) -> bool:
 def without_nominations(
     nominated: Mapping[str, Sequence[Pod]], places: Mapping[str, str], cycles: Iterable[tuple[Pod, str, Sequence[Pod]]]
 ) -> dict[str, tuple[Pod, ...]]:
-    """Return, by node, the Pods that are still nominated to the node after cycles, given as (Pod, node, victims); only
+    """Return node -> the Pods that are still nominated to the node after cycles, given as (Pod, node, victims); only
     nodes where nominations change.
 
     The Pods of the cycles are no longer nominated; see also `loses_nomination`. `places`: Pod identity -> its nominated
@@ -232,7 +232,7 @@ class OlderPdbs(NamedTuple):
 def pdbs_by_namespace(
     objects: ClusterObjects, older: OlderPdbs | None
 ) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-    """Return, by namespace, PDBs sorted by name. Namespaces without changes have the same tuple object as `older`."""
+    """Return namespace -> PDBs sorted by name. Namespaces without changes have the same tuple object as `older`."""
     honours_empty = objects.semantics.empty_selectors_count
 
     def counted(pdb: PodDisruptionBudget) -> PodDisruptionBudget:
@@ -250,7 +250,7 @@ def pdbs_by_namespace(
 def with_replaced(
     pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]], changed: Mapping[tuple[str, str], PodDisruptionBudget]
 ) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-    """Return, by namespace, PDBs with changed PDBs replaced. `changed`: (namespace, name) -> PDB."""
+    """Return namespace -> PDBs, with the changed ones replaced. `changed`: (namespace, name) -> PDB."""
     by_namespace = dict(pdbs)
     for namespace in {namespace for namespace, _ in changed}:
         by_namespace[namespace] = tuple(changed.get((namespace, pdb.name), pdb) for pdb in by_namespace[namespace])

@@ -761,7 +761,7 @@ def _raise(faults: Sequence[FieldError]) -> None:
 def _arguments(
     profile: ApiObject, number: int, sets: Mapping[str, PluginSet], semantics: Semantics, faults: list[FieldError]
 ) -> dict[str, Any]:
-    """Return, by plugin, its arguments, and add errors to `faults`. `number`: index of the profile. `sets`: extension
+    """Return plugin -> its arguments, and add errors to `faults`. `number`: index of the profile. `sets`: extension
     point -> plugins.
 
     As in upstream, NodeResourcesFit is validated only if the plugin is enabled.

@@ -435,7 +435,7 @@ class NotRepresentable(Exception):
 
 
 def shares_of(device: Device, wanted: Mapping[str, int], *, fractional: bool) -> dict[str, int]:
-    """Return, by capacity name, the amount in billionths that a request (`wanted`) consumes of a device. Raises
+    """Return capacity name -> the amount in billionths that a request (`wanted`) consumes of a device. Raises
     NotRepresentable.
 
     `fractional`: whether steps may be thousandths.

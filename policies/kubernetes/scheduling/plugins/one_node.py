@@ -104,7 +104,7 @@ class NodeDeclaredFeatures(Plugin, StaticFilterPlugin):
         return None if required <= node_info.node.declared_features else FEATURES_REASON
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
-        """Return a function: node -> whether the node passes, with any Pods on it; None if all nodes pass."""
+        """Return a function: node -> whether the node passes, regardless of its Pods; None if all nodes pass."""
         needed = self._needed(pod)
         return (lambda node: needed <= node.declared_features) if needed else None
 
@@ -131,7 +131,7 @@ class NodeUnschedulable(Plugin, StaticFilterPlugin):
         return UNSCHEDULABLE_REASON
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
-        """Return a function: node -> whether the node passes, with any Pods on it."""
+        """Return a function: node -> whether the node passes, regardless of its Pods."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.unschedulable or tolerations_tolerate_taint(tolerations, UNSCHEDULABLE_TAINT)
 
@@ -201,7 +201,7 @@ class NodeAffinity(Plugin, StaticFilterPlugin):
         return *(self.args.preferred or ()), *(pod.spec.node_affinity.preferred or ())
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
-        """Return a function: node -> whether the node passes, with any Pods on it; None if all nodes pass."""
+        """Return a function: node -> whether the node passes, regardless of its Pods; None if all nodes pass."""
         own, added = pod.spec.node_affinity, self.args.required
         if own.required is None and own.node_selector is None:
             return None if added is None else lambda node: added.matches(node.labels, node.name)
@@ -249,7 +249,7 @@ class TaintToleration(ScorePluginInColumns, StaticFilterPlugin):
         return TAINT_REASON if taints and untolerated_taint(taints, pod.spec.tolerations) else None
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
-        """Return a function: node -> whether the node passes, with any Pods on it."""
+        """Return a function: node -> whether the node passes, regardless of its Pods."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
 

@@ -65,7 +65,7 @@ class Column:
         self._any = None
 
     def rearrange(self, origin: Rows) -> None:
-        """Take other nodes, see `picked`. Call `set` for each new node before the values are read."""
+        """Rearrange to other nodes, see `picked`. Call `set` for each new node before the values are read."""
         self.values = picked(self.values, origin)
         self._any = None
 
@@ -201,7 +201,7 @@ class NodeTables:
         yield from self._topologies.values()
 
     def rearrange(self, origin: Rows) -> None:
-        """Take other nodes, see `picked`. Call `set` for each new node before the tables are read."""
+        """Rearrange to other nodes, see `picked`. Call `set` for each new node before the tables are read."""
         self.nodes = [None if row < 0 else self.nodes[row] for row in origin.tolist()]
         for table in self._every():
             table.rearrange(origin)
@@ -714,7 +714,7 @@ class PodMatrix:
             raise
 
     def rearrange(self, origin: Rows) -> None:
-        """Take other nodes, see `picked`. The next `sync` sets the values of new ones; the others do not change."""
+        """Rearrange to other nodes, see `picked`. The next `sync` sets the values of new ones; others do not change."""
         self.kind, self.start = picked(self.kind, origin), picked(self.start, origin)
         self.serials, self._columns = picked(self.serials, origin), None
         self._pods = [() if row < 0 else self._pods[row] for row in origin.tolist()]
