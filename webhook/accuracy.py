@@ -1,11 +1,11 @@
 """The accuracy of predictions: compares the prediction for an admitted Pod with kube-scheduler's decision.
 
-A prediction is compared with kube-scheduler's first decision about the Pod: bind it, nominate a node (and preempt
-other Pods there), or report it as unschedulable. Pods of controllers are followed, too. Predictions for workloads, and
-for Pods without a controller, are compared with the end of the rollout (webhook.workload_accuracy).
+A prediction is compared with kube-scheduler's first decision about the Pod: bind it, nominate a node (and preempt other
+Pods there), or report it as unschedulable. This includes Pods of controllers. Predictions for workloads, and for Pods
+without a controller, are compared with the end of the rollout (webhook.workload_accuracy).
 
-A difference is explained if objects that predictions read changed between prediction and decision, otherwise
-wrong. Without a decision, the result is unknown.
+A difference is explained if objects that predictions read changed between prediction and decision, otherwise wrong.
+Without a decision, the result is unknown.
 
 Memory is bounded: the number of predictions at a time (the oldest is dropped), of names in each, of changes and of
 examples.
@@ -61,9 +61,9 @@ class Outcome(StrEnum):
 
 
 NAMED: Final = 32
-"""Maximum number of nodes or victims of a prediction that are recorded; with more, they are not compared."""
+"""Maximum number of nodes or victims of a prediction that are recorded; if there are more, they are not compared."""
 VOLUMES: Final = 64
-"""Maximum number of volumes of a followed Pod; with more, the check would exceed the deadline."""
+"""Maximum number of volumes of a followed Pod; with more volumes, the check would exceed the deadline."""
 
 
 class Victim(NamedTuple):
@@ -77,8 +77,9 @@ class Victim(NamedTuple):
 class Expectation(NamedTuple):
     """The prediction for one Pod, in plain values that can be pickled.
 
-    `nodes`: the possible nodes; empty if nodes are not compared. `victims`: the victims on `node`, if only one node
-    is possible; None if victims are not compared. `whole`: the prediction for the end; None for a controller's Pod.
+    `nodes`: the possible nodes; empty if nodes are not compared. `victims`: the victims on `node`, if only one node is
+    possible; None if victims are not compared. `whole`: the prediction for the end of the rollout; None for a
+    controller's Pod.
     """
 
     uid: str
@@ -236,7 +237,7 @@ class Accuracy:
     """Follows predictions until their result is known. Safe from any thread.
 
     `count`: called with each result, one for each prediction of `expect`. `count_workload`: the same for workloads.
-    `clock`: monotonic. `wall`: since 1970.
+    `clock`: monotonic time. `wall`: seconds since 1970.
     """
 
     def __init__(
@@ -253,7 +254,7 @@ class Accuracy:
         self._decided: OrderedDict[str, _Followed] = OrderedDict()
         self._changes: deque[_Change] = deque(maxlen=CHANGES)
         self._forgotten = float("-inf")
-        """Time of the latest change that is no longer kept."""
+        """Time of the latest change that was removed from memory."""
         self._not_compared = 0
 
     def expect(self, expected: Expectation | workload_accuracy.WorkloadExpectation | None, since: float) -> bool:
@@ -332,7 +333,7 @@ class Accuracy:
             return  # a Pod that stays Pending does not affect others
         followed = self._waiting.get(pod.uid)
         if followed is not None:
-            if followed.placed:  # from a list, so the decision was not observed
+            if followed.placed:  # read from a list, so the decision itself was not observed
                 del self._waiting[pod.uid]
                 self._results.end(workload_accuracy.UNKNOWN)
             followed.placed = True
@@ -382,7 +383,7 @@ class Accuracy:
         """Return the last change between the prediction and the decision; "" without one.
 
         `own`: uids of objects whose changes do not count. Changes after the decision also count, because events can
-        arrive late, except those of PodDisruptionBudgets: evictions change PodDisruptionBudgets.
+        arrive late. Changes of PodDisruptionBudgets do not, because evictions cause them.
         """
         since = followed.since - workload_accuracy.LAG
         for change in reversed(self._changes):
@@ -403,12 +404,12 @@ _SECONDS: Final = 5.0
 
 
 _LONGEST_ADDRESS: Final = 107
-"""The most bytes of a Unix socket's path."""
+"""The maximum number of bytes in the path of a Unix socket."""
 
 
 def path_of(port: int) -> Path:
-    """The socket of the webhook with this health port, in a private directory. The directory is in `/tmp` if the path
-    of another temporary directory is too long.
+    """Return the socket of the webhook with this health port, in a private directory. The directory is in `/tmp` if the
+    path of another temporary directory is too long.
     """
     name = f"forewarn-{os.geteuid()}-{port}/accuracy"
     paths = [Path(directory, name) for directory in (tempfile.gettempdir(), "/tmp")]
@@ -425,7 +426,7 @@ def _check_private(directory: Path) -> None:
 def serve_table(port: int, table: Callable[[], Any]) -> Callable[[], None]:
     """Answer each connection with the table as JSON; returns a function that stops. Raises OSError."""
     path = path_of(port)
-    with suppress(FileExistsError):  # left by a process that was killed
+    with suppress(FileExistsError):  # a killed process left it behind
         path.parent.mkdir(0o700)
     _check_private(path.parent)
     path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Values that all callers with equal keys share, and values that are created on access."""
+"""Values that all callers with equal keys share, and sequences whose values are created on access."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _fields_of(record: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any
 
 
 def cached_in(cache: dict[K, V], key: K, make: Callable[[], V], limit: int = 1 << 62) -> V:
-    """Return the value of a key, made on first use. A cache of `limit` entries is cleared first."""
+    """Return the value of a key, made on first use. A cache that has reached `limit` entries is cleared before."""
     value = cache.get(key)
     if value is None:
         value = make()
@@ -92,7 +92,7 @@ class Shared(Generic[K, V]):
 
     def _keep(self, value: V, size: int) -> None:
         if not self._lock.acquire(blocking=False):
-            return  # held by another thread, which in a forked process does not exist
+            return  # another thread holds the lock; in a forked process, that thread does not exist
         try:
             self._recent.append((value, size))
             self._size += size
@@ -118,7 +118,7 @@ def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
 
 
 class MadeOnAccess(Sequence[T], ABC):
-    """Values that are each created on access, by their place."""
+    """A sequence whose values are created on each access, from their position."""
 
     def __init__(self, places: range) -> None:
         self.places = places
@@ -139,7 +139,7 @@ class MadeOnAccess(Sequence[T], ABC):
         part.places = self.places[index]
         return part
 
-    def __iter__(self) -> Iterator[T]:  # that of Sequence would end at an IndexError in `_made`
+    def __iter__(self) -> Iterator[T]:  # the iterator of Sequence would stop at an IndexError in `_made`
         return map(self._made, self.places)
 
     @abstractmethod

@@ -18,7 +18,7 @@ _SHARDS_OF_A_GROUP: Final = 16
 
 
 class _Shard(dict[K, V]):
-    """One of the dicts of which a table consists.
+    """One of the dicts that make up a table.
 
     `derived`: function -> value that the function computed from the frozen shard. A frozen shard never changes; the
     copy that a later write makes has no such values.
@@ -83,8 +83,8 @@ def derived(table: Mapping[K, V], make: Callable[[Mapping[K, V]], T]) -> list[T]
 
 
 def replaced(old: Mapping[K, V], new: Mapping[K, V]) -> dict[K, V] | None:
-    """Return the entries of a frozen table that replace those of an older one; None if keys were added or removed, or
-    for other mappings.
+    """Return the entries of a frozen table that differ from those of an older one; None if keys were added or removed,
+    or for other mappings.
     """
     if not isinstance(old, FrozenTable) or not isinstance(new, FrozenTable) or len(old.shards) != len(new.shards):
         return None
@@ -100,7 +100,7 @@ def replaced(old: Mapping[K, V], new: Mapping[K, V]) -> dict[K, V] | None:
 def _derived(shard: _Shard[K, V], make: Callable[[Mapping[K, V]], T]) -> T:
     earlier = shard.derived
     if earlier is None or make not in earlier:
-        earlier = shard.derived = {**(earlier or {}), make: make(shard)}  # new, as other threads may read the old one
+        earlier = shard.derived = {**(earlier or {}), make: make(shard)}  # new, because others may read the old one
     result: T = earlier[make]
     return result
 

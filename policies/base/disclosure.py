@@ -121,8 +121,8 @@ class _Pod(Protocol):
 class ShownPods(NamedTuple):
     """The names and numbers of Pods that an audience may see.
 
-    `number`, `priorities`: of all Pods. `named`: the names that the audience may read, as `namespace/name`, in the
-    order of the Pods. `others`: the number of unnamed Pods, with their priorities (None if there are none) and the
+    `number`, `priorities`: those of all Pods. `named`: the names that the audience may read, as `namespace/name`, in
+    the order of the Pods. `others`: the number of unnamed Pods, with their priorities (None if there are none) and the
     number of their namespaces: 0 if not shown, 1, or 2 for several.
     """
 

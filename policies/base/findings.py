@@ -123,7 +123,7 @@ class Text(NamedTuple):
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """Return the sentences that are not empty as one text, without a final full stop."""
+    """Return the non-empty sentences as one text, without a final full stop."""
     *others, last = [sentence for sentence in sentences if sentence] or [""]
     ended = (each if each.endswith((".", "!", "?", "…")) else f"{each}." for each in others)
     return " ".join([*ended, last])
@@ -165,8 +165,8 @@ class Problem(NamedTuple):
     the finding has the id INCOMPLETE, and never denies.
     """
 
-    # Details if the problem depends on objects other than the reviewed object and its PriorityClass: some requesters
-    # may not see the names of these objects. `remediation` is empty with Text and Details.
+    # Details if the problem depends on objects other than the reviewed object and its PriorityClass, because some
+    # requesters may not see their names. `remediation` is empty with Text and Details.
     message: str | Text | Details
     path: Path = ()
     remediation: str = ""
@@ -176,7 +176,7 @@ class Problem(NamedTuple):
     severity: Severity | None = None
     is_incomplete: bool = False
     harm: Harm = NO_HARM
-    """What the problem does to Pods; only for problems without Details, of which `harm_of` tells it."""
+    """What the problem does to Pods. Only for problems without Details; for others, `harm_of` computes it."""
 
 
 INCOMPLETE: Final = "prediction-incomplete"
@@ -271,12 +271,12 @@ class Finding(NamedTuple):
 
     @property
     def damage(self) -> tuple[Any, ...]:
-        """Sort key: the worst first. Equal for findings of the same harm."""
+        """The sort key of harm, the worst first. Findings with the same harm have equal keys."""
         return self.severity, self.harm
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Sort key of a report: location, then the most severe. It is total, so that every run prints the same."""
+        """The sort key of a report: location, then the most severe. It is total, so that every run prints the same."""
         return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
 
@@ -286,7 +286,7 @@ def by_order(findings: Iterable[Finding]) -> list[Finding]:
 
 
 LONGEST_PATH: Final = 4096
-"""The most bytes of a path on Linux: a message has whole paths."""
+"""The maximum number of bytes of a path on Linux: messages never cut paths."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -333,7 +333,7 @@ def one_line(text: str) -> str:
 
 
 _NAMED_COMMAND: Final = later(r"##(?=[\w.-]*\[)")
-"""The start of a command anywhere in a line: GitHub `##[`, Azure `##vso[`, TeamCity `##teamcity[`, and others."""
+"""The start of a command anywhere in a line: `##[` (GitHub), `##vso[` (Azure), `##teamcity[`, and others."""
 _FOLD: Final = later(r"((?:travis_(?:fold|time)|section_(?:start|end))):")
 """The start of a command for Travis and GitLab."""
 _LINE_COMMAND: Final = later(r"((?:\033\[[\d;]*m|\s)*)(?=::)|(?=(?:---|\+\+\+|~~~|\^\^\^)\s)")
@@ -363,7 +363,7 @@ def no_command_in_json(text: str) -> str:
 
 
 def no_command_in_markup(text: str) -> str:
-    """HTML or XML without commands of CI systems."""
+    """Return HTML or XML without commands of CI systems."""
     text = _FOLD.sub(r"\1&#58;", _NAMED_COMMAND.sub("#&#35;", text))
     return _LINE_COMMAND_IN_MARKUP.sub(lambda item: f"{item[1]}&#{ord(item[2])};", text)
 
@@ -395,7 +395,7 @@ def _shown(char: str) -> str:
 
 
 _IN_MINUTES: Final = 600
-"""From this many seconds on, a duration is shown in whole minutes."""
+"""From this number of seconds on, durations are shown in whole minutes."""
 
 
 def duration(seconds: float) -> str:
@@ -413,7 +413,7 @@ def capital(text: str) -> str:
 
 
 def nearest_word(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the word that is most similar to another; "" if none is. `cutoff`: the least similarity, up to 1."""
+    """Return the word that is most similar to another; "" if none is. `cutoff`: the minimum similarity, from 0 to 1."""
     from difflib import get_close_matches  # only when something is wrong
 
     return next(iter(get_close_matches(word[:300], [*words], 1, cutoff)), "")
@@ -425,8 +425,8 @@ def plural(count: int, noun: str, many: str = "") -> str:
 
 
 def listed(items: Sequence[str], limit: int = 3, count: int = 0) -> str:
-    """The first `limit` items, and the number of the others: `a, b, c and 4 more`; of one other, its name, if that is
-    not longer. `count`: the number of all, if `items` lacks some.
+    """Return the first `limit` items and the number of the others: `a, b, c and 4 more`; if only one is left and not
+    longer, its name. `count`: the number of all, if `items` is incomplete.
     """
     shown = items[:limit]
     more = max(count, len(items)) - len(shown)
@@ -436,10 +436,10 @@ def listed(items: Sequence[str], limit: int = 3, count: int = 0) -> str:
 
 
 def reachable(start: Iterable[_K], following: Callable[[_K], Iterable[_K]]) -> Iterator[_K]:
-    """Yield what is reachable from the start, each once, the nearest first. `following`: what one leads to directly."""
+    """Yield each thing reachable from the start, the nearest first. `following`: returns the direct successors."""
     seen = dict.fromkeys(start)
     to_do = list(seen)
-    for current in to_do:  # it grows
+    for current in to_do:  # the list grows
         yield current
         new = dict.fromkeys(one for one in following(current) if one not in seen)
         seen |= new
@@ -447,7 +447,7 @@ def reachable(start: Iterable[_K], following: Callable[[_K], Iterable[_K]]) -> I
 
 
 def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
-    """Return the values of each key, in their order."""
+    """Return key -> its values, in their order."""
     groups: dict[_K, list[_V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)

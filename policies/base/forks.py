@@ -37,7 +37,7 @@ def without_streams() -> None:
 
 
 def limit_memory(more: int) -> None:
-    """Limit the memory of this process to its present memory and `more` bytes; an earlier limit stays."""
+    """Limit the memory of this process to `more` bytes above its present memory. Does not raise an earlier limit."""
     with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
         most = int(statm.read().split()[0]) * _PAGE + more
         resource.setrlimit(resource.RLIMIT_AS, (most, most))

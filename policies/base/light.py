@@ -1,6 +1,6 @@
-"""What modules that `forewarn lint FILE` imports create, with less work at the start: regular expressions that are
-compiled on their first use, NamedTuples without a check of their annotations, names of modules, and blocks without
-cycle collection.
+"""Cheaper substitutes for modules that `forewarn lint FILE` imports at its start: regular expressions that are compiled
+on their first use, NamedTuples without a check of their annotations, names of modules, and blocks without cycle
+collection.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ class Later:
 
 
 def later(pattern: AnyStr, flags: int = 0) -> Pattern[AnyStr]:
-    """Return a pattern of which only the methods and attributes can be used: it is no argument of functions of re."""
+    """Return a pattern for use by its methods and attributes only; functions of re do not accept it as an argument."""
     return Later(pattern, flags)  # type: ignore[return-value]
 
 
 def import_with_later_patterns(*names: str) -> None:
-    """Import modules or packages, and compile their patterns on the first use; those of other modules at once."""
+    """Import modules or packages, and compile their patterns on first use; patterns of other modules immediately."""
 
     def compile_pattern(pattern: Any, flags: int = 0) -> Any:
         module = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001
@@ -111,7 +111,7 @@ _ENDINGS: Final = (".py", ".pyc", "")
 
 
 def modules_in(path: Iterable[str], omitted: AbstractSet[str] = frozenset()) -> list[str]:
-    """Return the names of the modules and packages in some directories, sorted."""
+    """Return the sorted names of the modules and packages in these directories."""
     # pkgutil would import inspect, which takes 5 ms of the linter's start
     files = (os.path.splitext(file) for directory in path for file in os.listdir(directory))
     found = {name for name, ending in files if ending in _ENDINGS and name.isidentifier()}

@@ -34,18 +34,18 @@ MAX_WORK: Final = 60_000_000
 
 
 class CutShort(Exception):
-    """The time is up, or the work exceeds a bound. Results that are not yet computed stay unknown."""
+    """The error if time is up, or the work exceeds a bound. Results that are not yet computed stay unknown."""
 
 
 class Excess(NamedTuple):
-    """The exceeded limit (`the Pod has 501 tolerations; forewarn evaluates at most 500`), and the fix."""
+    """The exceeded limit, such as `the Pod has 501 tolerations; forewarn evaluates at most 500`, and the fix."""
 
     problem: str
     fix: str = ""
 
 
 class TooLarge(CutShort):
-    """A size limit, not the time, stopped the evaluation. `excess`: the limit. `detail`: the known facts as JSON."""
+    """The error if a size limit, not the time, is exceeded. `excess`: the limit. `detail`: the known facts as JSON."""
 
     def __init__(self, problem: str, fix: str = "", detail: Mapping[str, Any] | None = None) -> None:
         super().__init__(problem)
@@ -53,16 +53,16 @@ class TooLarge(CutShort):
 
 
 class Meter:
-    """Counts the work on one question. For use by one thread."""
+    """Counts the work on one question. Use it in one thread only."""
 
     __slots__ = ("_expired", "_most", "_remaining", "locks")
 
     def __init__(self, expired: Callable[[], bool], limit: int = MAX_WORK) -> None:
-        """`expired`: returns true when the time is up. `limit`: maximum units of work, regardless of the time."""
+        """Start at 0. `expired`: returns true when time is up. `limit`: maximum units of work, regardless of time."""
         self._expired = expired
         self._remaining, self._most = CHECK_INTERVAL, limit
         self.locks = 0
-        """How many locks are held that other questions need."""
+        """Number of held locks that other questions need."""
 
     def charge(self, units: int = 1) -> None:
         """Count work before the work is done. Raises CutShort if the time is up or the work exceeds the limit."""
@@ -76,7 +76,7 @@ class Meter:
         return self._most
 
     def check_time(self) -> None:
-        """Check immediately if the time is up, after a step of unknown duration. Raises CutShort."""
+        """Check immediately whether time is up, after a step of unknown duration. Raises CutShort."""
         if self._expired():
             raise CutShort("time is up")
 
@@ -141,12 +141,12 @@ def charge(units: int = 1) -> None:
 
 
 def check_time() -> None:
-    """Check immediately if the time is up, by the current meter. Raises CutShort."""
+    """Check immediately whether time is up for the current meter. Raises CutShort."""
     _CURRENT.get().check_time()
 
 
 def charging(items: Sequence[T], units: float = 0.3) -> Iterable[T]:
-    """Return the items; iterating charges `units` for each. Up to FEW are free: the caller charges its own work."""
+    """Return the items; iterating charges `units` for each. Up to FEW are free: the caller charges for them."""
     return items if len(items) <= FEW else _charged(items, units)
 
 
@@ -165,7 +165,7 @@ def holding_lock() -> Iterator[None]:
     (`metered`).
     """
     current = _CURRENT.get()
-    if current is _FREE:  # every thread has this one
+    if current is _FREE:  # all threads share this meter
         yield
         return
     current.locks += 1

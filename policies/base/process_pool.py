@@ -50,8 +50,8 @@ def mapped(
     """Yield the result of `work` for each item in order, computed in forks, one per core at a time.
 
     If a fork is impossible or ends without a result (for example, after an exception), `here` (default: `work`) runs in
-    this process. Thus caches remain for the next item, and exceptions are raised here. `waiting`, `shared`: as in
-    `pooled`.
+    this process. Its caches then remain for the next item, and its exceptions are raised here. `waiting`, `shared`: as
+    in `pooled`.
     """
     done, first = dict[int, Any](), 0
     numbers, lost = range(len(items)), Lost("no process")
@@ -76,7 +76,7 @@ def pooled(
     """Yield each item with the result of `work` as processes complete; at most `at_once` run at the same time.
 
     The result is a `Lost` if a process ends without one, or after `seconds`, when it is killed with all processes that
-    it started. The processes share the CPUs, and standard input is empty for them. If a fork is impossible, `here`
+    it started. The processes share the CPUs, and their standard input is empty. If a fork is impossible, `here`
     (default: `work`) runs in this process without a time limit. `waiting`: called at least twice a second while
     processes run; an exception that it raises ends them. `shared`: an object that results may contain, and that a
     process does not send.
@@ -95,7 +95,7 @@ def pooled(
 
 
 class _Pool:
-    """Running processes by the pipe of their results."""
+    """The running processes, by the pipe that receives their results."""
 
     def __init__(self, work: Callable[[Any], Any], share: int, seconds: float, shared: object) -> None:
         self.running: dict[int, _Running] = {}
@@ -116,14 +116,14 @@ class _Pool:
         if started is None:
             return False
         process, pipe = started
-        with suppress(OSError):  # the child process does the same; the first call counts
+        with suppress(OSError):  # the child process does the same; whichever is first takes effect
             os.setpgid(process, process)
         self.running[pipe] = _Running(item, process, monotonic() + self._seconds, bytearray())
         self._selector.register(pipe, EVENT_READ)
         return True
 
     def completed(self, limit: float) -> Iterator[tuple[Any, Any]]:
-        """Wait at most `limit` seconds for something to read or a time limit; yield what has completed or is late."""
+        """Wait at most `limit` seconds for results or time limits; yield the items that completed or are late."""
         if not self.running:
             return
         wait = min(limit, min(item.until for item in self.running.values()) - monotonic())
@@ -140,7 +140,7 @@ class _Pool:
             yield self._end(pipe).item, Lost(f"timeout after {self._seconds:g} s")
 
     def _end(self, pipe: int) -> _Running:
-        """Kill a process, if it still runs, with all processes that it started."""
+        """Kill a process if it still runs, and all processes that it started."""
         ended = self.running.pop(pipe)
         self._selector.unregister(pipe)
         os.close(pipe)

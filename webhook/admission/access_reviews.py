@@ -36,7 +36,7 @@ class AccessReviews:
     def __init__(self, api: ObjectApi, clock: Callable[[], float]) -> None:
         self._api, self._clock = api, clock
         self._answers: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
-        """Whether a review is allowed, and until when this is cached."""
+        """Digest of a review -> (whether it is allowed, until when this is cached)."""
         self._lock = Lock()
         self._in_flight = BoundedSemaphore(AT_ONCE)
 
@@ -45,9 +45,8 @@ class AccessReviews:
         return self._recall(_key(_review_of(user, namespace)))
 
     def ask(self, user: User, namespace: str = "") -> bool:
-        """True if the user may list Pods in a namespace (default: in all); False if the API server does not answer.
-
-        May block for a second. Caches the answer.
+        """Report whether the user may list Pods in a namespace (default: in all); false if the API server does not
+        answer. May block for a second. Caches the answer.
         """
         review = _review_of(user, namespace)
         key = _key(review)
@@ -82,7 +81,7 @@ class AccessReviews:
 def access_review(user: User, **attributes: str) -> dict[str, Any]:
     """Return the SubjectAccessReview, with all fields of the user: `extra` may restrict a token's permissions.
 
-    `attributes`: of the resource; "" for an absent one.
+    `attributes`: those of the resource; "" if absent.
     """
     spec = {
         "user": user.name,

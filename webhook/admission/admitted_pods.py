@@ -3,9 +3,9 @@
 `kubectl apply` sends the objects of one file one after the other. The prediction for the second object counts the Pods
 of the first and their use of quotas, although the cluster state does not contain them yet.
 
-An object in the cluster state counts for all requests. Before that, it counts only for its own user: another webhook
-may still deny it, and no user must change the predictions of others. Dry runs and rejected requests do not count, nor
-do objects that another replica of the webhook has admitted.
+An object in the cluster state counts for all requests. Until it is there, it counts only for the user who applied it:
+another webhook may still deny it, and users must not change the predictions of others. Dry runs and rejected requests
+do not count, nor do objects that another replica of the webhook has admitted.
 
 Memory is bounded: the number of objects in total, by user and by namespace, the bytes of each object, and the time.
 """
@@ -46,8 +46,8 @@ MAX_OBJECTS: Final = 32
 MAX_OF_ONE: Final = 16
 """Maximum number of recorded objects of one user, and of one namespace."""
 _RETAINED: Final = 8
-"""Number of these objects that remain above the maximum: most requests then only add to the objects that the request
-before counted, and need one more prediction.
+"""Number of these objects that are kept when the maximum is exceeded. Most requests then only add to the objects that
+the previous request counted, and need one more prediction.
 """
 MAX_PODS: Final = 32
 """Maximum number of counted Pods, over all objects."""
@@ -58,7 +58,7 @@ MAX_BYTES: Final = 64 * 1024
 SECONDS: Final = 10.0
 """Seconds after which the Pods are in the cluster state, or the controller cannot create them."""
 UNSEEN_SECONDS: Final = 2.0
-"""Seconds after which an object that is missing in the cluster state counts as not stored."""
+"""Seconds after which an object that is not in the cluster state counts as not stored."""
 AUDIT_KEY: Final = "pods-not-counted"
 """Key of the audit annotation on a prediction that omits some of these Pods."""
 _CHARGING: Final = 50
@@ -105,10 +105,10 @@ class AdmittedPods:
         self._lock = Lock()
         self._admitted: OrderedDict[Key, Admitted] = OrderedDict()
         self._stored: set[int] = set()
-        """Numbers of objects that the cluster state has had."""
+        """Numbers of objects that have appeared in the cluster state."""
         self._numbers = 0
         self._placed: tuple[ClusterSnapshot | None, OrderedDict[tuple[int, ...], Arriving]] = None, OrderedDict()
-        """A cluster state, and the states that include Pods: by the numbers of their objects."""
+        """A cluster state, and the states with additional Pods, by the numbers of the objects with these Pods."""
 
     def __len__(self) -> int:
         return len(self._admitted)
@@ -118,11 +118,11 @@ class AdmittedPods:
         review."""
         ref, obj = subject.ref, subject.object
         if not ref.name or size > MAX_BYTES or pods <= 0 or has_controller(obj):
-            return  # Pods of a controller are counted with the object of the controller
+            return  # Pods of a controller count with the object of the controller
         if creates_pods_later(obj):
             return
         if at(obj, "metadata", "generateName"):
-            return  # a generated name is unknown in /mutate, and never applied again
+            return  # /mutate does not know a generated name, and the name is never applied again
         key = key_of_object(subject)
         metadata = {**(at(obj, "metadata") or {}), "namespace": key[1]}
         with self._lock:
@@ -163,7 +163,7 @@ class AdmittedPods:
                     self._forget(admitted.key)
                 elif admitted.key != key and (is_stored or admitted.user == user):
                     entries.append(admitted)
-        entries.sort(key=lambda admitted: admitted.user != user)  # the own ones first, if not all can be counted
+        entries.sort(key=lambda admitted: admitted.user != user)  # those of the user first, if not all can be counted
         return tuple(entries)
 
     def placed(
@@ -230,7 +230,7 @@ def _is_stored(admitted: Admitted, cluster: ClusterSnapshot) -> bool:
 def _with_pods_of(
     admitted: Admitted, so_far: Arriving, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
 ) -> Arriving:
-    """Place the Pods of one more object after those that are placed. `cluster`: without any of them."""
+    """Place the Pods of one more object after those already placed. `cluster`: the state without any of them."""
     left = so_far.left
     assert so_far.cluster is not None
     try:
@@ -253,7 +253,7 @@ def _charged(
 ) -> ClusterSnapshot:
     """Return the cluster state `so_far`, with the use of quotas by the Pods of one more object that do not exist yet.
 
-    `cluster`: without any of them. Raises InvalidObject.
+    `cluster`: the state without any of them. Raises InvalidObject.
     """
     namespace = admitted.key[1]
     quotas = so_far.quotas_of(namespace)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _CACHE_SIZE: Final = 1024
 _LARGEST: Final = 16 * 1024
-"""Maximum bytes of a cached response; one with many warnings may have some hundred thousand."""
+"""Maximum bytes of a cached response; a response with many warnings may have hundreds of thousands."""
 _SECONDS: Final = 1.0
 """Lifetime of a cached response: some responses depend on the time."""
 _DIGEST: Final = 16
@@ -31,9 +31,10 @@ _SPOKEN: Final = (Action.DENY, Action.WARN)
 
 
 class Answered(NamedTuple):
-    """A response without the request's uid, with values for metrics and logs. `silent`: allowed without any message.
+    """A response without the request's uid, with values for metrics and logs. `silent`: whether it is allowed without
+    any message.
 
-    `withheld`: (rule id, full message) of findings of which the requester gets a shorter message.
+    `withheld`: (rule id, full message) of findings for which the requester gets a shorter message.
     """
 
     body: bytes
@@ -117,7 +118,7 @@ def key_of(hook: Hook, request: AdmissionRequest, admitted: Sequence[Admitted] =
     except TypeError:
         return None
     if nameless and b'"ephemeral"' in data:
-        return None  # names of ephemeral claims contain its name
+        return None  # names of ephemeral claims contain the Pod's name
     return Key(blake2b(data, digest_size=_DIGEST).digest(), nameless)
 
 
@@ -130,7 +131,7 @@ def _settled(obj: ApiObject, nameless: bool) -> Mapping[str, object]:
 
 
 _Latest = tuple[tuple[object, object], "OrderedDict[bytes, tuple[float, Answered]]"]
-"""(The latest state, its answers): replaced together, because several threads read them."""
+"""(The latest state, its responses). Both are replaced together, because several threads read them."""
 
 
 class AnswerCache:

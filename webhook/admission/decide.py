@@ -109,7 +109,7 @@ def default_candidate_of(request: AdmissionRequest, hook: Hook, config: Config) 
 
 
 def needs_reservation(decision: Decision) -> bool:
-    """Report whether the rules allow the request without exemption; only then the default is reserved."""
+    """Report whether the rules allow the request without an exemption; only then is the global default reserved."""
     return decision.response.allowed and decision.verdict is not Verdict.EXEMPT
 
 
@@ -164,7 +164,7 @@ def _takes_it(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config)
 
 
 class Direction(StrEnum):
-    """What decides about a request: a row of docs/internals/failure-modes.md."""
+    """What decides a request: a row of docs/internals/failure-modes.md."""
 
     CONNECT = "connect"
     SCALE = "scale"
@@ -246,7 +246,7 @@ def namespace_of(request: AdmissionRequest, cluster: ClusterSnapshot | None) -> 
 
 
 def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
-    """Return the object to evaluate: also a `scale` request's workload, a ControllerRevision's template; None if
+    """Return the object to evaluate, for `scale` the workload and for a ControllerRevision the template; None if
     unknown.
     """
     if _is_revision(request):
@@ -271,11 +271,9 @@ _CLASS_PATH: Final = (*_REVISED[1:], "spec", "priorityClassName")
 
 
 def misspelled_in(request: AdmissionRequest) -> str | None:
-    """A key in the data of a ControllerRevision that differs only in case from one on the path to the class; None if
-    there is none.
-
-    The StatefulSet controller would read it: it applies the data as a patch (`ApplyRevision`), and decodes the result
-    with Go's encoding/json, which ignores case.
+    """Return a key in the data of a ControllerRevision that differs only in case from a key on the path to the class;
+    None if there is none. The StatefulSet controller would read it: it applies the data as a patch (`ApplyRevision`),
+    and decodes the result with Go's encoding/json, which ignores case.
     """
     data = request.object.get("data") if _is_revision(request) else None
     for name in _CLASS_PATH:
@@ -387,8 +385,8 @@ POLICY: Final = ("spec", "preemptionPolicy")
 class Mutation(NamedTuple):
     """The patch of a Pod.
 
-    `assigned`: the namespace's default class, if the patch assigns it. `missing`: the default class if it does not
-    exist.
+    `assigned`: the namespace's default class, if the patch assigns it. `missing`: the namespace's default class, if it
+    does not exist.
     """
 
     patch: tuple[PatchOperation, ...] = ()
@@ -429,14 +427,14 @@ def _is_mirror(request: AdmissionRequest) -> bool:
 
 
 def with_class(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> ApiObject:
-    """Return the Pod as stored with this class and its priority. Raises Forbidden for an unknown class."""
+    """Return the Pod as stored with this class and its priority. Raises Forbidden if the class does not exist."""
     spec = pod.get("spec")
     resolved = priority.establish_priority(class_name, cluster.priority_classes)
     return {**pod, "spec": priority.resolved_spec(spec if isinstance(spec, dict) else {}, resolved)}
 
 
 def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
-    """Return the patch of the Priority plugin's fields if it did not run; empty for an unknown class."""
+    """Return a patch with the fields of the Priority plugin if the plugin did not run; empty for an unknown class."""
     if at(pod, *PRIORITY) is not None:
         return ()
     try:
@@ -490,7 +488,7 @@ def decide_mutation(review: prediction_access.ReviewContext) -> Decision:
 
 
 class _Annotated(NamedTuple):
-    """The change of the impact annotation, as a patch. `is_cut_short`: the deadline stopped the prediction."""
+    """The change of the impact annotation, as a patch. `is_cut_short`: whether the deadline stopped the prediction."""
 
     patch: tuple[PatchOperation, ...] = ()
     written: Written | None = None
@@ -512,7 +510,7 @@ def _annotated(review: prediction_access.ReviewContext, patch: tuple[PatchOperat
         return impact_annotation.annotation(impacts[-1], bool(review.time.staleness), audience)
 
     if cluster is not None and impact_annotation.wanted(subject, config):
-        with suppress(InvalidObject):  # a later request must not get a dry run's annotation
+        with suppress(InvalidObject):  # a later request must not get the annotation of a dry run
             text = compute() if request.dry_run else review.recall(subject, compute)
     is_cut_short = any(impact.is_cut_short for impact in impacts if impact)
     written = impact_annotation.written(subject, text) if impacts and text and not request.dry_run else None
@@ -595,7 +593,7 @@ def evaluate_review(review: prediction_access.ReviewContext) -> Decision:
 
 
 def _contradiction(request: AdmissionRequest) -> tuple[str, str] | None:
-    """What makes the objects of a request differ from what is stored, as problem and fix; None if nothing does."""
+    """Return (problem, fix) if a request's objects differ from what the API server stores; otherwise None."""
     objects = [obj for obj in (request.object, request.old) if obj]
     for obj in objects:
         if (name := namespace_in(obj)) not in ("", request.namespace):

@@ -40,13 +40,14 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 _RANKS: Final = {action: rank for rank, action in enumerate(Action)}
-"""Action -> its place among the actions, the worst first."""
+"""Action -> its rank; the worst action has rank 0."""
 
 
 def warnings_of(findings: Iterable[Finding], is_named: Callable[[Finding], bool] = lambda _: False) -> tuple[str, ...]:
     """Return at most three different warnings, the worst first; the last warning also counts the omitted ones.
 
-    `is_named`: whether a warning begins with the object's name. kubectl prints equal warnings only once.
+    `is_named`: reports whether the warning of a finding begins with the object's name. kubectl prints equal warnings
+    only once.
     """
     rules: dict[str, str] = {}
     for finding in worst_first(finding.as_shown for finding in findings if finding.is_shown):
@@ -129,7 +130,7 @@ def _named(text: Text, limit: int, name: str) -> str:
 
 
 def is_shortened(finding: Finding) -> bool:
-    """Return true if the warning may omit a part of the finding's text."""
+    """Report whether the warning may omit a part of the finding's text."""
     text = finding.as_shown.text
     return len(one_line(joined((text.message, text.advice)))) > BEST
 
@@ -155,7 +156,7 @@ def truncated_text(text: str, limit: int) -> str:
 
 
 def _clause_end(text: str, limit: int) -> int:
-    """Return the end of the last clause that ends within `limit` characters; 0 if there is none."""
+    """Return the position of the last end of a clause within `limit` characters; 0 if there is none."""
     return max((match.start() for match in _AFTER_A_CLAUSE.finditer(text, 0, max(limit + 1, 0))), default=0)
 
 
@@ -166,7 +167,7 @@ _AFTER_A_CLAUSE: Final = re.compile(r"; |, | \(|: |\. ")
 
 
 def audit_of(findings: Iterable[Finding]) -> dict[str, str]:
-    """Audit annotations: one for each rule, with all its messages in full on one line."""
+    """Return audit annotations, one for each rule, with all its messages in full on one line."""
     annotations: dict[str, list[str]] = {}
     for finding in worst_first(findings):
         messages = annotations.setdefault(audit_key(finding.rule), [])
@@ -217,8 +218,7 @@ _STALE_LISTS: Final = {Action.DENY: "Allowed: the cluster state is stale", Actio
 
 
 def unproven(finding: Finding) -> Finding:
-    """Return the finding that the API server did not confirm: a denial becomes a warning; a warning gets a caveat.
-
+    """Return a finding that the API server did not confirm: a denial becomes a warning, and a warning gets a caveat.
     Findings that do not depend on the watch cache are unchanged.
     """
     why = _UNASKED.get(finding.action)
@@ -226,16 +226,15 @@ def unproven(finding: Finding) -> Finding:
 
 
 def doubted(finding: Finding) -> Finding:
-    """Return the finding if the cache is stale: a denial becomes a warning; a warning gets a caveat.
-
-    Findings of rules that do not count cached objects are unchanged.
+    """Return the finding for a stale cache: a denial becomes a warning, and a warning gets a caveat. Findings of rules
+    that do not count cached objects are unchanged.
     """
     why = _STALE_LISTS.get(finding.action)
     return warned(finding, why) if why and finding.rule in COUNTS_THE_CACHE else finding
 
 
 def warned(finding: Finding, why: str, fix: str = "") -> Finding:
-    """Return a warning instead of the finding, with a caveat and, if given, another fix."""
+    """Return the finding as a warning with a caveat, and with another fix unless `fix` is ""."""
     doubtful = finding.with_texts(lambda text: text.with_caveat(why)._replace(fix=fix or text.fix))
     return doubtful._replace(action=Action.WARN)
 
@@ -282,7 +281,7 @@ class Decision:
     brings: int = 0
     """The number of new Pods of the object; 0 if a rollout replaces Pods."""
     withholds: bool = False
-    """True if an access review could allow the requester to read more names."""
+    """True if the requester could read more names after an access review."""
 
     @property
     def unconfirmed(self) -> bool:

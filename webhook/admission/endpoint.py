@@ -95,11 +95,11 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 60.0
 FULL: Final = 3
-"""The number of full warnings for one rule and user within SECONDS; short ones follow."""
+"""Number of full warnings for one rule and user within SECONDS; later ones are short."""
 TOGETHER: Final = 10.0
-"""Seconds in which two requests of a user belong together."""
+"""Maximum seconds between two requests of a user that belong together."""
 REMEMBERED: Final = 4096
-"""Maximum number of users, and of pairs of user and rule, about 500 bytes each; the least recently used is dropped."""
+"""Maximum number of users, and of pairs of user and rule (about 500 bytes each). The least recently used is dropped."""
 _REJECTED_OR_PENDING: Final = frozenset({"fits-nowhere", "system-class-blocked-by-quota"})
 """Rules about Pods that will not run, although their findings are not errors."""
 
@@ -146,7 +146,7 @@ class WarningLimiter:
         self._lock = Lock()
 
     def count(self, user: str, rule: str, dry_run: bool = False) -> int:
-        """Count a warning; return 0 to show it in full, or the number of short ones in a row. Dry runs count apart."""
+        """Count a warning; return 0 to show it in full, or the number of short ones in a row. Dry runs are separate."""
         key = _digest(rule, str(dry_run), user)
         with self._lock:
             count = self._counts.pop(key, WarningCount()).next(self._clock())
@@ -154,7 +154,7 @@ class WarningLimiter:
         return count.shortened
 
     def is_one_of_several(self, request: AdmissionRequest) -> bool:
-        """Record the request, and return whether its user changed another object in the seconds before."""
+        """Record the request. Return whether its user changed another object in the preceding seconds."""
         user, changed = _digest(request.user.name), _digest(*request.resource, request.namespace, request.name)
         with self._lock:
             now = self._clock()
@@ -164,7 +164,7 @@ class WarningLimiter:
         return now - of_another < TOGETHER
 
     def with_limited_warnings(self, request: AdmissionRequest, decision: Decision, config: Config) -> Decision:
-        """Return the decision with warnings named and shortened, by the recent requests of the user."""
+        """Return the decision with warnings named and shortened, depending on the recent requests of the user."""
         if config.repeated_warnings is RepeatedWarnings.FULL:
             return decision
         several = self.is_one_of_several(request)
@@ -225,13 +225,13 @@ _MICROSECONDS: Final = 1_000_000
 class Endpoint:
     """Answers admission requests, with the state, caches, limits and metrics that evaluations use.
 
-    `config`, `cluster`: the current ones. `confirm`: reads the live PriorityClasses. `reserve`: reserves the global
-    default. `staleness`: how old the cluster state is, as a message, if it is too old. `predictors`: prediction
+    `config`, `cluster`: return the current ones. `confirm`: reads the live PriorityClasses. `reserve`: reserves the
+    global default. `staleness`: how old the cluster state is, as a message, if it is too old. `predictors`: prediction
     processes; without them, the evaluating thread completes all predictions. `give_way`: evaluates cheaper requests
     first. `callers`: who may send requests and reserve the global default. `reviews`: what requesters may read.
-    `patience`: which warnings to omit. `budget`: how many predictions a requester
-    may see. `expect`: receives the predictions about admitted objects, with the start of the request (monotonic
-    clock). `admitted_pods`: admitted objects whose Pods are not in the cluster state yet.
+    `patience`: which warnings to omit. `budget`: how many predictions a requester may see. `expect`: receives the
+    predictions about admitted objects, with the start of the request (monotonic clock). `admitted_pods`: admitted
+    objects whose Pods are not in the cluster state yet.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -346,7 +346,7 @@ class Endpoint:
         try:
             if len(call.body) <= MAX_SMALL:
                 parsed = self._parsed(call)
-            else:  # on the evaluating thread, in turn
+            else:  # on the evaluating thread, one after the other
                 parse = partial(self._parsed_in_time, call)
                 parsed = await run(Step(parse, cost=Cost.PODS, holds_up=len(call.body) > MAX_QUICK))
             return parsed if isinstance(parsed, Reply) else await parsed.reply(run)
@@ -429,7 +429,7 @@ class Endpoint:
     def _admitted(
         self, request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config
     ) -> tuple[Admitted, ...]:
-        """Recently admitted objects whose Pods count for this request."""
+        """Return the recently admitted objects whose Pods count for this request."""
         if cluster is None or not self.admitted_pods:
             return ()
         subject = subject_of(request, cluster, config)
@@ -482,17 +482,17 @@ class PredictionJob(NamedTuple):
 
 
 _ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}
-"""CPU time of a prediction on the evaluating thread; a longer prediction continues in a prediction process.
-
-A single Pod gets more time, because its prediction may update data that all predictions share.
+"""CPU seconds of a prediction on the evaluating thread; a longer prediction continues in a prediction process. A single
+Pod gets more time, because its prediction may update data that all predictions share.
 """
 _UPKEEP_SECONDS: Final = 0.01
-"""CPU time to update data that all predictions share, before a prediction."""
+"""CPU seconds to update data that all predictions share, before a prediction."""
 _LEAST_SECONDS: Final = 0.02
-"""Minimum remaining seconds for using a prediction process."""
+"""Minimum remaining seconds with which a prediction process is used."""
 _STALE_SECONDS: Final = 0.3
-"""Time for the response of a prediction process after its deadline, if the API server waits that long: on a busy
-machine the process has to wait for a CPU before it can stop."""
+"""Seconds that a prediction process has for its response after its deadline, if the API server waits that long: on a
+busy machine, the process waits for a CPU before it can stop.
+"""
 
 
 class _Attempted(NamedTuple):
@@ -509,8 +509,8 @@ class Evaluation:
     """One request that needs an evaluation.
 
     `request` has no objects (`is_stripped`) if the body is large: an evaluation parses the body again when its turn
-    is there. `first`: the result of the attempt that ran while a large body was parsed. `staleness`: see
-    `Time`. `key`: of the answer cache; None if the response must not be cached. `live`: see `ReviewContext`.
+    comes. `first`: the result of the attempt that ran while a large body was parsed. `staleness`: see `Time`. `key`:
+    the key in the answer cache; None if the response must not be cached. `live`: see `ReviewContext`.
     """
 
     services: Endpoint
@@ -575,7 +575,7 @@ class Evaluation:
 
     @property
     def _lacks_shared(self) -> bool:
-        """Whether a prediction must first update data that all predictions share."""
+        """Report whether a prediction must first update data that all predictions share."""
         return self.cost is not Cost.RULES and self.cluster is not None and not self.cluster.is_prepared
 
     async def _evaluated(self, run: Run) -> Decision | str:
@@ -605,7 +605,7 @@ class Evaluation:
     def _decide(
         self, full_request: AdmissionRequest, expired: Callable[[], bool], was_up: Callable[[], bool]
     ) -> Decision:
-        """Return the decision. `was_up`: whether `expired` has been true; predictions are then not cached."""
+        """Return the decision. `was_up`: returns whether `expired` has been true; predictions are then not cached."""
         services = self.services
         arriving = services.arriving(self.cluster, self.admitted, expired)
         impacts = partial(services.impacts.impact_of, time_is_up=was_up, is_last=self.call.hook is Hook.VALIDATE)
@@ -623,8 +623,8 @@ class Evaluation:
         return evaluate_review(review).audited(NOT_COUNTED, arriving.not_counted)
 
     def _predicted(self, cut: Decision, carried: str | None, shown: Shown, since: float) -> Decision | str:
-        """Return the decision of a prediction process: `cut` (the incomplete decision) without an answer, a string if
-        the evaluation failed.
+        """Return the decision of a prediction process: `cut` (the incomplete decision) if there is no answer, a string
+        if the evaluation failed.
 
         `carried`: the annotation that `/mutate` wrote. `since`: when the request began to wait for the process.
         """
@@ -657,7 +657,7 @@ class Evaluation:
         return deny_default(self.request, decision, why) if why else decision
 
     def _finished(self, decision: Decision, *, keep: bool = True) -> Reply:
-        """Record the decision, and build the response. `keep`: the answer cache may store the response."""
+        """Record the decision, and build the response. `keep`: whether the answer cache may store the response."""
         services = self.services
         if decision.outcome:
             services.metrics.prediction_duration.observe(decision.predicting)
@@ -681,7 +681,7 @@ class Evaluation:
 
 
 _MAX_SECONDS: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
-"""Maximum seconds for a prediction, even with a longer API server timeout: a user waits for `kubectl apply`."""
+"""Maximum seconds for a prediction, whatever the API server's timeout is: a user waits for `kubectl apply`."""
 
 
 @lru_cache(maxsize=64)

@@ -44,7 +44,7 @@ _CHARACTERS: Final = 8 * 1024 * 1024
 """Maximum characters of all cached annotations."""
 _IMPACTS: Final = 64
 _PREDICTIONS: Final = 4_096
-"""Maximum number of predictions in all cached impacts, 2 kB each: one DaemonSet can have thousands."""
+"""Maximum number of predictions in all cached impacts (2 kB each): one DaemonSet can have thousands."""
 _SMALL: Final = 32 * 1024
 """Maximum bytes of an AdmissionReview whose Pod is expected to be cheap to evaluate."""
 
@@ -100,7 +100,7 @@ class Impacts:
 
 
 def outcome_of(impact: Impact) -> Outcome:
-    """Return the outcome of a prediction."""
+    """Return the outcome of a prediction as a label of metrics."""
     if impact.rest == "unknown":
         return Outcome.INCOMPLETE
     if impact.why_not:
@@ -144,7 +144,7 @@ def annotation(impact: Impact | None, is_stale: bool = False, audience: Audience
     if impact is None:
         return None
     if audience.shown.not_predicted:
-        return text_of(impact.to_dict(audience))  # independent of the prediction
+        return text_of(impact.to_dict(audience))  # the same for every prediction
     has_effect = impact.preempting or impact.pending or impact.rest or impact.rejected
     return text_of(impact.to_dict(audience), is_stale) if has_effect else ""
 
@@ -205,10 +205,10 @@ class ReinvocationCache:
 
 
 def _fingerprint(subject: ReviewedObject, *, alike: bool = False) -> str:
-    """Return a digest of the object without forewarn's annotation, and without fields that the API server sets
-    between two calls, for example `uid`.
+    """Return a digest of the object without forewarn's annotation, and without fields that the API server sets between
+    two calls, for example `uid`.
 
-    `alike`: also without a generated name, which a Pod gets between /mutate and /validate.
+    `alike`: whether to omit a generated name as well, which a Pod gets between /mutate and /validate.
     """
     obj, ref = subject.object, subject.ref
     metadata = _without(at(obj, "metadata"), *ADDED)
@@ -236,7 +236,7 @@ def _without(value: Any, *keys: str) -> dict[str, Any]:
 
 
 def _is_nameless(subject: ReviewedObject) -> bool:
-    """Report whether a new Pod's impact is independent of its name, which ephemeral claims contain."""
+    """Report whether a new Pod's impact does not depend on its name. The names of ephemeral claims contain it."""
     volumes = at(subject.object, "spec", "volumes")
     ephemeral = any(at(volume, "ephemeral") is not None for volume in volumes) if isinstance(volumes, list) else True
     is_new = subject.operation is Operation.CREATE and subject.object.get("kind") == "Pod"
@@ -244,7 +244,7 @@ def _is_nameless(subject: ReviewedObject) -> bool:
 
 
 def _status(subject: ReviewedObject) -> object:
-    """Return the status without the fields of every new Pod; None if empty. Source: `PrepareForCreate`."""
+    """Return the status without fields that every new Pod has; None if empty. Source: `PrepareForCreate`."""
     status = at(subject.object, "status")
     if subject.operation is not Operation.CREATE or not isinstance(status, dict):
         return status or None

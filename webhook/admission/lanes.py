@@ -86,7 +86,7 @@ class Attempt:
 
 T = TypeVar("T")
 _WEIGHT: Final = 0.25
-"""Weight of the last duration in the expected duration of the next function."""
+"""Weight of the last duration in the estimate for the next function."""
 
 
 class Cost(IntEnum):
@@ -101,7 +101,7 @@ class Cost(IntEnum):
 
 
 _REST_SECONDS: Final = 0.04
-"""Time between two functions that hold up all threads: a small request needs several iterations of the event loop."""
+"""Seconds between two functions that block all threads: a small request needs several event loop iterations."""
 _Queued = tuple[int, int, Future[Any], "Callable[[], Any]", bool]
 """(cost, sequence number, future, function, `holds_up`), in the order of a heap."""
 
@@ -132,7 +132,7 @@ class Lane:
         self._changed = Condition()
         self._stopped = False
         self._rests_until = 0.0
-        """The time until which no thread runs a function that holds up all threads."""
+        """The time before which no thread starts a function that holds up all threads."""
         for _ in range(threads):
             Thread(target=self._run, name=name, daemon=True).start()
 
@@ -141,7 +141,7 @@ class Lane:
         return len(self._waiting)
 
     def give_way(self, cost: int) -> bool:
-        """Run queued functions of lower cost than `cost` inside the current function; return true if there were any.
+        """Run queued functions of lower cost than `cost` inside the current function; return whether there were any.
 
         Only for the queue's own threads, between two steps of an expensive function.
         """
@@ -163,7 +163,7 @@ class Lane:
 
     @property
     def wait_seconds(self) -> float:
-        """Expected waiting time of a new function in seconds, estimated from the durations of recent functions."""
+        """Return the expected waiting time of a new function in seconds, from the durations of recent functions."""
         return len(self._waiting) * self._seconds / self._threads
 
     def submit(
@@ -171,7 +171,8 @@ class Lane:
     ) -> Future[T] | None:
         """Queue a function; return its future, or None if the queue is full or the wait would exceed `within` seconds.
 
-        `holds_up`: the function runs no other thread for up to some tenths of a second, because it parses a large body.
+        `holds_up`: whether the function blocks all other threads for up to some tenths of a second, because it parses a
+        large body.
         """
         future: Future[T] = Future()
         with self._changed:
@@ -224,7 +225,7 @@ class Lane:
             return None if self._stopped else heappop(self._waiting)
 
     def _rest(self) -> float | None:
-        """Return the seconds until a thread may run the first function; None without one. Hold the lock."""
+        """Return the seconds until a thread may run the first function, or None. The caller holds the lock."""
         if not self._waiting:
             return None
         return max(0.0, self._rests_until - monotonic()) if self._waiting[0][-1] else 0.0
@@ -236,7 +237,7 @@ class Where(Enum):
     EVALUATE = "evaluate"
     """The evaluating thread, cheapest step first: no step uses it for more than a few milliseconds."""
     REQUEST = "request"
-    """A thread that may block for the API server."""
+    """A thread that may block while it waits for the API server."""
     PREDICT = "predict"
     """A prediction process, for long predictions."""
 

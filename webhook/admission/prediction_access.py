@@ -53,14 +53,14 @@ if TYPE_CHECKING:
 
 
 Confirm = Callable[[], Mapping[str, PriorityClass]]
-"""The PriorityClasses by name, read from the API server by one live GET. Raises OSError if the request fails."""
+"""Returns the PriorityClasses by name from one live GET to the API server. Raises OSError if the request fails."""
 
 AnnotationLookup = Callable[[ReviewedObject, Callable[[], str | None]], str | None]
-"""The impact annotation of an object: a recent one, or the result of the function."""
+"""Returns the impact annotation of an object: a recent one, or the result of the function."""
 
 
 class LiveRead(NamedTuple):
-    """The PriorityClasses from the API server; None without a response or if the time is up."""
+    """The PriorityClasses from the API server; None if there is no response, or time is up."""
 
     classes: Mapping[str, PriorityClass] | None
 
@@ -75,8 +75,8 @@ def read_classes(confirm: Confirm, expired: Callable[[], bool]) -> LiveRead:
 class Time(NamedTuple):
     """The time of an evaluation (UTC). `expired`: returns whether the time for predictions is used up.
 
-    `staleness`: a message about the age of the cluster state, "" if recent enough. `clock`: seconds from any start;
-    the default measures nothing.
+    `staleness`: a message about the age of the cluster state, "" if it is recent enough. `clock`: seconds from any
+    start; the default measures nothing.
     """
 
     now: datetime
@@ -116,11 +116,11 @@ _NICE: Final = 5
 """The niceness of a prediction process: the webhook's own process gets the CPU first."""
 _INSTANT: Final = 0.001
 _MAX_DESCRIPTOR: Final = 1 << 16
-"""More than any open one, whatever the limit: an old kernel closes all of these one by one."""
+"""A number above all open descriptors, whatever the limit is; an old kernel closes all numbers below it one by one."""
 
 
 class Unanswered(Exception):
-    """The prediction process gave no answer; the message contains the reason."""
+    """The error if the prediction process gave no answer; the message contains the reason."""
 
 
 class _Answers(RawIOBase):
@@ -134,7 +134,7 @@ class _Answers(RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Receive some bytes. `socket.makefile` would limit the time of each part, not of all."""
+        """Receive some bytes. `socket.makefile` would limit the time of each read instead of the whole answer."""
         if (left := self.until - monotonic()) <= 0:
             raise TimeoutError
         self._socket.settimeout(left)
@@ -167,7 +167,7 @@ class PredictionProcess:
         try:
             self._socket.settimeout(max(self._timed.until - monotonic(), _INSTANT))
             self._socket.sendall(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
-            return pickle.load(self._answers)  # data from our own process
+            return pickle.load(self._answers)  # the data come from a fork of this process
         except TimeoutError:
             raise Unanswered("timed out") from None
         except (OSError, EOFError, pickle.UnpicklingError) as error:
@@ -247,7 +247,7 @@ def _end_unused(forked: Future[PredictionProcess]) -> None:
 
 
 def _serve(requests: socket.socket, run: Callable[[Any], Any]) -> None:
-    """Answer questions until the webhook closes the socket: the forked process's main loop. Never returns."""
+    """Answer questions until the webhook closes the socket: the main loop of the forked process. Never returns."""
     status = 1
     try:
         _become_a_process(requests.fileno())
@@ -301,10 +301,10 @@ def without_repeats(
     paths: Mapping[str, tuple[str, ...]],
     evaluate: Callable[[ReviewedObject], list[Finding]],
 ) -> list[Finding]:
-    """Return the findings; warnings that the stored object would also get become audit annotations.
+    """Return the findings, with warnings that the stored object would also get as audit annotations.
 
-    An update that changes the Pods or their number keeps its warnings, because the update creates Pods. `evaluate`
-    returns the findings on another object. Denials do not change.
+    An update that changes the Pods or their number keeps its warnings, because the update creates Pods. `evaluate`:
+    returns the findings about another object. Denials do not change.
     """
     if subject.operation is not Operation.UPDATE or not subject.old:
         return findings
@@ -337,7 +337,7 @@ def changes_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) 
 COST: Final = 0.5
 """Cost of one webhook call. Each created or changed object causes two calls, one for each webhook."""
 REMEMBERED: Final = 8_192
-"""Maximum number of buckets, about 300 bytes each. Above it, the eighth that recovers first is removed."""
+"""Maximum number of buckets (about 300 bytes each). Above it, the eighth of them that recovers first is removed."""
 _HOUR: Final = 3600.0
 
 
@@ -350,7 +350,7 @@ class Level(IntEnum):
 
 
 class _Bucket(NamedTuple):
-    """The use of one budget: the shown predictions that have not recovered at the time `at`.
+    """The use of one budget: the shown predictions that have not recovered by the time `at`.
 
     `full_at`: the time at which the whole budget is available again.
     """
@@ -373,7 +373,7 @@ class _Bucket(NamedTuple):
         return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
 
     def after_call(self, level: Level, budget: Budget) -> _Bucket:
-        """Return the bucket after one more prediction; a coarse one uses the exact budget if its own is empty."""
+        """Return the bucket after one more prediction; a coarse one uses the exact budget if its own is used up."""
         takes_exact = level is Level.EXACT or self.coarse + COST > budget.coarse
         exact = min(self.exact + COST * takes_exact, budget.exact)
         coarse = min(self.coarse + COST * (not takes_exact), budget.coarse)
@@ -396,12 +396,12 @@ class PredictionBudget:
         self._lock = Lock()
 
     def level(self, wanted: Mapping[str, Budget]) -> Level:
-        """Return the level that all of these buckets allow. `wanted`: bucket key -> its budget."""
+        """Return the most detailed level that all of these buckets allow. `wanted`: bucket key -> its budget."""
         with self._lock:
             return self._level(self._now(wanted), wanted)
 
     def take(self, wanted: Mapping[str, Budget]) -> Level:
-        """Take a prediction from these buckets; return the level that all allow. `wanted`: key -> its budget."""
+        """Take a prediction from these buckets; return the level that all allow. `wanted`: bucket key -> its budget."""
         with self._lock:
             buckets = self._now(wanted)
             level = self._level(buckets, wanted)
@@ -450,7 +450,7 @@ def _is_controller(user: User) -> bool:
 class PredictionAccess(NamedTuple):
     """The services that all requests share.
 
-    `counted`: called for each prediction, with the detail that was shown (see `webhook.metrics.DETAILS`).
+    `counted`: called for each prediction with the level of detail shown (see `webhook.metrics.DETAILS`).
     """
 
     budget: PredictionBudget
@@ -462,7 +462,7 @@ class RequestAccess:
     """How much of predictions the readers of one response see. Only the first prediction takes from the budget."""
 
     def __init__(self, shared: PredictionAccess, request: AdmissionRequest, config: Config, *, annotates: bool) -> None:
-        """`annotates`: true if predictions are for the annotation instead of the requester."""
+        """Decide nothing yet. `annotates`: true if predictions are for the annotation instead of the requester."""
         self._shared, self._user, self._namespace = shared, request.user, request.namespace
         self._config = config
         self._is_controller = _is_controller(request.user)
@@ -493,7 +493,7 @@ class RequestAccess:
         work_out: Callable[[], Impact | None],
         /,
     ) -> Impact | None:
-        """Look up a known prediction in `impacts`; find none while an access review is necessary."""
+        """Look up a known prediction in `impacts`; return None while an access review is necessary."""
         if not (self.is_settled or self._asked):
             self.to_ask = self._unknown(subject)
             if self.to_ask:
@@ -516,7 +516,7 @@ class RequestAccess:
         return self._shown
 
     def ask(self, expired: Callable[[], bool]) -> None:
-        """Send the access reviews for `to_ask`, until one is denied. Blocks for the API server."""
+        """Send the access reviews for `to_ask` until one is denied. Blocks until the API server answers."""
         reviews = self._shared.reviews
         for namespace in self.to_ask if reviews else ():
             if expired() or not (reviews and reviews.ask(self._user, namespace)):
@@ -563,7 +563,7 @@ class RequestAccess:
         return False if False in answers else None if None in answers else True
 
     def _namespaces(self, subject: ReviewedObject) -> tuple[str, ...]:
-        """Return other namespaces of the Pods' affinity; ALL_NAMESPACES if all or too many."""
+        """Return other namespaces that the Pods' affinity selects; ALL_NAMESPACES if it selects all or too many."""
         try:
             template = pod_template_of(subject.object, self._config.options.pod_template_paths)
             namespaces = other_namespaces(template.spec, self._namespace) if template else frozenset()
@@ -574,10 +574,9 @@ class RequestAccess:
         return tuple(sorted(namespaces))
 
     def _buckets(self) -> Mapping[str, Budget]:
-        """The budget buckets to take from, with their sizes; empty for a requester with access to all namespaces.
-
-        Users of the namespace read the answers to controllers. Without access to all namespaces, a controller outside
-        kube-system counts as a user, because users could claim to be one.
+        """Return the budget buckets to take from, with their sizes; empty for a requester with access to all
+        namespaces. Users of the namespace read the answers to controllers. Without access to all namespaces, a
+        controller outside kube-system counts as a user, because users could claim to be one.
         """
         budget, namespace = self._config.prediction_budget, self._namespace
         if not (self._is_controller or self._is_covered or self._may_list((ALL_NAMESPACES,))):
@@ -591,7 +590,8 @@ class RequestAccess:
 def without_prediction(
     findings: Iterable[Finding], subject: ReviewedObject, config: Config, why: str
 ) -> tuple[Finding, ...]:
-    """Return the findings for a requester without access to the prediction: the same warnings for any prediction.
+    """Return the findings for a requester without access to the prediction: the warnings are the same whatever the
+    prediction is.
 
     `why`: the reason that the requester sees.
     """
@@ -626,13 +626,12 @@ _WAITING: Final = 1024
 _REQUESTING: Final = 8
 """Number of threads that may block for the API server."""
 _UNAWAITED_SECONDS: Final = 10.0
-"""Maximum seconds to wait for a process, for a task that no request waits for."""
+"""Maximum seconds to wait for a process that runs a task for which no request waits."""
 
 
 class Workers:
-    """The threads and processes besides the event loop.
-
-    `processes`: the number of prediction processes; 0: the evaluating thread completes all predictions.
+    """The threads and processes beside the event loop. `processes`: the number of prediction processes; if 0, the
+    evaluating thread completes all predictions.
     """
 
     def __init__(self, processes: int = 0) -> None:
@@ -659,7 +658,7 @@ class Workers:
             try:
                 return await asyncio.wrap_future(future)
             finally:
-                del future  # an error in it would refer to itself by its traceback
+                del future  # the traceback of an error in it would refer to the error itself
         if step.otherwise is None:
             raise QueueFull
         return step.otherwise()

@@ -57,8 +57,8 @@ class Exact(float):
 
 
 class Field(NamedTuple):
-    """A field of a result type. `key`: in JSON. `optional`: omitted if empty; `nullable`: only if None; `sparse`: also
-    if 0 or false.
+    """A field of a result type. `key`: its key in JSON. `optional`: omitted if empty; `nullable`: only if None;
+    `sparse`: also if 0 or false.
     """
 
     name: str
@@ -110,7 +110,7 @@ def properties_of(record: Any) -> Mapping[str, in_json]:
 
 
 def key_of(name: str) -> str:
-    """Return the key in JSON of a name."""
+    """Return the JSON key of a field name."""
     return re.sub(r"_(pdbs|[a-z0-9])", lambda match: match[1].upper().replace("PDBS", "PDBs"), name.rstrip("_"))
 
 

@@ -15,17 +15,17 @@ from forewarn.policies.base.documents import Always, Hidden, in_json, key_of, op
 
 Cell = str | int
 Rows = list[list[Cell]]
-"""The rows of a table while they are made."""
+"""The rows of a table under construction."""
 
 
 NO_EFFECT: Final = "no Pod preempted, newly Pending or lost"
-"""The consequence of a change that does no harm."""
+"""The clause for a change without harmful effects."""
 INCOMPLETE: Final = "a limit of the simulation was reached; the counters may be wrong"
-"""The consequence of a change whose simulation is incomplete."""
+"""The clause for a change whose simulation is incomplete."""
 
 
 class AnswerStatus(StrEnum):
-    """What an answer means for the reader, the worst first."""
+    """What an answer means for the reader, from the worst to the best."""
 
     NO_ANSWER = "NO ANSWER"
     REJECTED = "REJECTED"
@@ -37,7 +37,7 @@ class AnswerStatus(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the order of badness; 0 is the worst."""
+        """The position in the order of badness; 0 is the worst."""
         return [*AnswerStatus].index(self)
 
 
@@ -81,7 +81,7 @@ class Effects(NamedTuple):
 
     @property
     def in_order(self) -> Sequence[int]:
-        """The counters of effects, the most important first, for comparison."""
+        """The counters as numbers for comparison, the most important first."""
         return self[: self._fields.index("new_nodes")]
 
     def conditions(self, with_new_nodes: Effects | None = None) -> frozenset[str]:
@@ -166,7 +166,7 @@ class Why(NamedTuple):
 
 
 def why_of(counter: str, number: int, one: str, many: str, causes: Iterable[Cause]) -> Why:
-    """Return the reasons of a counter, most first. `one`, `many`: the heading without the number: `POD IS REJECTED`."""
+    """Return the reasons of a counter, most frequent first. `one`, `many`: the headings without the number."""
     ordered = sorted(causes, key=lambda cause: (-cause.number, cause.reason))
     return Why(counter, number, f"{number:,} {one if number == 1 else many}", ordered)
 
@@ -195,7 +195,7 @@ class Table(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """An edit or a command, and its computed effect on a counter, such as `328 of the 347 preempted`."""
+    """An edit or a command, and the computed effect on a counter, such as `328 of the 347 preempted`."""
 
     action: str
     effect: str
@@ -270,8 +270,8 @@ def counters_of(
     """Return the counters that an answer shows: those of `ALWAYS_SHOWN`, and the others that are not 0, or may be so by
     chance.
 
-    `ranges`: of counters that depend on chance. `after`: the effects with the nodes of autoscalers, if any. `without`:
-    counters that the answer cannot have. `totals`: by counter. `more`: the text after a number.
+    `ranges`: those of counters that depend on chance. `after`: the effects with the nodes of autoscalers, if any.
+    `without`: counters that the answer cannot have. `totals`: by counter. `more`: counter -> the text after its number.
     """
     counters = []
     for name, value, later in zip(Effects._fields, effects, after or effects, strict=True):

@@ -35,7 +35,7 @@ class FieldError(NamedTuple):
 
 
 class Named(str):
-    """Text of a separate Go type (`core.ResourceName`), which field errors print as JSON instead of a quoted string."""
+    """A text whose Go type is not string (`core.ResourceName`); field errors print it as JSON, not in quotes."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ def required(path: Path, detail: str = "", field: str = "") -> FieldError:
 
 
 def forbidden(path: Path, detail: str) -> FieldError:
-    """Return an error: the value is well-formed, but not permitted here."""
+    """Return the error of a value that is well-formed, but not permitted here."""
     return FieldError(path, _with("Forbidden", detail))
 
 
@@ -61,7 +61,7 @@ _CHARACTERS: Final = 2_048
 
 
 def invalid(path: Path, value: object, detail: str, field: str = "") -> FieldError:
-    """Return an error: the value is malformed. Text is printed as Go quotes it, other values as JSON."""
+    """Return the error of a malformed value. Text is printed as Go quotes it, other values as JSON."""
     return FieldError(path, _with(f"Invalid value: {_shown(value)}", detail), field)
 
 
@@ -74,7 +74,7 @@ def not_found(path: Path, value: object) -> FieldError:
 
 
 def not_supported(path: Path, value: str, supported: Sequence[str], field: str = "") -> FieldError:
-    """Return an error: the value is not in the enumeration."""
+    """Return the error of a value that is not in the enumeration."""
     detail = f"supported values: {', '.join(go_quote(v) for v in supported)}"
     return FieldError(path, _with(f"Unsupported value: {go_json(value)}", detail), field)
 
@@ -84,12 +84,12 @@ def too_many(path: Path, count: int, limit: int) -> FieldError:
 
 
 def too_long(path: Path, limit: int) -> FieldError:
-    """Return an error: the text has too many bytes."""
+    """Return the error of a text with too many bytes."""
     return FieldError(path, f"Too long: may not be more than {limit} bytes")
 
 
 def aggregate(errors: Iterable[FieldError | str]) -> str:
-    """Return the errors as one text without duplicates: one alone, several in brackets (`utilerrors.NewAggregate`)."""
+    """Return the errors as one text without duplicates; several are in brackets (`utilerrors.NewAggregate`)."""
     texts = list(dict.fromkeys(map(str, islice(errors, MAX_FAULTS))))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
@@ -260,7 +260,7 @@ def validate_object_meta(
 ) -> list[FieldError]:
     """Return all errors in a new object's metadata (`ValidateObjectMeta`).
 
-    `own_generation`: the generation that the client sends is checked, because the server does not set it.
+    `own_generation`: whether to check the generation that the client sends, because the server does not set it.
     `name_faults`: returns the errors of a name.
     """
     errors = _validate(obj, namespaced, name_faults, lambda prefix: name_faults(mask_trailing_dash(prefix)))
@@ -308,8 +308,8 @@ def _validate(
 ) -> list[FieldError]:
     """Return the errors of names and namespace.
 
-    `name_faults`, `prefix_faults`: check the name, and generateName. A generateName without a name is no error,
-    because the server generates the name.
+    `name_faults`, `prefix_faults`: check the name, and generateName. A missing name is not an error if there is a
+    generateName, because the server generates the name.
     """
     metadata: ApiObject = obj.get("metadata") or NOTHING
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""

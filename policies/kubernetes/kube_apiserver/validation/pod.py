@@ -64,12 +64,12 @@ class Form(Enum):
 
 
 class Tagged(NamedTuple):
-    """A field of a type. `value_type`: the type of the field, or of its items. `checks`: of the second step.
+    """A field of a type. `value_type`: the type of the field, or of its items. `checks`: those of the second step.
 
-    `tags`: with their values. Of the first step, in this order: `forbidden` (the tag for a feature gate that is off),
-    `immutable`, `max_items` (maxItems), `required`, `no_set`, `no_unset` (update=NoSet, NoUnset) and `fixed_items`
-    (update=NoAddItem, NoRemoveItem). Others: `always` (written even if unset, without omitempty), `keyed` (a list whose
-    items have unique names) and `union` (a member of the union of its type).
+    `tags`: with their values. Tags of the first step, in this order: `forbidden` (the tag for a feature gate that is
+    off), `immutable`, `max_items` (maxItems), `required`, `no_set`, `no_unset` (update=NoSet, NoUnset) and
+    `fixed_items` (update=NoAddItem, NoRemoveItem). Other tags: `always` (written even if unset, without omitempty),
+    `keyed` (a list whose items have unique names) and `union` (a member of the union of its type).
     """
 
     value_type: decode.Plain | Tags
@@ -101,13 +101,13 @@ class Tags:
     union: tuple[str, ...] = ()
 
     def struct(self, package: str) -> decode.Struct:
-        """Return the type for decoding. `package`: the Go package in error messages."""
+        """Return the type that decodes objects. `package`: the Go package in error messages."""
         return decode.Struct(
             self.name, {name: _decoded(tagged, package) for name, tagged in self.fields.items()}, package
         )
 
     def encoded(self, obj: ApiObject | None) -> dict[str, Any]:
-        """Return a decoded object as kube-apiserver writes it: only fields of this type, unset ones as in Go."""
+        """Return a decoded object as kube-apiserver writes it: only fields of this type, with unset fields as in Go."""
         written = {}
         for name, tagged in self.fields.items():
             value = tagged.value(obj, name)
@@ -131,7 +131,7 @@ def _decoded(tagged: Tagged, package: str) -> decode.Type:
 def validate_tags(
     tags: Tags, new: ApiObject, old: ApiObject | None, path: Path, *, is_update: bool
 ) -> list[FieldError]:
-    """Return the errors of a new object or a change. `new`, `old`: of `Tags.encoded`; `old` is None on CREATE."""
+    """Return the errors of a new or changed object. `new`, `old`: from `Tags.encoded`; `old` is None on CREATE."""
     errors = _validate_union(tags, new, old, path) if tags.union else []
     for name, tagged in tags.fields.items():
         value, before = tagged.value(new, name), tagged.value(old, name) if old is not None else None
@@ -236,11 +236,11 @@ class GroupVersion:
 
 _PLAIN: Final = {"string": decode.Plain("string", "string"), "int32": decode.Plain("number", "int32")}
 _TAGS: Final = "pod_group_tags.json"
-"""The file with the types: version -> struct -> field -> its Go type, and its tags with their values."""
+"""The file with the types: version -> struct -> field -> its Go type, and its tags with values."""
 
 
 class _Types(NamedTuple):
-    """The types of a version. `structs`: of a part of the file; None for an object without known fields."""
+    """The types of a version. `structs`: by name, as in the file; None for an object without known fields."""
 
     version: str
     structs: Mapping[str, Mapping[str, str] | None]
@@ -320,7 +320,7 @@ def validate_group(
 ) -> tuple[list[FieldError], dict[str, Any]]:
     """Return all errors of a PodGroup or Workload in upstream's order, and the spec that kube-apiserver stores.
 
-    `spec`: with defaults and resolved priority. `old`: the stored object, None on CREATE; both objects must be
+    `spec`: includes defaults and the resolved priority. `old`: the stored object, None on CREATE; both objects must be
     decodable.
     """
     kind, version = group_kind(obj), group_versions()[obj["apiVersion"]]

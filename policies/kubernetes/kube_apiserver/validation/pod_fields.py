@@ -46,7 +46,7 @@ _INT64_DIGITS: Final = 20
 
 
 def _toleration(toleration: ApiObject, path: Path, semantics: Semantics) -> Iterator[FieldError]:
-    """`ValidateTolerations`."""
+    """Yield the errors of a toleration (`ValidateTolerations`)."""
     key, operator, value, effect = (toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
     field = field_path((*path, "operator"))
     if key:
@@ -74,7 +74,7 @@ def _node_values(requirement: ApiObject, path: Path, _: Semantics) -> Iterator[F
 
 
 def _node_field(requirement: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """`ValidateNodeFieldSelectorRequirement`."""
+    """Yield the errors of a requirement in matchFields (`ValidateNodeFieldSelectorRequirement`)."""
     operator, values = requirement.get("operator") or "", requirement.get("values") or ()
     if operator not in ("In", "NotIn"):
         yield invalid((*path, "operator"), operator, "not a valid selector operator")
@@ -94,7 +94,7 @@ def _node_selector(selector: ApiObject, path: Path, _: Semantics) -> Iterator[Fi
 
 
 def _affinity_term(term: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """`validatePodAffinityTerm`."""
+    """Yield the errors of one term of Pod affinity (`validatePodAffinityTerm`)."""
     for index, namespace in enumerate(term.get("namespaces") or ()):
         field = field_path((*path, "namespace"))
         faults = dns1123_label(namespace or "")
@@ -103,7 +103,7 @@ def _affinity_term(term: ApiObject, path: Path, _: Semantics) -> Iterator[FieldE
 
 
 def _label_keys(term: ApiObject, path: Path) -> Iterator[FieldError]:
-    """`ValidateMatchLabelKeysAndMismatchLabelKeys`."""
+    """Yield the errors of matchLabelKeys and mismatchLabelKeys (`ValidateMatchLabelKeysAndMismatchLabelKeys`)."""
     selector: ApiObject | None = term.get("labelSelector")
     matching, other = ([key or "" for key in term.get(name) or ()] for name in _LABEL_KEYS)
     for name, keys in zip(_LABEL_KEYS, (matching, other), strict=True):
@@ -119,7 +119,7 @@ def _label_keys(term: ApiObject, path: Path) -> Iterator[FieldError]:
 
 
 def _repeated_keys(keys: Sequence[str], selector: ApiObject, path: Path) -> Iterator[FieldError]:
-    """Yield the errors of matchLabelKeys that a selector has twice: of its own, and merged."""
+    """Yield the errors of matchLabelKeys that a selector contains twice: as given, and as merged."""
     positions, seen = {key: index for index, key in enumerate(keys)}, {*string_map(selector, "matchLabels")}
     for expression in selector.get("matchExpressions") or ():
         key = (expression or {}).get("key") or ""
@@ -142,7 +142,7 @@ def _spread_constraint(constraint: ApiObject, path: Path, _: Semantics) -> Itera
 
 
 def _pod_spec(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """Yield the errors of lists."""
+    """Yield the errors of lists in a Pod spec."""
     if not spec.get("containers"):
         yield required((*path, "containers"))
     yield from _containers(spec, path)
@@ -155,12 +155,12 @@ def _pod_spec(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]
 
 
 def _containers(spec: ApiObject, path: Path) -> Iterator[FieldError]:
-    """Yield the errors of names that do not go together, and of absent images."""
+    """Yield the errors of container names that conflict, and of missing images."""
     names, volumes = set[str](), {text_at(volume, "name") for volume in list_at(spec, "volumes")}
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(charging(objects_at(spec, kind))):
             here, name = (*path, kind, index), text_at(container, "name")
-            if container.get("image") is None:  # tools fill in an empty one
+            if container.get("image") is None:  # tools fill in an empty image
                 yield required((*here, "image"))
             if name in names:
                 yield duplicate((*here, "name"), name)
@@ -171,7 +171,7 @@ def _containers(spec: ApiObject, path: Path) -> Iterator[FieldError]:
 
 
 def _container(container: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """Yield the errors of ports, mounts and probes."""
+    """Yield the errors of a container's ports, mounts and probes."""
     for index, name in tables.repeated(container.get("ports") or (), "name"):
         yield duplicate((*path, "ports", index, "name"), name)
     for index, place in tables.repeated(container.get("volumeMounts") or (), "mountPath"):
@@ -185,12 +185,12 @@ def _container(container: ApiObject, path: Path, _: Semantics) -> Iterator[Field
 
 
 def _port(path: Path, port: int | str) -> Iterable[FieldError]:
-    """`ValidatePortNumOrName`."""
+    """Return the errors of a port number or name (`ValidatePortNumOrName`)."""
     return (tables.on_each(port_name) if isinstance(port, str) else tables.within_range(1, 65_535))(path, port)
 
 
 def _probe(probe: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """`validateHandler`."""
+    """Yield the errors of the handler of a probe (`validateHandler`)."""
     handlers = [name for name in ("exec", "httpGet", "tcpSocket", "grpc") if probe.get(name) is not None]
     if not handlers:
         yield required(path, "must specify a handler type")
@@ -198,7 +198,7 @@ def _probe(probe: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
 
 
 def _repeated_constraints(constraints: Sequence[ApiObject | None], path: Path) -> Iterator[FieldError]:
-    """`ValidateSpreadConstraintNotRepeat`: yield the errors of constraints that a later one repeats."""
+    """Yield the errors of constraints that a later one repeats (`ValidateSpreadConstraintNotRepeat`)."""
     keys = [
         tuple((each or {}).get(name) or "" for name in ("topologyKey", "whenUnsatisfiable")) for each in constraints
     ]
@@ -211,15 +211,15 @@ def _repeated_constraints(constraints: Sequence[ApiObject | None], path: Path) -
 
 
 def _overhead(path: Path, amounts: ResourceList) -> list[FieldError]:
-    """`validateOverhead`: as limits."""
-    # Few Pods have it: the linter starts faster.
+    """Return the errors of a Pod's overhead, which must be valid as limits (`validateOverhead`)."""
+    # Imported here, so that the linter starts faster: few Pods have an overhead.
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_requirements
 
     return validate_requirements(amounts, {}, path)
 
 
 def _template(template: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """Yield the errors of labels and annotations. Upstream's names of these fields lack `metadata`."""
+    """Yield the errors of labels and annotations. Upstream's names of these fields omit `metadata`."""
     for name, validate in (("labels", validate_labels), ("annotations", validate_annotations)):
         entries, here = string_map(template, "metadata", name), (*path, "metadata", name)
         yield from (fault._replace(field=field_path((*path, name))) for fault in validate(entries, here))
@@ -248,7 +248,7 @@ def _is_int32(cost: str) -> bool:
 
 
 def _pod(pod: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """`ValidatePodCreate`."""
+    """Yield the errors of a new Pod (`ValidatePodCreate`)."""
     annotations = (*path, "metadata", "annotations")
     yield from _pod_annotations(
         string_map(pod, "metadata", "annotations"), at(pod, "spec", "nodeName"), annotations, annotations
@@ -284,7 +284,7 @@ _SPEC: Final = STRUCTS["PodSpec"]._replace(is_value=True)
 _OF_STATEFUL_SETS: Final = _SPEC._replace(
     fields={**_SPEC.fields, **dict.fromkeys(("hostname", "subdomain"), tables.TEXT)}
 )
-"""Without the checks of fields that the StatefulSet controller sets."""
+"""The spec without the checks of fields that the StatefulSet controller sets."""
 STATEFUL_SET_TEMPLATE: Final = TEMPLATE._replace(fields={**TEMPLATE.fields, "spec": _OF_STATEFUL_SETS})
 
 

@@ -88,7 +88,7 @@ def is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """True for an extended resource such as `nvidia.com/gpu` (`IsExtendedResourceName`)."""
+    """Report whether the name is an extended resource, such as `nvidia.com/gpu` (`IsExtendedResourceName`)."""
     return not is_native(name) and not name.startswith(REQUESTS) and not qualified_name(f"{REQUESTS}{name}")
 
 
@@ -98,7 +98,7 @@ def is_device_class(name: str) -> bool:
 
 
 def is_standard_quota(name: str) -> bool:
-    """True for a standard resource of quotas (upstream `IsStandardQuotaResourceName`)."""
+    """Report whether the name is a standard resource of quotas (upstream `IsStandardQuotaResourceName`)."""
     return name in QUOTA_RESOURCES or name.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES))
 
 
@@ -125,7 +125,7 @@ def validate_quantity_value(name: str, value: Quantity, path: Path, field: str) 
 def validate_requirements(
     limits: ResourceList, requests: ResourceList, path: Path, *, pod_level: bool = False
 ) -> list[FieldError]:
-    """Return the errors of requests and limits, by name, without claims (`validateResourceRequirements`)."""
+    """Return the errors of requests and limits, by name; claims are not checked (`validateResourceRequirements`)."""
     errors: list[FieldError] = []
     charge(5 * (len(limits) + len(requests)))
     for part, amounts in (("limits", limits), ("requests", requests)):
@@ -233,12 +233,12 @@ BEST_EFFORT, BURSTABLE, GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
 
 
 def pod_qos(pod: ApiObject) -> str:
-    """Return the QoS class, of the status if given. Raises InvalidObject. Source: helper/qos `GetPodQOS`."""
+    """Return the QoS class, from the status if it is set. Raises InvalidObject. Source: helper/qos `GetPodQOS`."""
     return text(pod, "status", "qosClass") or compute_pod_qos(read_pod_resources(pod))
 
 
 def compute_pod_qos(pod: PodResources) -> str:
-    """Return the QoS class by the resources of a Pod. Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`."""
+    """Return the QoS class that follows from a Pod's resources. Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`."""
     holders = (pod,) if pod.has_own else (*pod.containers, *pod.init_containers)
     pairs = [(each.requests.get(name, ZERO), each.limits.get(name, ZERO)) for each in holders for name in (CPU, MEMORY)]
     if not any(request or limit for request, limit in pairs):
@@ -259,7 +259,7 @@ _FITTING: Final = {
     BEST_EFFORT: frozenset({"pods"}),
     VOLUME_ATTRIBUTES_CLASS: frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
-"""Scope -> the standard resources that it supports. Every scope supports other resources."""
+"""Scope -> the standard resources that it supports. Every scope supports all other resources."""
 _CONFLICTING: Final = ((BEST_EFFORT, NOT_BEST_EFFORT), (TERMINATING, NOT_TERMINATING))
 _ONLY_EXISTS_WORDS: Final = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
@@ -303,7 +303,7 @@ def is_scope_valid_for(scope: str, resource: str) -> bool:
 
 
 def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
-    """Return, by scope, the resources that the scope does not support, up to the maximum number of reported errors."""
+    """Return scope -> the resources that it does not support, up to the maximum number of reported errors."""
     unfit_by_scope: dict[str, list[str]] = {}
     for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
         unfit = (name for name in charging(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))
@@ -383,14 +383,15 @@ def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
 
 
 _BY_DEFAULT: Final = " (LimitRange default). Fix: "
-"""What follows an error that the defaults of LimitRanges cause."""
+"""The text after an error that the defaults of LimitRanges cause."""
 _BY_ITSELF: Final = ". Fix: correct requests and limits"
 
 
 def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange] = ()) -> FieldError | None:
-    """Return the first error of the requests and limits in a new Pod; None if it is stored or cannot be decoded.
+    """Return the first error of the requests and limits in a new Pod; None for a stored Pod, or one that cannot be
+    decoded.
 
-    `whole`: with defaults of the LimitRanges.
+    `whole`: the Pod with defaults of the LimitRanges.
     """
     if at(pod, "metadata", "uid") or decode.decode_fault({**pod, "kind": "Pod"}, decode.POD_STRUCT):
         return None
@@ -414,7 +415,7 @@ def _fix_of(error: FieldError, pod: ApiObject) -> str:
 
 
 def _violations(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> Iterator[FieldError]:
-    """Yield the errors of a Pod in LimitRanges, with their names."""
+    """Yield the errors of a Pod in LimitRanges, with the names of the LimitRanges."""
     resources = read_pod_resources(whole) if limit_ranges else PodResources()
     for limit_range in limit_ranges:
         for error in validate_limits(resources, limit_range):
@@ -422,7 +423,7 @@ def _violations(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> Iterato
 
 
 def _fix_of_defaults(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> str:
-    """Return how to correct requests above default limits: by own limits, if no LimitRange rejects these."""
+    """Return how to correct requests above default limits: with explicit limits, if no LimitRange rejects these."""
     with_limits = {**whole["spec"]}
     for kind in with_limits.keys() & {"containers", "initContainers"}:
         with_limits[kind] = []
@@ -491,7 +492,7 @@ _ORDERED: Final = (
     ("defaultRequest", "max", "defaultRequest"), ("defaultRequest", "default", "defaultRequest"),
     ("default", "max", "default"),
 )  # fmt: skip
-"""Pairs of fields of which the first must not be greater, and the field that upstream names."""
+"""(field of the lower amount, field of the higher amount, field that upstream names in the error)."""
 _MAX_MILLI: Final = (2**63 - 1) // 1000
 
 

@@ -1,8 +1,8 @@
 """Tables of the fields of a kind with their Go types and checks (fields.json), and the function that applies them to
-new objects, after defaulting: metadata and `spec`; the fix of each error.
+metadata and `spec` of new objects after defaulting; the fix of each error.
 
-The names of checks are upstream's. A field that a table does not have is not checked. Of Pods and Pod templates,
-pod_fields.py names what is not checked; claim templates of StatefulSets are not checked either. Sources:
+The names of checks are upstream's. Fields without an entry in a table are not checked. pod_fields.py names what is not
+checked in Pods and Pod templates; claim templates of StatefulSets are not checked either. Sources:
 pkg/apis/*/validation/validation.go of policy, apps, batch, autoscaling, core, scheduling and admissionregistration.
 """
 
@@ -67,9 +67,9 @@ if TYPE_CHECKING:
 
 
 class Field(NamedTuple):
-    """A field without fields of its own. `read`: reads it from its object by name; raises InvalidObject.
+    """A field without nested fields. `read`: reads it from its object by name; raises InvalidObject.
 
-    `default`: what kube-apiserver takes for an absent field, also for ""; None: an absent field is not checked.
+    `default`: the value that kube-apiserver uses for an absent field or ""; None: an absent field is not checked.
     """
 
     read: Callable[..., Any]
@@ -78,9 +78,9 @@ class Field(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """An object. `together`: the checks of several fields, which all have the right types.
+    """An object. `together`: checks of several fields; they run if all types are right.
 
-    `is_value`: Go has no pointer to it, so that an absent one has all its fields unset.
+    `is_value`: whether the Go field is no pointer, so that an absent object has all its fields unset.
     """
 
     fields: Mapping[str, Part]
@@ -131,7 +131,7 @@ def _object(value: Any, path: Path) -> ApiObject:
 
 
 def _texts(obj: ApiObject, name: str) -> list[str]:
-    """Return a list of strings; null is "". Raises InvalidObject."""
+    """Return a list of strings, with "" for null. Raises InvalidObject."""
     values = ["" if value is None else value for value in sequence(obj, name)]
     for index, value in enumerate(values):
         if not isinstance(value, str):
@@ -150,41 +150,41 @@ def _int_or_string(obj: ApiObject, name: str) -> int | str | None:
 
 
 def _numbers(obj: ApiObject, name: str) -> list[int]:
-    """Return a list of 32-bit integers; null is 0. Raises InvalidObject."""
+    """Return a list of 32-bit integers, with 0 for null. Raises InvalidObject."""
     return [int32({name: value}, name) or 0 for value in sequence(obj, name)]
 
 
 def on_each(check: Callable[[str], Iterable[str]]) -> Check:
-    """Return the check of a string by a function that returns its errors."""
+    """Return the check of a string. `check`: returns the errors of the string."""
     return lambda path, value: [invalid(path, value, fault) for fault in check(value)]
 
 
 def unless_empty(check: Callable[[str], Iterable[str]]) -> Check:
-    """Return the check of a string that may be empty."""
+    """Return the check of a string that may be empty. `check`: returns the errors of other strings."""
     return lambda path, value: [invalid(path, value, fault) for fault in check(value)] if value else ()
 
 
 def within_range(least: int, limit: int) -> Check:
-    """Return the check of a number with bounds."""
+    """Return the check that a number is within these bounds."""
     return lambda path, value: (
         () if least <= value <= limit else [invalid(path, value, f"must be from {least} to {limit}")]
     )
 
 
 def at_least(least: int) -> Check:
-    """Return the check of a number (`ValidateNonnegativeField`, `ValidatePositiveField`)."""
+    """Return the check of a minimum (`ValidateNonnegativeField`, `ValidatePositiveField`)."""
     detail = f"must be greater than or equal to {least}"
     return lambda path, value: [invalid(path, value, detail)] if value < least else ()
 
 
 def at_most(limit: int) -> Check:
-    """Return the check of a number (`+k8s:maximum`)."""
+    """Return the check of a maximum (`+k8s:maximum`)."""
     detail = f"must be less than or equal to {limit}"
     return lambda path, value: [invalid(path, value, detail)] if value > limit else ()
 
 
 def supported(*values: str) -> Check:
-    """Return the check of an enumeration."""
+    """Return the check that a value is one of these."""
 
     def check(path: Path, value: str) -> list[FieldError]:
         if value in values:
@@ -197,12 +197,12 @@ def supported(*values: str) -> Check:
 
 
 def one_of(*values: str) -> Check:
-    """Return the check of an enumeration (`+k8s:enum`); the values are in the order of the message."""
+    """Return the check that a value is one of these (`+k8s:enum`), which the message lists in this order."""
     return lambda path, value: () if value in values else [not_supported(path, value, values)]
 
 
 def required_text(check: Check | None = None, detail: str = "") -> Check:
-    """Return the check of a string that must not be empty. `check`: of other strings. `detail`: of the error for ""."""
+    """Return the check of a string that must not be empty. `check`: for others. `detail`: of the error for ""."""
 
     def validate(path: Path, value: str) -> Iterable[FieldError]:
         if not value:
@@ -223,7 +223,7 @@ _DIGITS: Final = 10
 
 
 def scaled(value: int | str | None) -> int:
-    """Return the number of an IntOrString, or its percentage (`getIntOrPercentValue`)."""
+    """Return the number in an IntOrString, or the number of its percentage (`getIntOrPercentValue`)."""
     if not isinstance(value, str):
         return value or 0
     digits = value[:-1] if _PERCENT.fullmatch(value) else value if _INTEGER.fullmatch(value) else "0"
@@ -231,7 +231,7 @@ def scaled(value: int | str | None) -> int:
 
 
 def int_or_percent(maximum: int | None = 100) -> Check:
-    """Return `ValidatePositiveIntOrPercent` with `IsNotMoreThan100Percent`. `maximum`: of percentages; None: none."""
+    """Return `ValidatePositiveIntOrPercent` with `IsNotMoreThan100Percent`. `maximum`: percentage; None: no limit."""
 
     def check(path: Path, value: int | str) -> Iterator[FieldError]:
         if not isinstance(value, str):
@@ -245,7 +245,7 @@ def int_or_percent(maximum: int | None = 100) -> Check:
 
 
 def repeated(items: Sequence[ApiObject | None], name: str) -> Iterator[tuple[int, str]]:
-    """Yield the position of each object in which a field has the value of an earlier one, and this value."""
+    """Yield (position, value) of each object whose field has the same value as in an earlier object."""
     seen = set[str]()
     for index, item in enumerate(items):
         value = (item or {}).get(name)
@@ -261,13 +261,13 @@ INVALID_SELECTOR: Final = "invalid label selector"
 
 
 def _selector_requirement(expression: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """`ValidateLabelSelectorRequirement`."""
+    """Yield the errors of a requirement in a label selector (`ValidateLabelSelectorRequirement`)."""
     yield from _values_for_operator(expression, path, ())
     yield from validate_label_values(expression, path)
 
 
 def _values_for_operator(expression: ApiObject, path: Path, single: Sequence[str]) -> Iterator[FieldError]:
-    """Yield the error of the number of values. `single`: operators with one value."""
+    """Yield the error of a wrong number of values. `single`: operators that require one value."""
     operator, values = expression.get("operator") or "", expression.get("values") or ()
     if operator in ("In", "NotIn"):
         if not values:
@@ -289,7 +289,7 @@ def validate_label_values(expression: ApiObject, path: Path) -> Iterator[FieldEr
 
 
 def validate_node_requirement(expression: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """`ValidateNodeSelectorRequirement` without the values."""
+    """Yield the errors of a node selector requirement, except its values (`ValidateNodeSelectorRequirement`)."""
     yield from _values_for_operator(expression, path, ("Gt", "Lt"))
 
 
@@ -332,8 +332,8 @@ def _table(name: str) -> Mapping[str, Any]:
     """Return a table beside this module.
 
     fields.json: by struct and field, the field's Go type, and its tags with their values. `default`: see `Field`.
-    `check`: a check of a module. `+checks` instead of a field: checks of the whole struct. fixes.json: the fix by a
-    part of the message; the first one applies.
+    `check`: a check of a module. `+checks` instead of a field: checks of the whole struct. fixes.json: part of a
+    message -> fix; the first match applies.
     """
     with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
         table: Mapping[str, Any] = json.load(file)
@@ -341,15 +341,13 @@ def _table(name: str) -> Mapping[str, Any]:
 
 
 class Structs:
-    """The structs of fields.json. `checks`: the functions that fields.json names: `check=NAME` on a field, `+checks` on
-    a struct.
-    """
+    """The structs of fields.json. `checks`: name -> function for `check=NAME` on a field and `+checks` on a struct."""
 
     def __init__(self, checks: Mapping[str, Any], made: Mapping[str, Struct] = NOTHING) -> None:
         self.checks, self.made = checks, {**made}
 
     def extended(self, checks: Mapping[str, Any]) -> Structs:
-        """Return these structs and those with these checks."""
+        """Return the structs with these additional checks."""
         return Structs({**self.checks, **checks}, self.made)
 
     def __getitem__(self, name: str) -> Struct:
@@ -375,7 +373,7 @@ class Structs:
 
 STRUCTS: Final = Structs({"label-selector-requirement": _selector_requirement})
 SELECTOR: Final = STRUCTS["LabelSelector"]
-"""`ValidateLabelSelector`."""
+"""The struct that `ValidateLabelSelector` checks."""
 
 
 def selects(selector: ApiObject | None, labels: Mapping[str, str | None], semantics: Semantics) -> bool | None:
@@ -393,8 +391,8 @@ def selects(selector: ApiObject | None, labels: Mapping[str, str | None], semant
 
 
 class Kind(NamedTuple):
-    """How a kind is validated. `name`: of its struct. `name_faults`: returns the errors of a name. `prepared`: returns
-    an object as kube-apiserver validates it.
+    """How a kind is validated. `name`: that of its struct. `name_faults`: returns the errors of a name. `prepared`:
+    returns an object as kube-apiserver validates it.
     """
 
     structs: Structs
@@ -443,7 +441,7 @@ _MODULES: Final = {
     **dict.fromkeys(registry.ROLLED_OUT, "apps"),
     **dict.fromkeys(registry.WEBHOOK_CONFIGURATIONS, "admissionregistration"),
 }
-"""`group/Kind` -> the module with its table, imported on first use: the linter starts faster."""
+"""`group/Kind` -> the module with its table, which is imported on first use, so that the linter starts faster."""
 KINDS: Final = frozenset((registry.DISRUPTION_BUDGET, *_MODULES))
 """`group/Kind` of the kinds with tables. Other modules validate PriorityClasses and ResourceQuotas."""
 
@@ -498,14 +496,14 @@ def check(obj: ApiObject, semantics: Semantics, stored: ApiObject | None = None)
 
 
 def is_repeated(obj: ApiObject, fault: FieldError) -> bool:
-    """Report whether another error is about the same fault."""
+    """Report whether another error of the object is about the same fault."""
     is_of_default = fault.path[:2] in _WITH_DEFAULTS and at(obj, *fault.path) is None
     needs_selector = _OF_SELECTOR in fault.text and at(obj, "spec", "selector") is None
     return needs_selector or (is_of_default and not fault.text.startswith("Required"))
 
 
 _WITH_DEFAULTS: Final = (("metadata", "labels"), ("spec", "limits"))
-"""Fields that kube-apiserver also sets from others: of Jobs and LimitRanges."""
+"""Fields of Jobs and LimitRanges that kube-apiserver also sets from other fields."""
 _OF_SELECTOR: Final = "`selector` does not match"
 
 

@@ -1,8 +1,8 @@
-"""Validation of an update of a workload (`ValidateStatefulSetUpdate` in pkg/apis/apps/validation and its like,
+"""Validation of an update of a workload (`ValidateStatefulSetUpdate` and similar functions in pkg/apis/apps/validation,
 `ValidateJobSpecUpdate` in pkg/apis/batch/validation), limited to immutable fields.
 
-Two workloads are compared after defaulting (defaults.go in pkg/apis/core/v1, apps/v1 and batch/v1). Fields that a
-redacted cluster snapshot does not have are not compared.
+Two workloads are compared after defaulting (defaults.go in pkg/apis/core/v1, apps/v1 and batch/v1). Fields that
+redaction removes from a cluster snapshot are not compared.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "hostPID": False,
     "hostIPC": False,
     "schedulerName": "default-scheduler",
-    "spec.terminationGracePeriodSeconds": 30,  # a probe's has no default
+    "spec.terminationGracePeriodSeconds": 30,  # that of a probe has no default
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
     "stdin": False,
@@ -73,13 +73,13 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "fileKeyRef.optional": False,
     "volumeMode": "Filesystem",
     "podManagementPolicy": "OrderedReady",
-    "spec.restartPolicy": "Always",  # a container's has no default
+    "spec.restartPolicy": "Always",  # that of a container has no default
     ".kind": "PersistentVolumeClaim",  # of volumeClaimTemplates
     "status.phase": "Pending",
 }
-"""The defaults of fields of a workload's spec, by name, or by the struct's ("" in a list) and its own."""
+"""The defaults of fields of a workload's spec, by field name, or by names of struct ("" in a list) and field."""
 _OF_USERS: Final = ("labels", "annotations", "nodeSelector", "matchLabels")
-"""Fields with keys of users, which have no defaults."""
+"""Fields whose keys are chosen by users, and which have no defaults."""
 _OF_JOB: Final = (
     "completions",
     "completionMode",
@@ -108,7 +108,7 @@ def fix_of(kind: str) -> str:
 def validate_workload_update(new: ApiObject, old: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
     """Yield an error for each immutable field that differs. Raises InvalidObject.
 
-    Not compared: the order of lists that kubectl merges by name, and parts of workloads, without a selector.
+    Not compared: the order of lists that kubectl merges by name, and workloads without a selector, which are partial.
     """
     if group_kind(old) == JOB:
         yield from _validate_job_update(new, old, semantics)
@@ -145,9 +145,8 @@ def _is_redacted(old: ApiObject) -> bool:
 
 
 def _mutable(old: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
-    """Return whether scheduling directives of the Pod template, and requests and limits, may change.
-
-    Source: pkg/registry/batch/job/strategy.go, `validationOptionsForJob`.
+    """Return (whether scheduling directives of the Pod template may change, whether requests and limits may). Source:
+    pkg/registry/batch/job/strategy.go, `validationOptionsForJob`.
     """
     if not boolean(old, "spec", "suspend"):
         return False, False
