@@ -330,7 +330,8 @@ def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     if 0 < len(nodes) <= len(present):
         many = ((node.name, " ".join(filter(None, key))) for key, node in models.items())
         like = [f"{added[name]} like {kind or name}" for name, kind in many if added[name]]
-        yield Edit(f"add nodes: {listed(like, 4)}", (), "pending", nodes=nodes)
+        only = " (for this loss only)" * answer.is_zone_lost  # the loss of their own zone takes them along
+        yield Edit(f"add nodes: {listed(like, 4)}{only}", (), "pending", nodes=nodes)
 
 
 def _group_like(cluster: Cluster, simulation: Simulation, name: str) -> NodeGroup:

@@ -947,7 +947,7 @@ def _more(result: Simulated) -> Iterator[str]:
         "forewarn classes plan": any(each.after is None for each in _ranked(result)),
         "--node-templates FILE": reaction.cluster_autoscaler.pending > 0 and not has_groups,
         "--timeline": not pdbs_block,
-        "forewarn headroom --survive": _is_loss(answer) and is_short,
+        f"headroom --survive{' zone' * answer.is_zone_lost}": _is_loss(answer) and is_short,
         "after the removal: forewarn whatif lose --each zone": bool(answer.removal and answer.removal.nodes),
     }
     yield from (option for option, leads_on in options.items() if leads_on)

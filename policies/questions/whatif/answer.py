@@ -500,6 +500,11 @@ class Answer(NamedTuple):
         alike, runs = self.alike
         return f"{self.change}, as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs"
 
+    @property
+    def is_zone_lost(self) -> bool:
+        """Whether the change is the loss of a zone."""
+        return self.change.startswith("zone ")
+
     @optional_in_json
     def incomplete(self) -> bool | None:
         """Whether a limit of the simulation may have changed the answer."""

@@ -206,6 +206,13 @@ def test_a_workload_that_is_down_completely_is_named_if_it_has_no_row(
     assert warning in document.warnings
 
 
+def test_nodes_that_another_zone_takes_along_are_for_one_loss_only() -> None:
+    cluster = forewarn.load("docs/examples/whatif/cluster.yaml")
+    document = forewarn.whatif(cluster, forewarn.LoseZone("a")).document
+    assert [each.action for each in document.fix] == ["add nodes: 2 like web b (for this loss only)"]
+    assert "headroom --survive zone" in document.more
+
+
 def test_nodes_for_pods_that_stay_pending_are_tried(tmp_path: Path) -> None:
     result = forewarn.whatif(cluster_of(tmp_path, pods=14, priority=1), forewarn.LoseNodes(["n1"]))
     assert result.document.effects.pending == 6

@@ -206,7 +206,7 @@ def test_a_loss_leads_on_to_new_nodes_also_if_it_only_preempts(tmp_path: Path) -
     (tmp_path / "c.json").write_text(cluster_text(made))
     shown = run("whatif", "lose", "node", "n0", "--cluster", tmp_path / "c.json").stdout
     assert "preempted 1 | Pending 0 | lost 0" in shown
-    assert "forewarn headroom --survive" in shown
+    assert "headroom --survive" in shown
 
 
 def test_the_losses_are_explained() -> None:
