@@ -1,4 +1,4 @@
-"""Names in objects that `kustomize build` leaves without their object.
+"""Finds names in the output of `kustomize build` that refer to no object of the build.
 
 Source: kustomize api/internal/konfig/builtinpluginconsts/namereference.go.
 """
@@ -30,7 +30,7 @@ Key = tuple[str, str]
 
 
 class Built(NamedTuple):
-    """An object of a build, changed by the kustomizations of these directories, the outermost one last; () for an
+    """An object of a build, and the `directories` of the kustomizations that change it, the outermost last; () for an
     object that no kustomization lists.
     """
 
@@ -118,8 +118,8 @@ def _not_listed(
     kustomizations: Mapping[str, Kustomization],
     read: Callable[[str], bytes | None],
 ) -> Iterator[FileDiagnostic]:
-    """Yield the objects that no kustomization lists, though an object of a build needs them. One whose file the
-    kustomization of its directory names in a comment, or any one with a wrong path, is none.
+    """Yield a warning for each object that an object of a build needs and no kustomization lists. Skips files that the
+    kustomization of their directory names in a comment, or that a kustomization lists with a wrong path.
     """
     paths = {path for each in kustomizations.values() for path in (*each.resources, *each.patches)} if unlisted else ()
     named = {os.path.basename(path) for path in paths if not os.path.exists(path)}
@@ -134,7 +134,7 @@ def _not_listed(
 
 
 def _unlisted_classes(others: Sequence[Built], builds: Iterable[Sequence[Built]]) -> Iterator[tuple[Built, Built]]:
-    """Yield the PriorityClasses of no build, each with an object of a build in its directory that names it."""
+    """Yield the PriorityClasses outside all builds, each with an object of a build in its directory that names it."""
     classes = {
         (os.path.dirname(each.file), each.key): each for each in others if each.key[0] == registry.PRIORITY_CLASS
     }
@@ -144,7 +144,7 @@ def _unlisted_classes(others: Sequence[Built], builds: Iterable[Sequence[Built]]
 
 
 def _unlisted_limits(others: Sequence[Built], kept: Sequence[Built]) -> Iterator[tuple[Built, Built]]:
-    """Yield the PodDisruptionBudgets and autoscalers of no build, each with its workload in one of its directory."""
+    """Yield the PDBs and autoscalers outside all builds, each with its workload in a build, from the same directory."""
     by_directory = grouped((os.path.dirname(each.file), each) for each in kept)
     covered = {_aim(each) for each in kept}
     for each in others:
@@ -155,14 +155,14 @@ def _unlisted_limits(others: Sequence[Built], kept: Sequence[Built]) -> Iterator
 
 
 def _aim(built: Built) -> str:
-    """Return what a PodDisruptionBudget or autoscaler is for, as text; "" for other objects."""
+    """Return the kind and the selector or `scaleTargetRef` of a PDB or autoscaler, as text; "" for other objects."""
     is_budget = built.key[0] == registry.DISRUPTION_BUDGET
     aim = at(built.subject.object, "spec", "selector" if is_budget else "scaleTargetRef")
     return f"{built.key[0]} {aim}" if aim and (is_budget or built.key[0] in _SCALERS) else ""
 
 
 def _aims_at(built: Built, other: Built) -> bool:
-    """Report whether a PodDisruptionBudget or autoscaler is for a workload."""
+    """Report whether a PDB or autoscaler applies to the workload `other`."""
     obj, path = built.subject.object, registry.POD_TEMPLATE_PATHS.get(other.key[0])
     if built.key[0] in _SCALERS:
         return any(key == other.key[0] and text_at(obj, *name) == other.key[1] for key, name, _ in _references(obj))
@@ -206,7 +206,7 @@ def _shown(key: Key) -> str:
 
 
 def _open_names(objects: Sequence[Built]) -> Iterator[_Reference]:
-    """Yield the names in objects of a build that are not those of objects of the build."""
+    """Yield the names in objects of a build that refer to no object of the build."""
     names = {each.built_key for each in objects if not each.is_deleted}
     for each in objects:
         if not each.is_deleted and each.is_reported and not each.subject.is_partial:

@@ -27,7 +27,7 @@ LONGEST: Final = 30
 
 
 class Step(NamedTuple):
-    """When Helm or Argo CD creates an object: the phase, and the weight or wave in it. `shown`: in words."""
+    """When Helm or Argo CD creates an object: the phase, and the weight or wave in it. `shown`: the step in words."""
 
     key: tuple[int, int]
     shown: str
@@ -62,7 +62,7 @@ def _hook(annotations: dict[str, str]) -> str:
 
 
 def is_hook(obj: ApiObject) -> bool:
-    """Report whether Helm or Argo CD creates an object anew for each upgrade."""
+    """Report whether an object is a hook, which Helm or Argo CD recreates for each upgrade."""
     return bool(_hook(_annotations(obj)))
 
 
@@ -82,7 +82,7 @@ def _wave(annotations: dict[str, str]) -> str:
 
 
 class FluxOrder:
-    """The dependencies of Flux Kustomizations, by name. `kustomizations`: further ones than a maximum are ignored."""
+    """The dependencies of Flux Kustomizations, by name. Ignores `kustomizations` above a maximum number."""
 
     def __init__(self, kustomizations: Iterable[ApiObject]) -> None:
         self._needs: dict[str, list[str]] = {}
@@ -93,17 +93,17 @@ class FluxOrder:
             self._paths[os.path.normpath(text_at(obj, "spec", "path"))] = name
 
     def nearest(self, directory: str) -> str:
-        """The Kustomization with the longest path in a directory's path; "" for none."""
+        """The name of the Kustomization whose path is the longest one within the path of a directory; "" for none."""
         within = f"/{os.path.normpath(directory)}/" if self._paths else ""
         paths = [path for path in self._paths if path != os.curdir and f"/{path}/" in within]
         return self._paths[max(paths, key=len)] if paths else ""
 
     def needs(self, one: str, other: str) -> bool:
-        """Report whether a Kustomization is applied after another one."""
+        """Report whether the Kustomization `one` is applied after `other`."""
         return one != other and other in self._all_needs(one)
 
     def depth(self, name: str) -> int:
-        """The number of Kustomizations that are applied before one: smaller for each that it depends on."""
+        """The number of Kustomizations on which one depends, also indirectly."""
         return len(self._all_needs(name) - {name})
 
     @cache  # noqa: B019  (as long as the order)

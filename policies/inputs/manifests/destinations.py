@@ -28,7 +28,7 @@ from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import OBJECT, ApiObject, at, group_kind, list_at, text_at
 
 NAMED_IN: Final = (b"argoproj.io/", b"kustomize.toolkit.fluxcd.io/")
-"""Texts in every file that `destinations` reads."""
+"""Each file that `deployed` reads contains one of these texts."""
 
 
 class Deployed(NamedTuple):
@@ -75,7 +75,7 @@ class _Target(NamedTuple):
 
 
 def _objects(path: str, content: bytes) -> Iterator[ApiObject]:
-    with suppress(Fault):  # the comparison names it
+    with suppress(Fault):  # the comparison reports the error
         for value in values(content, path):
             if isinstance(value.value, OBJECT) and isinstance(value.value.get("spec"), OBJECT):
                 yield value.value
@@ -111,7 +111,7 @@ def fixed_directory(path: str) -> str | None:
 
 
 _MAY_NAME_DIRECTORY: Final = re.compile(rb"GitRepository|Bucket|\\[xuU\n]")
-"""What a HelmRelease contains whose chart is a directory, or a text with escapes."""
+"""Matches in a HelmRelease whose chart is a directory, and in text with escapes, which may hide such a chart."""
 _SOURCES: Final = ("source", "sources", "directories")
 _PATTERN: Final = re.compile(r"[*?\[{]")
 _MAX_SCALARS: Final = 100_000
@@ -158,7 +158,7 @@ _Value = TypeVar("_Value")
 
 
 def nearest(directory: str, values: Mapping[str, _Value]) -> _Value | None:
-    """Return the value of the directory, or of the nearest one above it; None if there is none."""
+    """Return the value of the directory, or of its nearest parent that has one; None if there is none."""
     steps = directory.split("/")
     for end in range(len(steps), 0, -1):
         if (names := values.get("/".join(steps[:end]))) is not None:

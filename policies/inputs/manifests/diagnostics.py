@@ -31,9 +31,9 @@ _BRACES: Final = later(
 Linear time: every alternative ends on its line, and those with an end mark have a maximum length.
 """
 _IN_VALUE: Final = later(r"^[^\[{]*:[ \t][^\[{]*[\w:/.\"'-]$")
-"""The text of a line before a `${VARIABLE}` that is a part of a value, and breaks no YAML."""
+"""The text of a line before a `${VARIABLE}` that is part of a value, so that the line is valid YAML."""
 _ALONE: Final = later(r"[ \t]*(?:\$(?:\{[^}\n]*\}|[A-Z_]\w*)|</?#[^<>\n]*>)[ \t]*\r?\n")
-"""A line that is a variable or a directive of FreeMarker, which other lines replace. Its error is on the next line."""
+"""A line that rendering replaces: a variable or a FreeMarker directive. libyaml reports its error on the next line."""
 _SURE: Final = "{{"
 """Template syntax that breaks YAML everywhere except in text; others are reported only on the line of an error."""
 OPENS_SCALAR: Final = later(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
@@ -68,7 +68,7 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
 
 
 _SPLIT: Final = later(r"\{[ ]*([.$][^{}\n]{1,100}?)[ ]*\}[ ]+\}")
-"""The end of `{ { .Values.x } }`, which a formatter makes of braces that it reads as mappings."""
+"""The end of `{ { .Values.x } }`: a formatter that reads the braces of a template as mappings writes these blanks."""
 _GLUED: Final = later(r"[ \t]*([A-Za-z][\w.-]{0,62}):[^\s:/][^\n]*\n", re.MULTILINE)
 
 
@@ -109,7 +109,7 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
 
 
 def in_block(text: str, at: int, limit: int) -> tuple[int, bool]:
-    """Report whether a position is in a block scalar (`|`, `>`), by the lines above it.
+    """Report whether a position is in a block scalar (`|`, `>`), judging by the lines above it.
 
     `limit`: maximum number of lines to read. Returns (the remaining number, the result; true if it is 0).
     """
@@ -129,7 +129,7 @@ def in_block(text: str, at: int, limit: int) -> tuple[int, bool]:
 
 
 _A_LINE: Final = 1_000
-"""The maximum number of characters of a line that are searched."""
+"""How many characters of a line are searched."""
 
 
 def of_yaml(
@@ -139,7 +139,7 @@ def of_yaml(
     owner_at = _yaml_owners(subjects)
     keys_of_root = {id(key) for key in root.children[::2]} if repeats and isinstance(root, Collection) else ()
     repeats_of_root = [kept.key for _, kept in repeats if id(kept.key_node) in keys_of_root]
-    # The key with which further objects begin in a document without separators.
+    # In a document without separators, the first key of each further object.
     typed = repeats_of_root[0] if {"apiVersion", "kind"} <= {*repeats_of_root} else ""
     for lost, kept in repeats:
         where, line = span(document, kept.key_node), document.line_of(lost.key_node.start)

@@ -1,4 +1,4 @@
-"""What two versions of manifests change for priority, quotas and disruption budgets.
+"""Compares two versions of manifests: the changes that affect priority, quotas and disruption budgets.
 
 Objects are matched by directory and identity; an object that moves to another directory without a change is no
 difference.
@@ -47,15 +47,15 @@ _OF_PODS: Final = (
     *("tolerations", "topologySpreadConstraints", "terminationGracePeriodSeconds"),
 )
 TEMPLATE: Final = "template"
-"""The name of the field of a workload that replaces its Pods with equal ones, because of an image for example."""
+"""The field name for a change of a Pod template that only replaces the Pods, such as another image."""
 IMMUTABLE: Final = "immutable"
-"""The name of the field that lists the changed immutable fields of an object that no tool recreates."""
+"""The field name for changed immutable fields of an object that no tool recreates."""
 _LONGEST: Final = 120
 """Maximum characters of a value."""
 
 
 class ChangedField(NamedTuple):
-    """A field with its value in both versions; "" if absent. `name[]`: elements of a list that one version lacks."""
+    """A field with its value in both versions; "" if absent. `name[]`: elements of a list that only one version has."""
 
     name: str
     before: str
@@ -87,7 +87,7 @@ class ChangedObject(NamedTuple):
 
     @property
     def is_restart(self) -> bool:
-        """Whether the change only replaces Pods, without a change that matters for scheduling."""
+        """Whether the change replaces Pods, and affects scheduling in no other way."""
         return [field.name for field in self.fields] == [TEMPLATE]
 
     def __str__(self) -> str:
@@ -284,7 +284,7 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Changed
 def _changed_value(name: str, one: Any, other: Any) -> ChangedField:
     if isinstance(one, list) and isinstance(other, list):
         elements = _elements(one, other), _elements(other, one)
-        if any(elements):  # otherwise the order alone
+        if any(elements):  # otherwise only the order differs
             return ChangedField(f"{name}[]", *elements)
     return ChangedField(name, _text(one), _text(other))
 

@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 256
 """The maximum nesting depth of a document: API objects are far below it, and readers may recurse."""
 
 _FEW: Final = 20
-"""Number of lookups from which an index of all line ends is faster."""
+"""Number of lookups above which an index of all line ends is faster."""
 
 _GO_SPACE: Final = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """Characters for which Go's unicode.IsSpace is true; a separator line may end with them."""
@@ -199,11 +199,11 @@ def _comments(lines: list[str], file: str) -> Iterator[Comment]:
                 return
             own = (number, number)
             if not line[: match.start()].strip():
-                # Of comments one above the other all stand above the same line: looked for once.
+                # Consecutive comments apply to the same line, which is searched only once.
                 own = below = below if below[0] > number else _below(lines, number, is_fresh=is_fresh)
             text = match[1].rstrip(" \t\r")
             yield Comment(text, Location(file, number, match.start() + 1, match.start(1) + len(text) + 1), *own)
-        # Fresh: nothing but comments stands between the beginning of the document and the next line.
+        # Fresh: the document has only comments before the next line.
         if line.startswith("---"):
             below, is_fresh = (0, 0), True
         elif is_fresh:

@@ -222,7 +222,7 @@ class Tree:
             yield group_of(branch, own, [*(m for key, m in others.items() if key not in redefined), *context])
 
     def _wide(self, chain: tuple[str, ...], own: Sequence[Member]) -> list[Member]:
-        """Return a branch's definitions for the whole cluster; quotas of alternatives only apply to their own."""
+        """Return a branch's definitions for the whole cluster; not quotas of alternatives, which apply only there."""
         kinds = CLUSTER_SCOPED if self.alternatives.keys() & chain else (*CLUSTER_SCOPED, *LIMITS)
         wide = [m for m in own if m.reported and m.identity[0] in kinds]
         wide = [m for m in wide if m.identity[0] not in LIMITS or m.names_its_namespace]
@@ -383,13 +383,13 @@ def grouped(
 
 
 def _registered_once(members: list[Member], faults: Iterable[FileDiagnostic]) -> list[Member]:
-    """Return the members without the objects that their builds have already."""
+    """Return the members without objects that their build already contains."""
     twice = {fault.location for fault in faults if fault.rule == "parse-error" and fault.object is not None}
     return [m for m in members if m.subject.locate(("metadata", "name")) not in twice] if twice else members
 
 
 def matches(file: str, patterns: Iterable[str]) -> bool:
-    """True if the path of a file, as given or relative to the working directory, matches one of the shell patterns."""
+    """True if the path of a file, unchanged or relative to the working directory, matches one of the shell patterns."""
     path = os.path.normpath(file)
     return one_of(patterns, path) or one_of(patterns, os.path.relpath(path))
 
@@ -437,13 +437,13 @@ def kustomized(
 
 
 def _has_removed_version(patch: ReviewedObject) -> bool:
-    """Report whether a patch must change together with its target: it applies to objects of its version only."""
+    """Report whether a patch has a removed API version: it only applies to objects of the same version."""
     return bool(registry.removed_version(patch.object.get("apiVersion"), patch.object.get("kind")))
 
 
 def _with_target(member: Member, names: Collection[str]) -> Member:
-    """Return an autoscaler that names its workload as kustomizations rename it, with the name in the file; others as
-    they are. `names`: those in files.
+    """Return an autoscaler with the name of its workload as the file writes it; other members unchanged.
+    `names`: the names of objects in files.
     """
     obj, (prefix, suffix) = member.subject.object, member.affixes
     built = text_at(obj, "spec", "scaleTargetRef", "name") if prefix or suffix else ""
@@ -526,7 +526,7 @@ def _reached(
         steps += len(kustomization.resources) + len(changing)
         inside = os.path.join(current, "")
         affixes = prefix + kustomization.affixes[0], kustomization.affixes[1] + suffix
-        affixes = affixes if len("".join(affixes)) < _LONGEST_NAME else (prefix, suffix)  # kustomizations in a circle
+        affixes = affixes if len("".join(affixes)) < _LONGEST_NAME else (prefix, suffix)  # a cycle of kustomizations
         outer = home if home is not None else kustomization.overlay
         components = _in_order(kustomization.components, kustomizations)
         changing = (current, *changing) if kustomization.content or not changing else changing
@@ -545,7 +545,7 @@ def _reached(
 
 
 def _in_order(components: Sequence[str], kustomizations: Mapping[str, Kustomization]) -> list[str]:
-    """Return components, each after its own ones, in the order in which they change objects."""
+    """Return components in the order in which they change objects: each after the components that it includes."""
     to_do, order, opened = [*reversed(components)], dict[str, None](), set[str]()
     while to_do:
         path = to_do[-1]
@@ -564,7 +564,7 @@ def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Coll
 
 
 def _into(member: Member, subject: ReviewedObject, place: _Place) -> Member:
-    """Return the member with this object as a kustomization places it."""
+    """Return a copy of the member with this object, and with the namespace, home and affixes of `place`."""
     namespace, home, affixes = place
     metadata = subject.object.get("metadata")
     if namespace and group_kind(subject.object) in registry.WEBHOOK_CONFIGURATIONS:
@@ -576,7 +576,7 @@ def _into(member: Member, subject: ReviewedObject, place: _Place) -> Member:
 
 
 def _with_namespace(configuration: ApiObject, namespace: str) -> ApiObject:
-    """Return a webhook configuration whose Services all have a namespace: kustomize sets that of the Service."""
+    """Return a webhook configuration with a namespace for each Service, which kustomize then replaces by its own."""
     webhooks = []
     for webhook in list_at(configuration, "webhooks"):
         service = at(webhook, "clientConfig", "service")

@@ -86,7 +86,7 @@ class JsonReader:
             is_repeated = is_repeated or len(result) != len(pairs)
             return result
 
-        with suppress(RecursionError):  # as deep as can be read, and what notes is one call deeper
+        with suppress(RecursionError):  # nested as deeply as the decoder can read: `note` needs one more call
             json.JSONDecoder(object_pairs_hook=note, parse_float=len, parse_int=len).raw_decode(self.text, start)
         return is_repeated
 
@@ -117,7 +117,7 @@ class Member(NamedTuple):
 
 
 class Spans:
-    """Positions in one JSON text. Results are cached, because several findings are often about one object."""
+    """The positions of members in one JSON text. Results are cached, because one object often has several findings."""
 
     def __init__(self, document: Document) -> None:
         self.document = document

@@ -30,11 +30,11 @@ KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomizati
 MAX_WORK: Final = 5_000_000
 """The maximum units of work for all patches of an input."""
 _COST: Final = 20
-"""The units of work to compare a patch with an object."""
+"""The units of work of comparing one patch with one object."""
 _SIMPLE: Final = later(r"[\w.*/|-]+")
-"""Regular expressions of targets that shell patterns can replace."""
+"""Regular expressions in targets that `_matches` evaluates as shell patterns."""
 _NAME: Final = later(r"[a-z0-9-]*")
-"""A name without the characters of expressions."""
+"""A name that contains no characters of regular expressions."""
 _TERM: Final = later(r"(!)?([\w./-]+)(?:\s*(=|==|!=)\s*([\w.-]*))?")
 _HARMLESS: Final = ("metadata.annotations", "metadata.labels")
 """Fields in which replacements change nothing that rules read."""
@@ -44,7 +44,7 @@ _LABELED: Final = ("includeSelectors", "includeTemplates")
 _SELECTING: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "apps/DaemonSet")
 _WITH_TEMPLATES: Final = (*_SELECTING, "batch/Job")
 SCALED: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "/ReplicationController")
-"""The kinds of `replicas`, and those whose names kustomize changes in HorizontalPodAutoscalers."""
+"""The kinds to which `replicas` applies; kustomize also updates their names in HorizontalPodAutoscalers."""
 REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
 """The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
 _PATCH_LISTS: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
@@ -57,7 +57,7 @@ _CHANGING: Final = (
     *(*_PATCH_LISTS, "commonLabels", "labels", "namePrefix", "nameSuffix", "namespace", "replacements", "replicas"),
     *("transformers", "configurations"),
 )
-"""Keys of a kustomization that change objects, as far as rules read them."""
+"""Keys of a kustomization that change fields of objects that rules read."""
 _OPEN: Final = frozenset(
     ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "crds")
 )
@@ -103,7 +103,7 @@ class Kustomization(NamedTuple):
 
     @property
     def has_patches(self) -> bool:
-        """Whether it changes fields of objects."""
+        """Whether the kustomization changes fields of objects."""
         return not self.content.keys().isdisjoint((*_PATCH_LISTS, "replicas"))
 
     def real(self, path: str) -> str:
@@ -199,11 +199,11 @@ def _entries_of(content: dict[str, Any], directory: str) -> Iterator[tuple[Path,
 
 
 class NotApplied(Exception):
-    """A kustomization changes an object in a way that is not applied here."""
+    """Error: a kustomization changes an object in a way that forewarn does not apply."""
 
 
 class _Deleted(Exception):
-    """A patch deletes the object."""
+    """Signal: a patch deletes the object."""
 
 
 class _Patch(NamedTuple):
@@ -360,7 +360,7 @@ class Overlays:
                 self.faults.setdefault((location, message), FileDiagnostic("parse-error", message, location, fix))
 
     def _patches_of(self, kustomization: Kustomization, key: str) -> Mapping[str, Sequence[tuple[int, _Patch]]]:
-        """Return the numbered patches by the name of their object; "" for targets that are expressions, or several.
+        """Return the numbered patches by the name of their object; "" for patches of several objects.
 
         Raises NotApplied.
         """
@@ -416,7 +416,7 @@ def _parsed(text: bytes, file: str) -> list[Any]:
 
 
 class _State:
-    """An object while kustomizations change it. `names`, `namespaces`: its present ones and those before."""
+    """An object while kustomizations change it. `names`, `namespaces`: the current and all earlier ones."""
 
     def __init__(self, subject: ReviewedObject) -> None:
         self._subject = subject
@@ -489,7 +489,7 @@ class _State:
 
 _IDENTITY: Final = ("name", "namespace")
 _ADDED: Final = ("/annotations", "/metadata/namespace")
-"""What kustomize itself may add to an object before a patch."""
+"""Paths that kustomize itself may add to an object before it applies a patch."""
 _SHOWN: Final = 40
 
 
@@ -500,7 +500,7 @@ def _matches(pattern: str, value: str) -> bool:
     inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
     if not _SIMPLE.fullmatch(inner) or "*" in inner.replace(".*", ""):
         raise NotApplied
-    if "|" not in inner and not value.startswith(inner.partition(".")[0]):  # takes less time
+    if "|" not in inner and not value.startswith(inner.partition(".")[0]):  # faster than the pattern
         return False
     return one_of((each.replace(".", "?").replace("?*", "*") for each in inner.split("|")), value)
 
@@ -520,7 +520,7 @@ def _has_labels(selector: str, labels: Mapping[str, Any]) -> bool:
 
 
 class EntrySource(NamedTuple):
-    """The source of what an entry of a kustomization writes, at the entry itself."""
+    """The source of values that an entry of a kustomization writes: they are located at the entry."""
 
     kustomization: Kustomization
     read: Callable[[str], bytes | None]
@@ -540,12 +540,12 @@ class EntrySource(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _source_of(content: bytes, file: str) -> YamlSource:
-    """Return the source of a kustomization; the last one is kept, since a file may have thousands of faults."""
+    """Return the source of a kustomization. The last one is cached, because a file may have thousands of faults."""
     return YamlSource(Tree(Document(as_utf8(content), file)))
 
 
 class _InlineSource(NamedTuple):
-    """The source of a patch in a kustomization itself."""
+    """The source of a patch that is written inside a kustomization."""
 
     text: str
     entry: EntrySource
@@ -562,8 +562,8 @@ def _has_only_scalars(value: Any) -> bool:
 
 
 class _PatchedSource:
-    """The source of a patched object: the file of the object, or for values of patches the file of the last one,
-    which can also add to a mapping of scalars.
+    """The source of a patched object. Values that a patch sets, or mappings of scalars to which it adds, are located in
+    the last such patch, other values in the file of the object.
 
     `written`: the source of values that are in no object, of JSON Patch or `replicas`.
     """
@@ -575,7 +575,7 @@ class _PatchedSource:
         self._patched, self._written = patched, written
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """Return the position of a value, or of the nearest parent; in the object's file for one of an inline patch."""
+        """Return the position of a value, or of the nearest parent; in the object's file if unknown."""
         while path and at(self._patched, *path) is None:
             path = path[:-1]
         value = at(self._patched, *path)

@@ -83,7 +83,7 @@ _INCOMPLETE: Final = "object with "
 
 
 def is_incomplete(diagnostic: FileDiagnostic) -> bool:
-    """Report whether an object lacks `apiVersion` or `kind`: it may be a patch, or of another product."""
+    """Report whether the problem is a missing `apiVersion` or `kind`: it may be a patch, or no Kubernetes object."""
     return diagnostic.message.startswith(_INCOMPLETE)
 
 
@@ -178,8 +178,8 @@ class ObjectFinder:
         self._within = within
         self.subjects: list[ReviewedObject] = []
         self.defined: set[str] = set()
-        """Return the `group/Kind`s of CRDs in the file that may have fields for classes; empty if only decoding can
-        show that.
+        """The `group/Kind` of each CRD in the file that may have fields for classes; "" for a kind that only decoding
+        can show.
         """
         self.objects = 0
         self.skipped: Counter[str] = Counter()
@@ -340,7 +340,7 @@ def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
 
 
 def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
-    """Report whether an object inside another object is never created: a policy forbids it, or Crossplane only
+    """Report whether an object inside another object is never created, because a policy forbids it or Crossplane only
     observes it.
 
     Source: config-policy-controller ComplianceType; provider-kubernetes ObjectSpec, crossplane-runtime
@@ -353,12 +353,12 @@ def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
 
 
 def _is_sync_patch(value: dict[str, Any]) -> bool:
-    """Report whether it is a patch of Hive. Source: hive apis/hive/v1/syncset_types.go, SyncObjectPatch."""
+    """Report whether the value is a patch of Hive. Source: hive apis/hive/v1/syncset_types.go, SyncObjectPatch."""
     return "patch" in value and "metadata" not in value and ("patchType" in value or "applyMode" in value)
 
 
 def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:
-    """Whether an object is a PriorityClass without value, which is a parameter, or a policy about other fields."""
+    """Report whether a manifest is a PriorityClass without value, such as a policy about its other fields."""
     return group_kind(manifest) == registry.PRIORITY_CLASS and "value" not in manifest
 
 
@@ -381,7 +381,7 @@ def _unknown_kind(value: dict[str, Any], intended: tuple[str, str], source: Sour
 
 
 def intended_type(api_version: object, kind: object) -> tuple[str, str] | None:
-    """The apiVersion and kind of a PriorityClass or workload that a similar type, unknown to Kubernetes, means.
+    """The apiVersion and kind of the PriorityClass or workload for which an unknown type is probably a typo.
 
     A dissimilar API group with a dot may exist: Kueue has WorkloadPriorityClasses.
     """
@@ -431,7 +431,7 @@ def _is_near(word: str, right: str) -> bool:
 
 
 def _is_misspelt(kind: str, right: str) -> bool:
-    """Report whether the letters of a kind without an own meaning are almost those of this one."""
+    """Report whether a kind is spelt almost like `right`, and is not a kind with another meaning."""
     return kind not in _OTHER_KINDS and abs(len(kind) - len(right)) < _FEW and _is_near(kind, right)
 
 

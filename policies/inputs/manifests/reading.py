@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ROOT_LINE: Final = later(
     rb"\n(?=[^ ])(?:(kind|apiVersion)[ \t]*:([^\n]*)|[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)"
 )
-"""One pattern for the lines that give the type, and for those that `_UNUSUAL_ROOT` finds."""
+"""Matches the lines with the type, and the lines that `_UNUSUAL_ROOT` matches."""
 _PLAIN_WORD: Final = later(rb"[ \t]+([A-Za-z][\w./-]*)[ \t]*(?:[ \t]#.*)?\r?")
 _CONTINUED: Final = later(rb"\s*(?<=[ \t])[^\s#]")
 _UNUSUAL_ROOT: Final = later(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)")
@@ -101,7 +101,7 @@ def may_be_typed(data: bytes) -> bool:
 
 
 def is_definition(data: bytes) -> bool:
-    """Report whether a text contains a CustomResourceDefinition in the usual notation, and does not only name one."""
+    """Report whether a text contains a CustomResourceDefinition in the usual notation, not only its name."""
     return b"CustomResourceDefinition" in data and bool(_DEFINITION.search(data))
 
 
@@ -298,7 +298,7 @@ class _FileReader:
             document, fault = piece if isinstance(piece, tuple) else (piece, None)
             above, before = before, document.data
             if fault is not None and _ENDS_WITH_ACTION.search(above[-_LONGEST_ACTION:]):
-                continue  # a branch of a template, which the document above reports
+                continue  # a branch of a template: the previous document reports it
             document = self._place.moved(document) if self._place else document
             if self._exceeds_limit(document, count):
                 return
@@ -375,7 +375,7 @@ class _FileReader:
 
         document = Document(data, self._file)
         document = self._place.moved(document) if self._place else document
-        text = document.text  # what is no UTF-8 is U+FFFD to kubectl
+        text = document.text  # kubectl reads invalid UTF-8 as U+FFFD
         values, spans = JsonReader(text), Spans(document)
         position, count = skip(text, 0), 0
         while position < len(text):
@@ -442,7 +442,7 @@ def values(data: bytes, file: str) -> Iterator[Value]:
 
 
 def readable_values(data: bytes, file: str) -> Iterator[Any]:
-    """The values of the documents of a YAML text that can be read, also of those that only kubectl rejects."""
+    """The values of the readable documents of a YAML text, including documents that only kubectl rejects."""
     for piece in split(as_utf8(data), file):
         if isinstance(piece, Document):
             with suppress(Fault):
@@ -465,7 +465,8 @@ def _values(document: Document) -> Iterator[Value]:
             for item in cut[1] if is_split else ():
                 yield Value(filled_in(leniently(_value, item), parent), item.line + 1)
         except Fault:
-            pass  # An anchor in another item, or a fault indeed: the whole document will tell. What came, comes again.
+            # An anchor in another item, or a real error: reading the whole document decides. Items are yielded again.
+            pass
         else:
             if is_split:
                 return

@@ -66,13 +66,13 @@ _VISIBLE: Final = later(r"\S")
 _CHARACTER: Final = later(r"[^\r\n]")
 _MAX_ACTIONS: Final = 20_000
 _LONGEST_ACTION: Final = 4_000
-"""Characters of an action in which braces within strings are ignored; a longer action ends at its first braces."""
+"""Maximum characters of an action whose strings may contain braces; a longer action ends at its first braces."""
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 100
 _LONG_CONDITION: Final = 200
 _NOTHING: Final = 1 << 30
 _AFTER_TEXT: Final = 1 << 29
-"""The column of further text within a line."""
+"""The column for text that the template adds within a line, after other text."""
 
 
 class Masked(NamedTuple):
@@ -124,9 +124,7 @@ def mask(text: str, *, last: bool = False, every: bool = False) -> Masked | None
 
 
 def _last_branches(actions: Sequence[Action]) -> dict[int, int]:
-    """The numbers of actions with which blocks with several branches begin, and of those with which the last branch
-    begins.
-    """
+    """The last branches of blocks: number of the action that begins the block -> that of its last branch."""
     opened, branches = list[int](), dict[int, int]()
     for number, action in enumerate(actions):
         if action.word in OPENS:
@@ -139,7 +137,7 @@ def _last_branches(actions: Sequence[Action]) -> dict[int, int]:
 
 
 class TemplateBlock(NamedTuple):
-    """A block of a template: its first action, the positions of this and of the last one, and if it has branches."""
+    """A block of a template: its first action, the positions of its first and last one, and whether it has branches."""
 
     opening: str
     start: int
@@ -312,7 +310,7 @@ class _Pieces:
                     self._blocks[number] = (*self._blocks[number], -1 - number)
                     line = (inline[1] + inline[2]).ljust(len(line))
             lines[number] = "" if is_alone else line
-            column = min(column, self._printed.get(number, _NOTHING))  # what is below is printed text, too
+            column = min(column, self._printed.get(number, _NOTHING))  # the text below is also printed
         return Masked("\n".join(lines), self._blocks, lost, self._conditions)
 
 
@@ -330,25 +328,25 @@ _ON_TEXT: Final = frozenset(("duplicate-key", "ambiguous-value", "unknown-kind")
 """Rules about text that are valid for an outline."""
 _KIND: Final = later(rb"\nkind[\"']?[ \t]*:[ \t]*[\"']?(\w{1,100})")
 _BEFORE_KIND: Final = b"\nkind"
-"""Found many times faster than by a pattern."""
+"""Precedes each `kind` at the root; many times faster to find than a pattern."""
 _VERSIONS: Final = {spec.kind: spec.api_version for spec in KINDS if spec.template or spec.is_applied}
 _OF_CLUSTER: Final = r"Capabilities|semverCompare|[aA][pP][iI]Version *[.(]|[kK]ubeVersion|k8s_?[vV]ersion"
 _BY_CLUSTER: Final = later(_OF_CLUSTER)
 """The words of a template that chooses the version of its objects by the version of the cluster."""
 _MAY_BE_BY_CLUSTER: Final = later(rf"{_OF_CLUSTER}|\$\w|\b(?:include|template)\b")
-"""The words of a condition that may be about the version of the cluster, in such a template."""
+"""What a condition on the version of the cluster contains, also through a variable or an included template."""
 _SINCE: Final = later(r"that begins on line (\d+)$")
 _ACTION: Final = later(r"\{[{%]|[}%]\}")
 _OTHER_ENGINE: Final = later(r"\(@|#@|<%|%\{|@\w+@|\$[{(]")
 _VALUE_ONLY: Final = later(r"[ \t]*(?:- )*[\w./\"-]+:[ \t]+(?=\{\{|[^\s\[{])(?!.*(?:indent|toYaml))")
 _FAR: Final = 3
-"""Minimum lines between the start of an invalid part and its error, if the start is not looked at."""
+"""Minimum lines between the start of an invalid part and its error if the text at the start is not considered."""
 _UNKNOWN_VERSION: Final = later(
     rf"^(apiVersion:[ ]+)([{_OUTPUT}{_CONTROL}]{{10,500}})(?=[ ]*\r?\nkind:[ ]+(\w+)[ ]*\r?$)", re.MULTILINE
 )
 _LONGEST_LINE: Final = 500
 _NEAR: Final = 500
-"""Maximum number of lines above a repeated key in which its first occurrence is searched."""
+"""How many lines above a repeated key to search for its first occurrence."""
 
 
 class Outline(NamedTuple):
@@ -399,7 +397,9 @@ def _sort(
             if by_cluster and _is_for_old_clusters(subject, masked, text):
                 continue
             rest = _without_alternatives(rest, subject, masked)
-            whole = None if lines.start in known else _whole(subject, shown, text)  # once for both branches
+            whole = (
+                None if lines.start in known else _whole(subject, shown, text)
+            )  # once, although both branches contain it
             objects.partial.append(subject._replace(object=rest, namespace=place, is_partial=True, whole=whole))
 
 
@@ -437,12 +437,12 @@ _READ_WHOLE: Final = {
     DISRUPTION_BUDGET: (("spec",), "selector"),
     DAEMON_SET: (("spec", "template", "spec"), "priorityClassName"),
 }
-"""Kind -> the mapping and the field of whose absence rules report."""
+"""Kind -> the path of a mapping, and its field whose absence rules report."""
 
 
 def _whole(subject: ReviewedObject, shown: Sequence[str], text: str) -> Path | None:
-    """The path of the mapping in an object of which rules report an absent field, if no branch of the template prints
-    the field or unknown fields there; else None. `shown`: the lines of the mask with the object. `text`: the template.
+    """The path in _READ_WHOLE for an object, if no branch of the template prints the field or unknown fields there;
+    otherwise None. `shown`: the lines of the mask that contains the object. `text`: the template.
     """
     path, field = _READ_WHOLE.get(group_kind(subject.object), ((), ""))
     fields = at(subject.object, *path) if path else None
@@ -470,12 +470,12 @@ def _whole(subject: ReviewedObject, shown: Sequence[str], text: str) -> Path | N
 def _every_branch(text: str) -> tuple[Sequence[str], Sequence[int]]:
     """The lines of a mask with all branches, and the columns of further text."""
     masked = mask(text, every=True)
-    assert masked is not None  # another mask of the text was possible
+    assert masked is not None  # masking the text succeeded earlier
     return masked.text.split("\n"), masked.lost
 
 
 def _defined_in(text: str) -> str:
-    """The texts of each `define` that contains an object, as documents on their lines; "" if there are none."""
+    """The text of each `define` that contains an object, as a document that keeps its lines; "" if there are none."""
     pieces, done, start, opened, depth = list[str](), 0, 0, 0, 0
     if len(text) > _LONGEST or not any(word in text for word in UNPRINTED):
         return ""
@@ -572,7 +572,9 @@ def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked, text: str) -
             if above is None:
                 continue
             if len(masked.blocks[above]) < len(masked.blocks[diagnostic.location.line - 1]):
-                diagnostic = diagnostic._replace(severity=Severity.NOTE)  # a value overrides the default above
+                diagnostic = diagnostic._replace(
+                    severity=Severity.NOTE
+                )  # the value overrides the default in the line above
             both = [_ONE_ACTION.fullmatch(original[number]) for number in (above, diagnostic.location.line - 1)]
             if both[0] and both[1] and both[0].groups() == both[1].groups():
                 diagnostic = harmless(diagnostic, both[0][1], above + 1)

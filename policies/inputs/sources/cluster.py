@@ -48,8 +48,8 @@ _WIDTH: Final = 5
 class Identities:
     """The objects read so far. A later source may replace an object that has no UID, an earlier one may not.
 
-    Keeps five numbers for each object in an array, hashes instead of texts: objects that go after loading would leave
-    holes in the memory of those that stay, which makes everything else slower.
+    Keeps five numbers for each object in an array, with hashes instead of texts: many small objects that are freed
+    after loading would fragment the memory of the others, which makes everything else slower.
     """
 
     def __init__(self, *, several: bool) -> None:
@@ -59,7 +59,7 @@ class Identities:
         self._seen: set[int] = set()
         self._numbers = array("q")
         self._starts: dict[int, int] = {}
-        """Hash of a name -> start of its numbers, up to the last name that occurred twice."""
+        """Hash of a name -> start of its numbers, for objects up to the last one whose name occurred twice."""
         self._files: list[tuple[int, str, str]] = []
         """Each file: the start of its numbers, source and name."""
 
@@ -91,7 +91,7 @@ class Identities:
         _, uid_before, allocatable_before, line_before, content_before = self._numbers[start : start + _WIDTH]
         _, source_before, file_before = self._files[bisect_right(self._files, start, key=itemgetter(0)) - 1]
         _, source, file = self._files[-1]
-        if uid_before and uid and uid_before != uid:  # the hash of an empty text is 0
+        if uid_before and uid and uid_before != uid:  # without a UID: the hash of "" is 0
             what = "another UID"
         elif allocatable_before != allocatable and source_before == source:
             what = "other allocatable resources"
@@ -109,13 +109,13 @@ class Identities:
 
     @property
     def replaced(self) -> str:
-        """A clause about the objects that a later source defines differently; "" without any."""
+        """A clause about the objects that a later source defines differently; "" if there are none."""
         more = f", and {plural(self._others, 'more such object')}" if self._others else ""
         return f"{self._replaced}{more} (--cluster combines its sources into one cluster)" if self._replaced else ""
 
 
 def _content(obj: ApiObject) -> int:
-    """Return a hash of what defines an object: not of its status, nor of its metadata except for labels."""
+    """Return a hash of an object without its status and metadata, but with its labels."""
     defined = {**obj, "metadata": mapping(obj, "metadata", "labels"), "status": None}
     return hash(json.dumps(defined, sort_keys=True, default=str))
 
@@ -177,7 +177,7 @@ def load_cluster(
     if cache.listed is None:
         cache.listed = set()
     loading = _Loading(cache, progress, several=len(sources) > 1)
-    with no_collection():  # loading creates no cycles, and their search is slow
+    with no_collection():  # loading creates no reference cycles, and searching for them is slow
         for source in sources:
             loading.source(source)
     if sources:
@@ -195,7 +195,7 @@ def load_cluster(
 
 
 def adopt_pods(cache: Cache) -> None:
-    """Set the owners that kube-controller-manager sets soon after creation, and that hand-written Pods lack.
+    """Set the owner references that kube-controller-manager sets soon after creation, where Pods lack them.
 
     Changes them by name: that changes the order of their node's Pods, which decides between equal victims, and must not
     depend on the hashes of strings.

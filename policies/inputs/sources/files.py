@@ -46,7 +46,7 @@ class MissingFile(SourceError):
 
 
 class WrongFile(SourceError):
-    """A file that the user named is not what the option takes."""
+    """A file that the user named has contents that the option does not accept."""
 
 
 def status_of(fault: BaseException | None) -> int:
@@ -97,9 +97,9 @@ VENDORED: Final = "vendor directory of Go"
 OLDER: Final = "older chart version"
 _VENDOR: Final = "vendor"
 _TEST_DATA_NAME: Final = "testdata"
-"""The directory of a Go package's test inputs, which go ignores, too."""
+"""The directory with test inputs of a Go package; the go command ignores it, too."""
 _GO: Final = (".go", "go.mod")
-"""Ends of the names of Go files; one of these is next to the test data of a package."""
+"""Suffixes of Go files: `testdata` is skipped only beside one of these."""
 _REPOSITORY: Final = ".git"
 """A directory that never contains manifests, because git does not track it: skipped without a message."""
 
@@ -193,7 +193,7 @@ class _Walk:
         self._root, self._real = root, os.path.realpath(root)
         self._suffixes, self._omitted, self._deployed = suffixes, omitted, deployed
         self._seen: set[tuple[int, int]] = set()
-        """The directories on the way and before, so that links make no loop."""
+        """The device and inode of each directory read so far, so that links cause no loops."""
         above = Ignores.above(root, ignores) if ignores is not None else None
         self._ignores = {} if above is None else {root: above}
 
@@ -261,9 +261,7 @@ class _Walk:
         return kept if others else children
 
     def _others(self, path: str, names: set[str]) -> dict[str, str]:
-        """Return the names in a directory that are something else than manifests because of other names; each with
-        the reason.
-        """
+        """Return the names in a directory that are no manifests, judging by its other names; each with the reason."""
         others = {}
         if "Chart.yaml" in names and "templates" in names:
             others["templates"] = TEMPLATES
@@ -298,7 +296,7 @@ class _Walk:
         try:
             mode = os.stat(entry.path).st_mode
         except OSError:
-            return True  # reading it says why
+            return True  # reading it reports the error
         if not stat.S_ISREG(mode):
             self._omitted(entry.path, NO_FILE)
         return stat.S_ISREG(mode)
@@ -313,7 +311,7 @@ def _version_of(name: str) -> tuple[int, ...]:
 _BEGINS_VERSION: Final = "v0123456789"
 _VERSION: Final = later(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})")
 _CHARTS: Final = ("Chart.yaml", os.path.join("src", "Chart.yaml"))
-"""Charts of a directory, which repositories of published charts also keep beside a report."""
+"""Where a directory may contain a chart; `src` is used by repositories that publish a report beside each chart."""
 
 
 def _is_same_chart(older: str, newest: str) -> bool:
@@ -364,7 +362,7 @@ def kept(path: str) -> File | str:
 
 
 def readable(file: File | str) -> bytes:
-    """The bytes of a file; b"" if it is unreadable, which is reported where it is read for its own sake."""
+    """The bytes of a file; b"" if it is unreadable: the error is reported when the file itself is an input."""
     with suppress(SourceError):
         return read_file(file)
     return b""
@@ -472,12 +470,12 @@ def _faults_named(path: str) -> Iterator[None]:
 
 
 def _descriptor_of(path: str) -> int | None:
-    """A copy of the open descriptor that a path names; None for other paths."""
+    """A duplicate of the open descriptor that a path such as /dev/stdout names; None for other paths."""
     match = _OPEN_STREAM.fullmatch(path)
     if match is None:
         return None
     if match[1]:
-        sys.stdout.flush()  # what was printed before stays before
+        sys.stdout.flush()  # keeps the order with output printed earlier
     return os.dup(1 if match[1] else 2 if match[2] else int(match[3] or match[4]))
 
 

@@ -91,7 +91,7 @@ def contents(path: str, limit: int) -> bytes:
     Uses few system calls, because a tree may have thousands of small files.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:  # not a file object: made of a directory it fails and leaves the descriptor open
+    try:  # not a file object: creating one for a directory fails and leaves the descriptor open
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(f"{path}: no file")
@@ -182,8 +182,8 @@ _WIDE: Final = (_ANY, "*")
 class Pattern(NamedTuple):
     """One pattern of a .gitignore or CODEOWNERS file.
 
-    `steps`: of the path from the file's directory; a single step matches a name at any depth. `begins`: matches a
-    required prefix of the first step, None if unknown; rejects most paths fast.
+    `steps`: of the path from the file's directory; a single step matches a name at any depth. `begins`: matches
+    the start of the first step, to reject most paths quickly; None if unknown.
     """
 
     steps: tuple[str, ...]
@@ -303,7 +303,7 @@ def pattern_of(text: str) -> Pattern | None:
     if not steps:
         return None
     if "/" in body and len(steps) == 1:
-        steps = ("", *steps)  # a leading slash: here, and no deeper
+        steps = ("", *steps)  # a leading slash: matches only in this directory
     begins = next(step for step in (*steps, _ANY) if step) if len(steps) > 1 else _ANY
     return Pattern(steps, negated, directories_only, None if begins == _ANY else _step(begins))
 
@@ -344,7 +344,7 @@ def _path_matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _step(*patterns: str) -> Callable[[str], object]:
-    """A function that matches a step of a path that matches a pattern, without backtracking for any number of stars."""
+    """A function that matches one step of a path against patterns, without backtracking for any number of stars."""
     return re.compile("|".join(translate(_ESCAPED.sub(_literal, pattern)) for pattern in patterns)).match
 
 

@@ -107,7 +107,7 @@ def flat(value: Any, line: int) -> list[Value]:
 
 
 class Window:
-    """The part of the stream that is being decoded: discards decoded text, and reads more when necessary.
+    """The buffered part of the stream: discards decoded text, and reads more when necessary.
 
     `block`: the least characters to read at once. `start`: the text before the stream.
     """
@@ -197,7 +197,7 @@ class Window:
                 if problem.startswith("unterminated"):
                     at = size
             except (RecursionError, ValueError) as error:
-                problem = str(error).partition("; use sys.")[0]  # of numbers with more than 4,300 digits
+                problem = str(error).partition("; use sys.")[0]  # ValueError: a number with more than 4,300 digits
                 raise self.fault("nested too deeply" if isinstance(error, RecursionError) else problem) from None
             else:
                 if end < size or isinstance(value, str | list | dict) or not self._more():
@@ -255,7 +255,7 @@ def audit_events(path: str) -> Iterator[ApiObject]:
 
 
 def _event(line: bytes, path: str, number: int) -> ApiObject | None:
-    """Return the event of a line, or None for a line that is cut. Raises SourceError for other files."""
+    """Return the event of a line; None for an incomplete line. Raises SourceError for text other than audit events."""
     if len(line) == MAX_LINE and number > 1:
         return None
     try:
@@ -264,6 +264,6 @@ def _event(line: bytes, path: str, number: int) -> ApiObject | None:
         event = None
     if not isinstance(event, dict) or not text_at(event, "apiVersion").startswith("audit.k8s.io/"):
         if number > 1 and not line.endswith(b"\n"):
-            return None  # the log is still written
+            return None  # the log may still be being written
         raise SourceError(path, f"line {number}: no audit event. {_FIX}")
     return event

@@ -47,7 +47,7 @@ class Trees(NamedTuple):
 
     def holds(self, path: str) -> bool:
         """True if the target of a path is in a tree, and not in a directory such as .git."""
-        with suppress(ValueError):  # a zero byte
+        with suppress(ValueError):  # a null byte in the path
             steps = [_steps(os.path.realpath(path), root) for root in self.roots]
             return any(below is not None and not REPOSITORY.intersection(map(str.lower, below)) for below in steps)
         return False
@@ -114,7 +114,7 @@ _TAIL: Final = 4_000
 _PAUSE: Final = 0.02
 LOCALE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES")
 NO_NETWORK: Final = ("unshare", "--user", "--net", "--")
-"""Runs a program in a network namespace without interfaces, and for that in its own user namespace."""
+"""Runs a program in a network namespace without interfaces; this requires a new user namespace, too."""
 
 
 class Exceeded(Exception):
@@ -122,7 +122,7 @@ class Exceeded(Exception):
 
 
 class Ended(NamedTuple):
-    """What a program did. `complaint`: the end of its error output."""
+    """The result of a program. `complaint`: the end of its error output."""
 
     status: int
     output: bytes
@@ -185,7 +185,7 @@ def without_network(path: str) -> tuple[str, ...]:
 def _limit(process: int) -> None:
     """Limit the memory and CPU time of a process and of those that it starts, on Linux."""
     for what, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CPU, SECONDS)):
-        with suppress(AttributeError, OSError, ValueError):  # ValueError: its limit is lower
+        with suppress(AttributeError, OSError, ValueError):  # ValueError: its limit is already lower
             resource.prlimit(process, what, (most, most))
 
 

@@ -30,7 +30,7 @@ MAX_BYTES: Final = 256 << 20
 _MAX_SETTINGS: Final = 1 << 20
 """Maximum bytes of a small file of a git directory."""
 _MAX_PATHS: Final = 4096
-"""Maximum characters of paths in a message: a command must have them whole."""
+"""Maximum characters of paths in a message, whose commands need complete paths."""
 _SETTINGS: Final = ("safe.bareRepository=explicit", "core.fsmonitor=false", "protocol.allow=never")
 _VARIABLES: Final = {
     "GIT_ALLOW_PROTOCOL": "",
@@ -44,7 +44,7 @@ _VARIABLES: Final = {
     "LC_ALL": "C",
 }
 _ALTERNATES: Final = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
-"""The only variable of git that it inherits: further directories of objects."""
+"""The only variable that git inherits: further directories of objects."""
 _OWN: Final = ("logs", "refs", "reftable")
 """Entries of a git directory that each work tree has for itself."""
 _SHARED: Final = ("logs", "packed-refs", "refs", "reftable", "shallow")
@@ -246,7 +246,7 @@ def _entries_in(listing: bytes, commit: str) -> Iterator[_Entry]:
         fields, _, path = line.partition(b"\t")
         mode, _, name, size = fields.decode().split()
         if size == "BAD" and not path.endswith(_TEXTS):
-            continue  # if a tool needs the file, it says so
+            continue  # a tool that needs the file reports the error
         if size == "BAD":
             missing = f"{os.fsdecode(path)} is not in this partial clone"
             raise SourceError(commit, f"{missing}. Fix: fetch all objects, as a clone without --filter does")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _Readers = Mapping[str, Callable[["ConfigNode"], Any]]
-"""Key of a mapping -> what returns its value."""
+"""Key of a mapping -> the function that returns its value."""
 _OUTER: Final = ("apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1")
 _INNER: Final[Mapping[str, str]] = {
     "apiserver.config.k8s.io/v1": "ResourceQuotaConfiguration",
@@ -42,7 +42,7 @@ _INNER: Final[Mapping[str, str]] = {
 
 
 def load_limited_resources(path: Path | str) -> tuple[options.LimitedResource, ...]:
-    """The limitedResources of an AdmissionConfiguration, whose `path` is relative to it. Raises ConfigError."""
+    """The limitedResources of an AdmissionConfiguration file. A `path` in it is relative to it. Raises ConfigError."""
     file = Path(path)
     entry = parse(contents(file, _MAX_CONFIG), str(path))
     fields = dict(entry.items())
@@ -185,7 +185,7 @@ class ConfigNode:
         return given
 
     def read(self, readers: _Readers, required: Collection[str] = ()) -> dict[str, Any]:
-        """The values of a mapping, by key in snake case. `readers`: by key, what returns the value."""
+        """The values of a mapping, by key in snake case. `readers`: key -> the function that returns its value."""
         given = self.fields(readers, required)
         return {_UPPER.sub(r"_\g<0>", key).lower(): readers[key](value) for key, value in given.items()}
 
@@ -329,7 +329,7 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
 
     Each YAML document is a list of entries, or one entry; empty documents do not count. `data` must be valid YAML.
     """
-    with suppress(ConfigError):  # of an alias, which a file of entries may have
+    with suppress(ConfigError):  # for an alias, which is valid in such a file
         for entry in _documents(data, ""):
             for each in entry.elements() if entry.sequence else () if entry.is_empty else (entry,):
                 number -= 1
@@ -361,7 +361,7 @@ def read_config(text: str | bytes, file: str) -> Config:
     """Parse a configuration. Raises ConfigError for the first error."""
     config = Config()
     entries = dict(parse(text, file).items(READERS))
-    for key in sorted(entries, key=_NAMES_RULES.__ne__):  # the other entries may be about these rules
+    for key in sorted(entries, key=_NAMES_RULES.__ne__):  # first: other entries may name these rules
         config = READERS[key](config, entries[key])
     return config
 

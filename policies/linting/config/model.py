@@ -92,7 +92,7 @@ class Budget(NamedTuple):
 
 
 class PredictionBudget(NamedTuple):
-    """The numbers of predictions that one user, and all users of one namespace, may see in an hour."""
+    """The budgets of one user, and of all users of one namespace together."""
 
     user: Budget = Budget(100, 400)
     namespace: Budget = Budget(200, 800)
@@ -103,7 +103,7 @@ _BUDGET: Final = PredictionBudget()
 
 
 class Config(NamedTuple):
-    """The complete configuration; without arguments, the defaults.
+    """The complete configuration. Without arguments, it contains the defaults.
 
     `selected`: the only rules that run; empty: all except those `ON_REQUEST`. `disabled_rules`: rules that do not run.
     `rules`: ids of enabled rules of other packages; `foreign`: these rules, loaded by `foreign_rules.with_rules`.
@@ -169,7 +169,7 @@ class Config(NamedTuple):
         return None
 
     def not_honoured(self, namespace: Namespace | None, now: datetime) -> str:
-        """Why a namespace's annotation forewarn.dev/exempt-until has no effect; "" if it has one, or is absent."""
+        """Why a namespace's annotation forewarn.dev/exempt-until has no effect; "" if it has an effect or is absent."""
         text = _break_glass(namespace)
         why = not_honoured(text, now, self.options.break_glass.max_duration) if text else ""
         return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''} {why}" if why else ""

@@ -33,7 +33,7 @@ _NUMERIC: Final = frozenset("+-.0123456789")
 class SchedulerSource:
     """The configuration of a scheduler. Call the object with a release: the profiles depend on the release.
 
-    `given`: the configuration as plain JSON values, unchanged. `entry`: in its file, None for a preset.
+    `given`: the configuration as plain JSON values, unchanged. `entry`: the node in its file; None for a preset.
     """
 
     name: str

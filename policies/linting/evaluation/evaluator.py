@@ -56,7 +56,7 @@ __all__ = ["EvaluationRequest", "Phase", "count_open", "evaluate", "impact_of"]
 _FILES: Final = ReviewedObject(NOTHING)
 _CLUSTER: Final = ReviewedObject(NOTHING)
 _OF_MANY: Final = (_FILES, _CLUSTER)
-"""Placeholder subjects for all files or the cluster: their problems name the objects, and have no maximum number."""
+"""Placeholder subjects for all files, or the cluster. Their problems name the objects, without MAX_PROBLEMS."""
 _NEVER: Final = datetime.min
 _ALONE: Final = {
     registry.NAMESPACE: Target.NAMESPACE,
@@ -195,11 +195,11 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
             findings += map(_with_rejection, found) if target in POD_SPECS else found
         except CutShort as why:
             action = _of_unevaluated(action, why, subject, config)
-            why.with_traceback(None)  # one that is kept and raised again has frames that know it: a circle
+            why.with_traceback(None)  # avoids a reference cycle if it is cached
             unevaluated = _finding(subject, _unevaluated(why), rule.ID, severity, action)
             findings.append(unevaluated._replace(not_evaluated=True))
         except InvalidObject as fault:
-            faults.append(fault.with_traceback(None))  # its frames know this list: a circle
+            faults.append(fault.with_traceback(None))  # its frames refer to this list: a reference cycle
     if subject.is_partial:
         return findings
     if context.phase is Phase.LINT:
@@ -213,13 +213,13 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
 
 
 def _checks_parts(rule: Rule, subject: ReviewedObject) -> bool:
-    """Report whether a rule checks a part of an object; of a patch, only those about its fields and version do."""
+    """Report whether a rule checks a part of an object. Only rules about fields and versions check a patch."""
     return rule.READS_PARTS and (rule in (unknown_field, removed_api_version) or not subject.is_patch)
 
 
 def _check_resources(namespace: str, context: Context, obj: ApiObject) -> None:
-    """Raise InvalidObject for invalid requests or limits. Ignores what may have others in the cluster: patches, and
-    Pods with defaults of LimitRanges, which a rule checks.
+    """Raise InvalidObject for invalid requests or limits. Ignores objects whose requests may differ in the cluster:
+    patches, and Pods that get defaults of LimitRanges, which a rule checks.
     """
     template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
     if template is None or lacks_images(template) or is_fragment(obj, template):
@@ -234,7 +234,7 @@ def _check_resources(namespace: str, context: Context, obj: ApiObject) -> None:
 
 
 def _may_have_defaults(namespace: str, context: Context) -> bool:
-    with suppress(TooLarge):  # of a LimitRange that is too large to keep
+    with suppress(TooLarge):  # a LimitRange is too large for the cache
         return bool(context.limit_ranges_of(namespace))
     return True
 
@@ -344,7 +344,7 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
     if kind == registry.LIMIT_RANGE:
         from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 
-        LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
+        LimitRange.from_api(subject.object)  # no rule checks it, but rules about other objects use it
     kinds = _target_of(kind, subject.operation)
     if kinds is Target.POD and context.phase is Phase.LINT and is_static_pod(subject):
         return Target.STATIC_POD
@@ -434,7 +434,7 @@ def _finding(
 
 
 def _with_rejection(finding: Finding) -> Finding:
-    """The finding about an object with Pods; an error without another harm means that the Pods are rejected."""
+    """Return a finding about an object with Pods; an error without another harm means that its Pods do not run."""
     is_rejection = finding.severity is Severity.ERROR and finding.harm == NO_HARM
     return finding._replace(harm=not_running()) if is_rejection else finding
 
@@ -469,14 +469,14 @@ def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
 def audit_request(
     cluster: ClusterSnapshot, config: Config, now: datetime, others: Iterable[ApiObject] = ()
 ) -> EvaluationRequest:
-    """Return the request to check all objects of a cluster, also `others`, and the cluster as a whole."""
+    """Return the request to check all objects of a cluster and `others`, and the cluster as a whole."""
     change_set = ChangeSet((*stored_objects(cluster), *map(_unchanged, others)))
     config = with_autoscaler(config, cluster)
     return EvaluationRequest(change_set, cluster, config, Phase.LINT, now, with_cluster_rules=True)
 
 
 def with_autoscaler(config: Config, cluster: ClusterSnapshot) -> Config:
-    """Return the configuration with whether the autoscaler of the cluster has a cutoff: Karpenter alone has none."""
+    """Return the configuration, which notes whether the cluster's autoscaler has a cutoff; Karpenter has none."""
     return config._replace(options=config.options._replace(has_cutoff=autoscaler_of(cluster) != KARPENTER))
 
 
@@ -489,7 +489,7 @@ def audit(request: EvaluationRequest) -> list[Finding]:
 def unsuppressed(
     findings: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
 ) -> tuple[list[Finding], int]:
-    """Return (the findings that nothing suppresses, the most severe first; the number of the others)."""
+    """Return the findings that are not suppressed, the most severe first, and the number of suppressed ones."""
     from forewarn.policies.linting.evaluation.suppressions import of_annotations, of_configuration, suppress
 
     suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]

@@ -45,7 +45,7 @@ _RULES: Final = {rule.ID for rule in RULES}
 _IGNORE: Final = later(r"ignore\[([^\]]*)\](.*)", re.DOTALL)
 _UNTIL: Final = later(r"\s*\buntil=(\S*)")
 _COMPARE_WITH_STORED: Final = frozenset(("immutable-field-changed", "priority-field-changed"))
-"""Rules about changes: the linter has an old object only from a cluster."""
+"""Rules that compare with the stored object, which the linter knows only with a cluster."""
 _SILENT_WITHOUT_RELEASE: Final = frozenset(("unknown-field", "removed-api-version"))
 _SILENT_WITHOUT_CLUSTER: Final = _COMPARE_WITH_STORED | {rule.ID for rule in RULES if rule.DEPENDS_ON.stored}
 _SILENT_WITH_CLUSTER: Final = frozenset(("priority-class-not-checked",))
@@ -179,7 +179,7 @@ def _fault(suppression: Suppression, today: date) -> str:
     if not suppression.rules:
         return "malformed suppression: no rule and reason"
     for rule in suppression.rules:
-        if rule not in _RULES and "." not in rule:  # rules of other packages have a dot
+        if rule not in _RULES and "." not in rule:  # ids of rules of other packages contain a dot
             return f'no rule "{cut(rule, _LONGEST)}"{nearest(rule, _RULES)}'
     if not suppression.reason:
         return f"suppression of {suppression.rules[0]} has no reason"

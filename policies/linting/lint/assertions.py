@@ -1,7 +1,7 @@
 """Finds the assertions of tests of Chainsaw and kuttl: partial objects that no tool applies.
 
-Only in the own directory of a test: names and tests elsewhere say nothing about a file. Sources: Chainsaw
-(kyverno.github.io/chainsaw), kuttl (kuttl.dev).
+Only files in the directory of a test count; names alone, and tests in other directories, prove nothing about a file.
+Sources: Chainsaw (kyverno.github.io/chainsaw), kuttl (kuttl.dev).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ ASSERTION: Final = "test assertion"
 _STEP: Final = later(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
 _NAMED: Final = later(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
 _OF_STEP: Final = later(r"\d+-.+\.ya?ml", re.IGNORECASE)
-"""Names of steps of kuttl, and of their assertions."""
+"""File names of kuttl steps and of their assertions."""
 _TEST: Final = later(r"chainsaw-test\.ya?ml", re.IGNORECASE)
 
 
 def assertion_files(files: Iterable[File]) -> set[str]:
-    """Return the normalized paths of the assertion files of tests: files in the directory of a test of Chainsaw or
-    kuttl with such a name.
+    """Return the normalized paths of assertion files: files with the name of one, in the directory of a Chainsaw or
+    kuttl test.
     """
     paths = set[str]()
     for directory, names in grouped(os.path.split(os.path.normpath(file.path)) for file in files if file.tree).items():

@@ -47,8 +47,8 @@ def classes_of(files: Input) -> Mapping[str, Mapping[str, ApiObject]]:
 
 
 def update(files: Input, before: Mapping[str, Mapping[str, ApiObject]]) -> None:
-    """Make the PriorityClasses of an input updates of those before the change: of the same file, or of the only file
-    that had a class of this name.
+    """Turn the PriorityClasses of an input into updates of the class `before` the change: in the same file, or in the
+    only file that had a class of this name.
     """
     for number, member in enumerate(files.members):
         kind, _, name = member.identity

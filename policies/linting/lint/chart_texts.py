@@ -1,4 +1,4 @@
-"""Mistakes that the texts of a Helm chart prove without rendering."""
+"""Finds mistakes in the texts of a Helm chart that are certain without rendering."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from forewarn.policies.linting.rules.support.names import is_misspelt
 
 
 class Scope(NamedTuple):
-    """What the actions of a block of a template share: the outermost blocks around it, and the dot.
+    """The scope of the actions in one block of a template: the outermost blocks around it, and the dot.
 
     `openings`: the first actions of at most `_MAX_BLOCKS` blocks. `dot`: the keys of the dot in the root, or () if the
     dot may be the root. `shown`: the dot in words.
@@ -77,7 +77,7 @@ class ChartText:
         return self._kinds[before - 1] if before else 0
 
     def entries_with(self, key: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
-        """Yield the entries with a key in objects in which a pattern finds something, each with what it finds."""
+        """Yield the entries with a key in objects that a pattern matches, each with the matched text."""
         objects = grouped((self.kind_before(each.start()), each) for each in self.entries if each["key"] == key)
         for start, entries in objects.items():
             end = bisect_right(self._kinds, start)
@@ -93,14 +93,14 @@ class ChartText:
         return scope if is_code else None
 
     def named(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
-        """Yield the matches in what a template with a name always prints, with this name."""
+        """Yield the matches in text that a named template prints unconditionally, each with this name."""
         for match in pattern.finditer(self.text) if _DEFINE.search(self.text) else ():
             openings = (self.scope_at(match.start()) or Scope()).openings
             if len(openings) == 1 and (name := _DEFINE.match(openings[0])):
                 yield name[1], match
 
     def path_at(self, position: int, reference: str) -> tuple[str, ...]:
-        """The path in the values of what the template reads at a position; () if it may be no value."""
+        """The path in the values that a reference reads at a position; () if it may read something else."""
         if (scope := self.scope_at(position)) is None:
             return ()
         keys = (*(scope.dot if reference[0] != "$" else ()), *filter(None, reference.split(".")[1:]))
@@ -109,7 +109,7 @@ class ChartText:
 
 _STRING: Final = later(r"\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`")
 _OF_ROOT: Final = later(r"(?<![\w$.)\]])\.(?:Values|Release|Chart|Capabilities|Files|Template)(?:\.\w+)+()")
-"""A field of the root; its group is empty, where that of _INCLUDE is a name."""
+"""A field of the root. Its group is empty; in _INCLUDE, the group is the name of a template."""
 _INCLUDE: Final = later(r"(?:include|template)[ \t]+\"([^\"\n]+)\"[ \t]+\.(?=[\s)|}-])")
 _DEFINE: Final = later(r"\{\{-?[ \t]*define[ \t]+\"([^\"\n]+)\"")
 _PIPELINE: Final = later(r"\{\{-?\s*(?:with|range)\s+(?:\$\w*\s*(?:,\s*\$\w*\s*)?:=\s*)?([^}]*?)\s*-?\}\}")
@@ -118,7 +118,7 @@ _OPERAND: Final = later(r"\$?\.(?:Values|Release|Chart|Capabilities|Files)(?:\.\
 _NEVER_ROOT: Final = later(
     r"(?:[\s()|]|\b(?:until(?:Step)?|list|tuple|split(?:List)?|keys|sortAlpha|uniq|default|int|add1?|sub|concat|index)\b)*"
 )
-"""What is around the operands of a pipeline whose result is not the root."""
+"""Matches next to an operand of a pipeline whose result cannot be the root."""
 
 
 def _scoped(text: str) -> Iterator[tuple[int, int, Scope]]:
@@ -154,7 +154,7 @@ def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], st
 
 
 class ChartValues:
-    """The file with the defaults of a chart's values, or with other values over these defaults, the `base`."""
+    """A file of values: the defaults of a chart, or values that override these defaults (`base`)."""
 
     def __init__(self, file: File, base: ChartValues | None = None) -> None:
         self.file, self.data, self._base = file, as_utf8(readable(file)), base
@@ -174,7 +174,7 @@ class ChartValues:
         return at(self.setting(path).value, *path)
 
     def keys(self, pattern: re.Pattern[bytes]) -> set[str]:
-        """Return what may be keys that a pattern finds, without parsing."""
+        """Return the matches of a pattern that may be keys. Does not parse the file."""
         return {key.decode() for key in pattern.findall(b"\n" + self.data)}
 
     @cached_property
@@ -247,7 +247,7 @@ _KEY_OF_ROOT: Final = later(rb"^[ -]*(?:Values|Release|Chart|Capabilities|Files|
 
 
 def _wrong_dots(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
-    """Yield the fields of the root that templates read in the dot of `with` or `range`, which has no such fields."""
+    """Yield the fields of the root that templates read from the dot in `with` or `range`, which lacks them."""
     found = [
         (template, match, scope)
         for template in templates
@@ -268,7 +268,7 @@ def _wrong_dots(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
 
 
 def _fields_of_root(templates: Sequence[ChartText]) -> Mapping[str, str]:
-    """Return a field of the root for each template that is defined once, and always reads such a field in its dot."""
+    """Return, for each template that is defined once and always reads a field of the root from its dot, this field."""
     defined, fields = Counter[str](), dict[str, str]()
     for template in templates:
         defined.update(_DEFINE.findall(template.text))
@@ -327,15 +327,15 @@ def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) ->
 _ABSOLUTE: Final = later(r"\.Values\.(\w+(?:\.\w+)*)")
 _KEY: Final = later(rb"\n[ ]*([\w-]+):")
 _WHOLE: Final = later(r"\.Values(?![\w.])|\.Files\b|\b(?:include|template)\s+[^\s\"]")
-"""What may read any value."""
+"""Text in a template that may read any value."""
 _CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
 
 
 def _unread_values(
     templates: Sequence[ChartText], values: ChartValues, files: Sequence[File], paths: set[str]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the values that nothing reads, if a template reads a similar key, which no file has. `paths`: those that
-    templates read.
+    """Yield the values that nothing reads while a template reads a similar key that no file sets. `paths`: the paths
+    that templates read.
     """
     known = values.keys(_KEY)
     missing = {path for path in paths if path.rpartition(".")[2] not in known}
@@ -358,7 +358,7 @@ def _unread_values(
 
 
 def _may_be_set(key: str, files: Sequence[File]) -> bool:
-    """Report whether a file with values, or the schema of the values, has a key; of the chart, or of one around it."""
+    """Report whether a file of values or a values schema, of the chart or of a parent chart, contains a key."""
     chart = os.path.dirname(os.path.abspath(files[0].path))
     others = [File(os.path.join(chart, "values.schema.json"))]
     while os.path.basename(parent := os.path.dirname(chart)) == "charts":
@@ -369,7 +369,7 @@ def _may_be_set(key: str, files: Sequence[File]) -> bool:
 
 
 def _may_be_read(path: tuple[str, ...], paths: set[str], templates: Sequence[ChartText], values: ChartValues) -> bool:
-    """Report whether a template or another chart may read a value. `paths`: those that templates read."""
+    """Report whether a template or another chart may read a value. `paths`: the paths that templates read."""
     text = "\n".join([template.text for template in templates])
     is_inner = any(".".join(path[:end]) in paths for end in range(1, len(path)))
     if is_inner or _WHOLE.search(text) or not {*_CALL.findall(text)} <= {*_DEFINE.findall(text)}:
@@ -380,7 +380,7 @@ def _may_be_read(path: tuple[str, ...], paths: set[str], templates: Sequence[Cha
 
 
 def _normal(key: str) -> str:
-    """Return a key without what is often mistaken: case, separators, the plural, and the suffix Name."""
+    """Return a key without parts that authors often mistake: case, separators, a plural `s`, and the suffix Name."""
     return key.replace("-", "").replace("_", "").lower().removesuffix("name").removesuffix("s")
 
 
@@ -388,14 +388,14 @@ _NUMBERS: Final = (
     r"(?:min|max)Replicas|minAvailable|maxUnavailable|replicas|(?:container|host|node)Port|backoffLimit|parallelism"
     r"|completions|\w+Seconds|revisionHistoryLimit|runAs(?:User|Group)|fsGroup|hostNetwork|suspend|value"
 )
-"""Fields of numbers and booleans; `value` is that of a PriorityClass."""
+"""Fields whose value is a number or boolean; `value` is a field of a PriorityClass."""
 _OF_LISTS: Final = frozenset(
     ("tolerations", "topologySpreadConstraints", "imagePullSecrets", "env", "envFrom", "volumes", "volumeMounts")
 )
 _SHAPES: Final = _OF_LISTS | {
     *("nodeSelector", "affinity", "resources", "securityContext", "strategy", "labels", "annotations", "matchLabels")
 }
-"""Fields of lists and mappings."""
+"""Fields whose value is a list or mapping."""
 _OF_PODS: Final = (
     "tolerations",
     "topologySpreadConstraints",
@@ -410,7 +410,7 @@ _ENTRY: Final = later(
     r"(?P<open>\"?)\{\{-?[ ]*(?P<call>toYaml[ ]|include \"[^\"\n]+\"[ ])?[ ]*(?P<value>\$?(?:\.\w+)+|[.$])[ ]*"
     r"(?:\|[ ]*(?P<pipe>\w+)[ ]*(?P<number>\d{0,3})[ ]*)?-?\}\}(?P<close>\"?)"
 )
-"""A key, and an action that prints its value, with one call or pipe at most."""
+"""A key, and the action that prints its value with at most one function call or pipe."""
 _KINDS: Final = later(
     r"\nkind:[ ]+(Deployment|StatefulSet|DaemonSet|Job|CronJob|Service|PodDisruptionBudget|HorizontalPodAutoscaler"
     r"|PriorityClass)\b"
@@ -418,7 +418,7 @@ _KINDS: Final = later(
 
 
 def _wrong_entries(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
-    """Yield the keys whose printed value has another type than Kubernetes wants, or is not below its key."""
+    """Yield the keys whose printed value has the wrong type for Kubernetes, or is not indented below its key."""
     for template in templates:
         for entry in template.entries:
             key = entry["key"]
@@ -441,7 +441,7 @@ def _wrong_entries(templates: Sequence[ChartText], values: ChartValues) -> Itera
 
 
 def _wrong_value(template: ChartText, entry: re.Match[str], values: ChartValues) -> Iterator[FileDiagnostic]:
-    """Yield a list where Kubernetes wants a mapping, or the reverse, and a value that is not below its key."""
+    """Yield a list where Kubernetes requires a mapping, or vice versa, and a value not indented below its key."""
     key, column, indent = entry["key"], len(entry["indent"]), int(entry["number"] or 0)
     is_list = key in _OF_LISTS
     wanted, other = ("list", "mapping") if is_list else ("mapping", "list")
@@ -464,7 +464,7 @@ _LAZY: Final = later(r"\b(?:and|or)\b")
 def _nil_pointers(
     templates: Sequence[ChartText], values: ChartValues, files: Sequence[File], paths: Iterable[str]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the values that templates always read in an empty mapping, a text or a number: Helm fails."""
+    """Yield the values that templates always read from an empty mapping, a text or a number, so that Helm fails."""
     printed = [template for template in templates if not os.path.basename(template.file).startswith("_")]
     ends = {name: _end_of_mappings(name.split("."), values.value) for name in sorted(paths)}
     for name in [name for name, end in ends.items() if end and not name.startswith("global.")][:_MAX_READ]:
@@ -479,7 +479,7 @@ def _nil_pointers(
 
 
 def _always_read(name: str, templates: Iterable[ChartText]) -> Iterator[Location]:
-    """Yield where templates read a value whatever other values are."""
+    """Yield the locations at which templates read a value unconditionally."""
     for template in templates:
         match = re.search(rf"(?<![\w)\]])\.Values\.{re.escape(name)}\b", template.text)
         start = match.start() if match else 0
@@ -502,7 +502,7 @@ _LIMITS: Final = ("minAvailable", "maxUnavailable", "minReplicas", "maxReplicas"
 
 
 def _contradicting_limits(templates: Sequence[ChartText], settings: Sequence[ChartValues]) -> Iterator[FileDiagnostic]:
-    """Yield the values that make a PodDisruptionBudget or HorizontalPodAutoscaler that kube-apiserver rejects."""
+    """Yield the values with which kube-apiserver rejects a PodDisruptionBudget or HorizontalPodAutoscaler."""
     for template in templates:
         limits = [entry for entry in template.entries if entry["key"] in _LIMITS]
         objects = grouped((template.kind_before(entry.start()), entry) for entry in limits)
@@ -516,7 +516,7 @@ def _contradicting_limits(templates: Sequence[ChartText], settings: Sequence[Cha
 
 
 def _conditions_of(template: ChartText, entries: Sequence[re.Match[str]]) -> Sequence[Path] | None:
-    """Return the values that must be true so that a template prints all entries; None if they are unknown."""
+    """Return the paths of the values that must be true for a template to print all entries; None if unknown."""
     blocks = [(template.scope_at(entry.start("value")) or Scope()).openings for entry in entries]
     tested = [_IF_TRUE.fullmatch(opening) for openings in blocks for opening in openings]
     if max(map(len, blocks)) == _MAX_BLOCKS or None in tested:
@@ -525,7 +525,7 @@ def _conditions_of(template: ChartText, entries: Sequence[re.Match[str]]) -> Seq
 
 
 def _contradiction(paths: Mapping[str, Path], values: ChartValues) -> Iterator[FileDiagnostic]:
-    """Yield the contradiction of the limits with these paths."""
+    """Yield the contradiction between the limits at these paths, if there is one."""
     given = {key: values.get(path) for key, path in paths.items()}
     least, most = given.get("minReplicas"), given.get("maxReplicas")
     message = ""
@@ -543,7 +543,7 @@ _TARGET: Final = later(r"\n  scaleTargetRef:(?:\n    \w+:[^\n]*){0,2}?\n    name
 
 
 def _undone_scaling(templates: Sequence[ChartText], settings: Sequence[ChartValues]) -> Iterator[FileDiagnostic]:
-    """Yield where templates set the replicas of a workload for which values enable a HorizontalPodAutoscaler."""
+    """Yield the locations at which templates set `replicas` although values enable a HorizontalPodAutoscaler."""
     scaled: dict[str, Sequence[Path]] = {}
     for template in templates:
         for target, limit in template.entries_with("maxReplicas", _TARGET):
@@ -596,7 +596,7 @@ _EFFECTS: Final = {
 
 
 def repeated_keys(file: File, tool: str) -> Iterator[FileDiagnostic]:
-    """Yield the keys that a mapping in a file has twice, which this tool reads."""
+    """Yield the duplicate keys of mappings in a file that the named tool reads."""
     document = Document(as_utf8(readable(file)), file.name)
     with suppress(Fault):
         root, _ = compose(document)
@@ -605,7 +605,7 @@ def repeated_keys(file: File, tool: str) -> Iterator[FileDiagnostic]:
 
 
 def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
-    """Yield the values under the name of a dependency that has an alias, or under a name that is similar."""
+    """Yield the values below the name of a dependency that has an alias, or below a name similar to a dependency."""
     file = os.path.join(os.path.dirname(values.file.path), CHART)
     data = readable(file)
     dependencies = list_at(first_value(data, file), "dependencies") if b"dependencies:" in data else []

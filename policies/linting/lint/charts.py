@@ -1,4 +1,4 @@
-"""Findings about manifests of archives, tests or other projects: notes."""
+"""Lowers findings about manifests of archives, tests or other projects to notes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NOT_DEPLOYED: Final = later(
 """Directories of manifests that are never deployed: archives, and the input or output of tests."""
 _TESTS: Final = later(r"(?:^|/)(?:(?:e2e|tests|\.[\w-]*tests?)/|test_[^/]*$)")
 _OF_TESTS: Final = ("evictions-blocked", "removed-api-version", "scheduler-configuration")
-"""Rules whose findings are notes in files for tests, which may be old, or block evictions, on purpose."""
+"""Rules whose findings are notes in files of tests: such files may be old, or block evictions, on purpose."""
 _NAMELESS: Final = "name or generateName is required"
-"""A program completes such a manifest."""
+"""The start of a message about a manifest that some program probably completes."""
 _MEANT: Final = later(
     r"(?:^|/)(?:bad[_-]|(?:broken|invalid|malformed)[_-]?)(?:config|job|deployment|manifest|pdb|pod)?s?\d*(?:/|\.[^/]*$)"
 )
@@ -41,7 +41,7 @@ _IS_OWN: Final = later(r"file:|$")
 
 
 def lowered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings in order, as notes those about manifests of archives, tests or other projects."""
+    """Return the findings in order; those about manifests of archives, tests or other projects become notes."""
     is_of_others = cache(_is_of_others)  # each chart is read once
     return by_order(_lowered(finding, is_of_others) for finding in findings)
 
@@ -51,7 +51,7 @@ def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
         return finding
     top = next(work_trees(os.path.dirname(finding.file)), None)
     path = os.path.relpath(os.path.realpath(finding.file), top) if top else os.path.normpath(finding.file)
-    if os.path.isabs(path):  # what is above the input says nothing about it
+    if os.path.isabs(path):  # directories above the input prove nothing
         path = os.path.basename(path)
     is_of_test = (finding.rule in _OF_TESTS or _NAMELESS in finding.message) and _TESTS.search(path)
     is_meant = _EXAMPLES.search(path) and (_MEANT.search(path) or _EXPECTED.search(finding.object.name))

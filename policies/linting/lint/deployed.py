@@ -21,11 +21,11 @@ from forewarn.policies.linting.lint.input import SUFFIXES, TEMPLATE, UNTYPED, In
 ELSEWHERE: Final = "file or directory of a kustomization outside of the checked directories"
 REMOTE: Final = "remote resource of a kustomization"
 _BY_CONTENT: Final = (ASSERTION, TEMPLATE, TEST_DATA, UNTYPED)
-"""Why files are left out that a tool may deploy all the same."""
+"""Reasons for which files are skipped although a tool may deploy them."""
 
 
 _YAML: Final = (".yaml", ".yml")
-"""Suffixes of the files that Flux generates a kustomization from."""
+"""Suffixes of the files from which Flux generates a kustomization."""
 
 
 class _Root(NamedTuple):
@@ -41,8 +41,8 @@ class _Root(NamedTuple):
 
 
 def deployed_files(files: Input, request: LintRequest) -> Iterator[File]:
-    """Yield the files that tools deploy and that were not read. Each must be read before the next is asked for: it
-    may be a kustomization, which names others.
+    """Yield the files that tools deploy and that were not read. The caller must read each file before it takes the
+    next one, because it may be a kustomization, which names others.
     """
     roots, read = _roots(request.paths), set[str]()
     for number, path in enumerate(_Named(files, request, roots).files() if roots else ()):
@@ -71,7 +71,7 @@ def _roots(paths: Sequence[str]) -> list[_Root]:
 
 
 class _Named:
-    """Finds the files that kustomizations and deployments name, also those that are read meanwhile."""
+    """Finds the files that kustomizations and deployments name, including those read during the iteration."""
 
     def __init__(self, files: Input, request: LintRequest, roots: Sequence[_Root]) -> None:
         self._given, self._request, self._roots = files, request, roots
@@ -118,13 +118,13 @@ class _Named:
             self._seen.add(directory)
             for root in self._roots:
                 path = os.path.join(root.top, directory)
-                path = os.path.realpath(path) if os.path.isdir(path) else ""  # it may have null bytes or surrogates
+                path = os.path.realpath(path) if os.path.isdir(path) else ""  # may contain null bytes or surrogates
                 path = root.real if path and _is_below(root.real, path) else path
                 if _is_below(path, root.real) and self._lacks(path):
                     yield from self._in_directory(root.shown(path), SUFFIXES if isinstance(deployment, File) else _YAML)
 
     def _lacks(self, directory: str) -> bool:
-        """Report whether something was left out that is in a directory (a real path) or contains it."""
+        """Report whether a skipped file or directory is within a directory (a real path), or contains it."""
         return directory in self._above or not self._left_out.isdisjoint(upwards(directory))
 
     def _in_directory(self, directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
@@ -152,5 +152,5 @@ def _kustomizations(directory: str) -> list[str]:
 
 
 def _is_below(path: str, directory: str) -> bool:
-    """Report whether a real path is a directory, or in it."""
+    """Report whether a real path is the directory or is within it."""
     return path == directory or path.startswith(os.path.join(directory, ""))

@@ -41,7 +41,7 @@ FIXED: Final = {
 
 
 class Edit(NamedTuple):
-    """New text for a range of one line; `new` None: remove the line. `is_safe`: the option `--fix` applies the edit."""
+    """A replacement of a range of one line; `new` None: remove the line. `is_safe`: `--fix` applies the edit."""
 
     location: Location
     old: str
@@ -134,7 +134,7 @@ def _lines(data: bytes) -> list[str] | None:
 
 
 def _first(lines: Iterable[str]) -> str:
-    """The first line that is not blank or a comment; or ""."""
+    """The first line that is not blank or a comment; "" if there is none."""
     return next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
 
 
@@ -158,7 +158,7 @@ def defined_classes(files: Input) -> Iterator[tuple[PriorityClass, str]]:
     """The valid PriorityClasses of an input, each with its file."""
     for member in files.members:
         if group_kind(member.subject.object) == PRIORITY_CLASS:
-            with suppress(InvalidObject):  # a finding says so
+            with suppress(InvalidObject):  # a finding reports the invalid class
                 yield PriorityClass.from_api(member.subject.object), member.file
 
 
@@ -188,7 +188,7 @@ def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
 def write(files: Sequence[FixedFile]) -> None:
     """Write the fixed files, each atomically. Raises SourceError."""
     for file in files:
-        write_file(os.path.realpath(file.path), file.after)  # where the link leads was checked when it was read
+        write_file(os.path.realpath(file.path), file.after)  # the target of a link was checked when the file was read
 
 
 def patch_of(files: Iterable[FixedFile]) -> Iterator[str]:

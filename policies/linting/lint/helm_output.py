@@ -1,4 +1,4 @@
-"""Positions in the output of `helm template` on standard input, as positions in the templates of the chart.
+"""Maps positions in the output of `helm template` on standard input to positions in the templates of the chart.
 
 Helm writes the comment `# Source: CHART/templates/FILE` before the objects of a template.
 """
@@ -32,7 +32,7 @@ _FEW: Final = 100
 
 
 def placed(findings: Sequence[Finding], files: Input) -> list[Finding]:
-    """Return the findings in order; of those in helm's output, with the position in the template, if it is found."""
+    """Return the findings in order; positions in helm's output become positions in the template, if it is found."""
     printed = files.texts.keys() & {finding.file for finding in findings}
     templates = {name: _templates_in(files.texts[name]) for name in printed}
 

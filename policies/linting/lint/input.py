@@ -67,7 +67,7 @@ UNTYPED: Final = "unreadable file without a kind"
 DATA: Final = "data of a ConfigMap or Secret"
 TEMPLATE: Final = "template of other kinds"
 SUFFIXES: Final = (*MANIFESTS, "kustomization")
-"""Ends of the names of files to read, in lower case."""
+"""Suffixes of the names of files to read, in lower case."""
 _SKIPPED_DEPLOYERS: Final = frozenset(kind.partition("/")[2] for kind in DEPLOYERS)
 
 
@@ -135,7 +135,7 @@ class Input:
         self.printed_keys = defaultdict[str, set[str]](set)
         """The keys of values that templates of a chart print as PriorityClass names, by the directory of the chart."""
         self.class_names = set[str]()
-        """Names of classes that templates define with values that only rendering can tell."""
+        """Names of classes that templates define with values that are known only after rendering."""
         self.class_uses = Counter[str]()
         """How often files name each PriorityClass."""
         self.with_names: list[tuple[File, bytes, Reading]] = []
@@ -183,7 +183,7 @@ class Input:
 
     @property
     def class_values(self) -> dict[str, dict[int, Location]]:
-        """The values of each defined PriorityClass, and where the first definition with the value is."""
+        """The values of each defined PriorityClass, each with the location of the first definition with this value."""
         locations: dict[str, dict[int, Location]] = {}
         for member in self.members:
             kind, _, name = member.identity
@@ -305,8 +305,8 @@ def read_input(request: LintRequest) -> Input:
 
 
 def _of_manifests(files: Input) -> Iterator[FileDiagnostic]:
-    """Yield the diagnostics without those of patches that lack `apiVersion` or `kind`, whose target is elsewhere, and
-    of data of ConfigMaps and Secrets, which need not be YAML. kustomize rejects repeated keys in resources.
+    """Yield the diagnostics, except those about patches without `apiVersion` or `kind`, whose target is elsewhere,
+    and about data of ConfigMaps and Secrets, which need not be YAML. kustomize rejects repeated keys in resources.
     """
     patches = {path for kustomization in files.kustomizations for path in kustomization.patches}
     resources = {path for kustomization in files.kustomizations for path in kustomization.resources} - patches
@@ -378,7 +378,7 @@ def _read_names(content: bytes, file: File, files: Input, reading: Reading) -> N
 
 
 def _read_as_text(content: bytes, file: File, files: Input, reading: Reading, *, deployed: bool) -> str:
-    """Add what a file says if it is a template or a values file; return why it is no manifest, "" if it may be one."""
+    """Add the contents of a template or values file; return why the file is no manifest, "" if it may be one."""
     what = _no_manifest(file.path, reading, content, files.wanted) if file.tree and not deployed else ""
     files.class_names |= _listed_classes(content, file) if NO_KIND in reading.skipped else set()
     is_template = what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics)
@@ -391,7 +391,7 @@ def _read_as_text(content: bytes, file: File, files: Input, reading: Reading, *,
 
 
 def _listed_classes(content: bytes, file: File) -> set[str]:
-    """The names in the list `priorityClasses` of values from which a template makes PriorityClasses."""
+    """The names in the list `priorityClasses` of a values file, from which a template creates PriorityClasses."""
     found = readable_values(content, file.name) if b"priorityClasses:" in content else ()
     listed = [item for value in found for item in list_at(value, "priorityClasses")]
     return {name for item in listed if isinstance(name := at(item, "name"), str) and at(item, "value") is not None}
@@ -410,8 +410,8 @@ def _count_uses(content: bytes, files: Input) -> None:
 
 
 def _add_names(content: bytes, file: File, files: Input, reading: Reading) -> None:
-    """Add the PriorityClass names in a file; where they stand outside of objects that rules read, only later."""
-    if file.name not in files.engines:  # else counted with its template
+    """Add the PriorityClass names in a file. Names outside of objects that rules read are only added later."""
+    if file.name not in files.engines:  # otherwise counted with its template
         _count_uses(content, files)
     _count_variable(content, file, files, reading)
     is_all_read = len(reading.subjects) == reading.objects and not reading.diagnostics
@@ -420,7 +420,7 @@ def _add_names(content: bytes, file: File, files: Input, reading: Reading) -> No
 
 
 def _read_other_names(files: Input) -> None:
-    """Add the PriorityClass names that stand outside of the objects that rules read."""
+    """Add the PriorityClass names outside of the objects that rules read."""
     from forewarn.policies.linting.lint.templates import other_names
 
     subjects: dict[str, list[ReviewedObject]] = {file.called or file.path: [] for file, _, _ in files.with_names}
@@ -491,7 +491,7 @@ def read_templates(files: Input, request: LintRequest) -> None:
 
 
 def _ignored_by_helm(chart: str) -> Sequence[str]:
-    """Return the patterns of names in .helmignore; none if there are exceptions. Those of paths are not applied."""
+    """Return the patterns of names in .helmignore; none if it has exceptions. Ignores patterns of paths."""
     text = readable(File(os.path.join(chart, ".helmignore"), chart)).decode("utf-8", "replace")
     patterns = [line.strip().removesuffix("/") for line in text.split("\n")]
     return [] if "\n!" in text else [each for each in patterns if each and each[0] != "#" and "/" not in each]
@@ -504,7 +504,7 @@ _OTHER_TEXT: Final = later(r"\.(?!ya?ml|json|k8s)[a-z0-9]+\.tpl$")
 
 
 def is_helper(path: str) -> bool:
-    """Report whether a template file has no output of its own, because other templates include it."""
+    """Report whether a template file prints nothing itself, because it only defines templates for others."""
     return path.endswith(".tpl") or os.path.basename(path).startswith("_")
 
 
@@ -529,7 +529,7 @@ def _read_chart_template(file: File, files: Input, used: set[str], defining: set
 
 
 def of_values(findings: list[Finding], files: Input) -> list[Finding]:
-    """Return the findings with one about each value of the wrong type (`value: yes`): the error.
+    """Return the findings with only one about each value of the wrong type (`value: yes`): the error.
 
     kustomize reads a string where kubectl reads a boolean: in its files, the warning about the spelling remains. In
     other files, a boolean for a boolean field is right.
@@ -695,5 +695,5 @@ def _add(file: File, files: Input) -> None:
     for subject in reading.subjects:
         files.members.append(Member.from_object(subject, place))
         files.skipped[str(subject.object["kind"])] -= 1
-    files.skipped += type(files.skipped)()  # without what is 0
+    files.skipped += type(files.skipped)()  # drops counts of 0
     files.suppressions += of_annotations(reading.subjects)

@@ -1,4 +1,4 @@
-"""Kustomizations that cannot be built, and patches and replacements that are for no object."""
+"""Finds kustomizations that cannot be built, and patches and replacements whose target does not exist."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _NAME: Final = later(r"([a-z0-9-]{0,253})(\.\*)?([a-z0-9-]{0,253})")
 _SHOWN: Final = 40
 _NEAR: Final = 0.75
 _MAX_SUGGESTED: Final = 100
-"""Maximum number of entries of a list, and of paths in a run, for which a similar name is searched."""
+"""Maximum number of entries of a list, and of paths in a run, for which similar names are searched."""
 _NOT_LOCAL: Final = later(r"[$<{?@]|//|\.git\b|^github\.com")
-"""What addresses and placeholders contain, but local paths do not."""
+"""Text that occurs in addresses and placeholders, but not in local paths."""
 _SCRIPTS: Final = ("Makefile", "*.sh", "*/*.sh", ".github/workflows/*")
 """The files of a tree that may create files when it is deployed."""
 _WRITES: Final = later(rb"(?:>|\b(?:tee|cp|mv|touch|output|create)\b)[^\n]*")
@@ -62,7 +62,7 @@ _Namespaces = Mapping[str, Mapping[str, Collection[str]]]
 
 
 def unmatched(files: Input) -> Iterator[FileDiagnostic]:
-    """Yield the patches and replacements without an object, of kustomizations all of whose objects are read."""
+    """Yield the patches and replacements that match no object, in kustomizations whose objects have all been read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
     broken = {files.real_path(fault.location.file) for fault in files.diagnostics if fault.rule in BROKEN}
     read = files.by_path.keys() - broken
@@ -72,7 +72,7 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
         used = [kustomization, *bases]
         paths = {path for each in used for path in each.resources if path not in by_directory}
         objects = [subject for path in paths for subject in subjects.get(path, ())]
-        if objects and paths <= read and not _may_add_or_rename(used):  # a program fills empty resources
+        if objects and paths <= read and not _may_add_or_rename(used):  # some program probably fills empty resources
             namespaces = _namespaces(objects, used)
             yield from _unmatched_in(kustomization, namespaces, files, subjects)
             yield from _uncounted(kustomization, namespaces, files)
@@ -129,8 +129,8 @@ class _Paths:
         return why, fix, Severity.NOTE if is_created else None
 
     def _nearest(self, path: str, kustomization: Kustomization) -> str | None:
-        """Return the file of the kustomization, or the other directory, that an entry probably means; None without
-        one.
+        """Return the file of the kustomization, or the other directory, that an entry probably means; None if there
+        is none.
         """
         directory, name = os.path.split(path)
         inside = os.path.join(kustomization.directory, "")
@@ -154,18 +154,18 @@ class _Paths:
 
 
 def _ignored_in(directory: str, top: str) -> Ignores:
-    """Return what git ignores in a directory; outside of a work tree, by the .gitignore at the top."""
+    """Return the ignore rules for a directory; outside of a work tree, those of the .gitignore at the top."""
     return (Ignores.above(directory, {}) or Ignores.from_directory(top).within(top)).within(directory)
 
 
 def _written_in(top: str) -> bytes:
-    """Return the lines of the scripts of a tree that may write a file, each from the command that does."""
+    """Return the lines of a tree's scripts that may write a file, each starting at the command that writes it."""
     scripts = chain.from_iterable(glob(pattern, root_dir=top) for pattern in _SCRIPTS)
     return b"\n".join(chain.from_iterable(_WRITES.findall(readable(os.path.join(top, each))) for each in scripts))
 
 
 def _why_wrong(kustomization: Kustomization, named: Kustomization, key: str) -> tuple[str, str]:
-    """Return why a kustomization cannot name another one under a key, and the fix; twice "" if it can.
+    """Return why a kustomization cannot name another one under a key, and the fix; ("", "") if it can.
 
     Source: kustomize api/internal/loader/fileloader.go, errIfArgEqualOrHigher.
     """
@@ -206,8 +206,8 @@ def _namespace_of(subject: ReviewedObject) -> str:
 def _unmatched_in(
     kustomization: Kustomization, objects: _Namespaces, files: Input, subjects: Mapping[str, Sequence[ReviewedObject]]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the patches and replacements of a kustomization that are for none of the objects. `subjects`: those of
-    each file.
+    """Yield the patches and replacements of a kustomization that match none of the objects. `subjects`: the subjects
+    of each file.
     """
     ordered = cache(lambda kind: sorted(objects.get(kind, ())))
     for key in ("patches", "patchesStrategicMerge"):
@@ -241,7 +241,7 @@ def _unmatched_in(
 
 
 def _uncounted(kustomization: Kustomization, objects: _Namespaces, files: Input) -> Iterator[FileDiagnostic]:
-    """Yield the `replicas` of a kustomization whose name is that of no object that kustomize scales."""
+    """Yield the `replicas` entries of a kustomization that name no object that kustomize scales."""
     names = set(chain.from_iterable(objects.get(kind.rpartition("/")[2], ()) for kind in SCALED))
     is_known = "configurations" not in kustomization.content and "" not in names and files.wanted.issuperset(SCALED)
     for number, entry in enumerate(list_at(kustomization.content, "replicas") if is_known else ()):
@@ -265,7 +265,7 @@ def _targets(content: ApiObject) -> Iterator[tuple[Path, Any]]:
 def _merges_in(
     patch: Any, kustomization: Kustomization, subjects: Mapping[str, Sequence[ReviewedObject]]
 ) -> Sequence[ReviewedObject]:
-    """Return the strategic merge patches in the file of an entry, or in its text; the latter have no source."""
+    """Return the strategic merge patches in the file or inline text of an entry; inline patches have no source."""
     path = patch if isinstance(patch, str) and "\n" not in patch else text_at(patch, "path")
     if path:
         return subjects.get(kustomization.real(path), ())
@@ -280,7 +280,7 @@ def _is_absent(merge: ReviewedObject, objects: _Namespaces) -> bool:
 
 
 def _may_match(target: str, names: Sequence[str]) -> bool:
-    """Report whether the name in a target is that of an object, or may be. `names`: in order."""
+    """Report whether the name in a target may match an object. `names`: the sorted names of objects."""
     start, is_open, end = target.partition(".*")
     if "" in names[:1] or not target or not _NAME.fullmatch(target):
         return True

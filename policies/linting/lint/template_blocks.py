@@ -1,4 +1,4 @@
-"""Blocks of Helm templates that drop what they contain, or that break YAML: found without rendering."""
+"""Finds blocks of Helm templates that never print their content, or that break YAML, without rendering them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GLUED: Final = later(
     r"[ ]*(?:- )?[\w./-]+:[ ]+\{\{-[ ]*(?:(?:quote|toJson|toYaml|default [^\s{}]+)[ ]+)?\$?(?:\.\w+)+"
     r"(?:[ ]*\|[ ]*(?:s?quote|int|toString|toJson|default [^\s{}]+))*[ ]*-?\}\}[ ]*\r?"
 )
-"""A key whose value is one action that begins on no line of its own."""
+"""A key whose value is one action on the same line."""
 _ENTRY: Final = later(r"[ \t]*(?:- )?[\w./\"-]+:(?:[ \t].*)?")
 _SHOWN: Final = 40
 _MINORS: Final = {
@@ -37,7 +37,7 @@ _MINORS: Final = {
 
 
 def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
-    """Yield what blocks of a template drop or break."""
+    """Yield the faults of a template's blocks: content that is never printed, and broken YAML."""
     lines, blocks = text.split("\n"), list(blocks_of(text))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     singles = {*_SINGLES.findall(text)}
@@ -71,8 +71,8 @@ def _dashed(lines: Sequence[str]) -> Iterator[tuple[int, int, str, str]]:
 
 
 def _fault_of(block: TemplateBlock, text: str, singles: Collection[str], place: Location) -> FileDiagnostic | None:
-    """Return what a block drops; None if it drops nothing. `singles`: variables with one item. `place`: its first
-    line.
+    """Return the problem if a block drops its content, otherwise None. `singles`: variables with one item. `place`: the
+    first line of the block.
     """
     if (fault := _never_true(block, text)) is not None:
         fix = "ask for the version that Kubernetes serves, or remove the condition"
@@ -91,9 +91,9 @@ def _fault_of(block: TemplateBlock, text: str, singles: Collection[str], place: 
 
 _LOOP: Final = later(r"\{\{-?[ ]*range\b([^}]*?)[ ]*-?\}\}[ \t]*\n(?:\{\{[^}]*\}\}[ \t]*\n){0,9}(?:apiVersion|kind):")
 _SINGLE: Final = later(r"[^}]*?\blist [^\s()]+[ ]*")
-"""The items of a loop over a list with one item."""
+"""The operand of a loop over a list with one item."""
 _SINGLES: Final = later(r"(\$\w+)[ ]*:?=[ ]*list [^\s()]+[ ]*-?\}\}")
-"""A variable with such a list."""
+"""The assignment of a list with one item to a variable."""
 _SEPARATES: Final = later("---|break|include|template [^\n]")
 
 

@@ -116,7 +116,7 @@ _LITERAL: Final = later(
     rf"(?<![\w.])[\"']?priorityClassName[\"']?[ \t]*:[ \t]*([\"']?)({_NAME})\1(?=[ \t]*(?:[,}}#]|\r?$))"
 )
 _NO_STRINGS: Final = frozenset(("null", "true", "false", "yes", "no", "on", "off"))
-"""What YAML reads as another type without quotes."""
+"""Words that YAML does not read as strings if they are unquoted."""
 _DEFAULT: Final = later(rf"\bdefault[ \t]+\"({_NAME})\"|\|[ \t]*default\([ \t]*['\"]({_NAME})['\"]")
 _VALUE: Final = later(r"\.Values((?:\.\w{1,100}){1,20})")
 _COMMENTS: Final = (("{{/*", "*/"), ("{{- /*", "*/"), ("{#", "#}"))
@@ -140,7 +140,7 @@ def _named(name: str, location: Location, *, is_guess: bool = False) -> Reviewed
 
 
 def _read_lines(subject: ReviewedObject) -> Collection[int]:
-    """The lines (from 0) of a subject whose class names rules read: of a custom resource, all except those of texts."""
+    """The lines (from 0) of a subject whose class names rules read; in a custom resource, all except embedded texts."""
     kind = group_kind(subject.object)
     if kind not in PRESETS:
         return () if kind in ONLY_LINTED else lines_of(subject)
@@ -150,7 +150,7 @@ def _read_lines(subject: ReviewedObject) -> Collection[int]:
 
 
 def _name_in(subject: ReviewedObject) -> Iterator[str]:
-    """Yield the class name of a workload in a text, of which only the position of the text may be known."""
+    """Yield the class name of a workload in an embedded text, which may have no position except that of the text."""
     with suppress(InvalidObject):
         template = pod_template_of(subject.object, POD_TEMPLATE_PATHS)
         if template is not None:
@@ -166,7 +166,7 @@ _OTHER_NAME: Final = later(
 
 
 def other_names(content: bytes, file: str, subjects: Sequence[ReviewedObject]) -> Iterator[ReviewedObject]:
-    """Yield the literal class names in what no rule reads: custom resources, values files, patches and texts in fields.
+    """Yield the literal class names that no rule reads: in custom resources, values files, patches and embedded texts.
 
     `subjects`: the objects of the file that rules read.
     """
@@ -248,7 +248,7 @@ _PRINTED: Final = later(
 
 
 def printed_keys_of(text: str) -> set[str]:
-    """The value keys that a template prints as PriorityClass names whatever their values are."""
+    """The value keys that a template unconditionally prints as PriorityClass names."""
     lines = (line for line in text.split("\n") if "priorityClassName:" in line and len(line) <= _LONGEST)
     keys = {match[1][1:] for match in map(_PRINTED.match, lines) if match}
     for condition in _CONDITION.findall(text) if keys else ():
@@ -276,7 +276,7 @@ def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[st
     if not _FILLED.search(data) and all(key.endswith(("priorityClassName", "priorityClass")) for key in keys):
         return  # most charts leave these keys empty
     data, source = as_utf8(data), None
-    for path, value in scalars_in(first_value(data, file), _MAX_VALUES):  # reading the file says why it is invalid
+    for path, value in scalars_in(first_value(data, file), _MAX_VALUES):  # reading the file reports the error
         key = ".".join(map(str, path))
         if isinstance(value, str) and value and path and (path[-1] == "priorityClassName" or key in keys):
             source = source or YamlSource(Tree(Document(data, file)))

@@ -89,7 +89,7 @@ class Unmasking:
         value = getattr(event, "value", None)
         if value:
             for mask, meant in self._masks.items():
-                # In double quotes a backslash is an escape that libyaml does not know: what it escapes is meant.
+                # In double quotes, a masked backslash begins an escape that libyaml does not know: drop it.
                 value = value.replace(mask, "" if (meant, event.style) == ("\\", '"') else meant)
             event.value = value
         return event
@@ -271,7 +271,7 @@ def check_as_kubectl(document: Document) -> None:
             elif flow and issubclass(kind, CollectionEndEvent):
                 flow -= 1
             elif kind is DocumentEndEvent:
-                return  # kubectl reads no further
+                return  # kubectl stops here, too
     except YAMLError as error:
         raise fault_of(error, document) from None
 
@@ -332,7 +332,7 @@ def _read_masked(read: Callable[[Document], T], document: Document) -> T:
 
 
 def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> Document | None:
-    """Return the document with matches masked, or None. `what`: (pattern, the character that a mask represents)."""
+    """Return the document with matches masked; None if nothing matches. `what`: (pattern, masked character)."""
     text, masks = document.text, dict(document.masks)
     free = (character for character in _PRIVATE if character not in document.text)
     for pattern, meant in what:

@@ -195,7 +195,7 @@ _BOOLEANS: Final = frozenset(
     )
 )
 FIELD_WANTS: Final = ", which the field wants"
-"""Part of the message for a boolean field: the value is right for kubectl."""
+"""Ends the message for a scalar that is ambiguous, although kubectl reads it as the field requires."""
 _STRING_MAPS: Final = frozenset(("labels", "annotations", "nodeSelector", "matchLabels"))
 
 
@@ -255,7 +255,7 @@ def _doubt(text: str, field: str, wants_string: bool) -> str:
 def _octal(text: str) -> str:
     value = resolve(text)
     decimal = text.replace("_", "").lstrip("+-")
-    if isinstance(value, float):  # no octal number (a digit above 7): kubectl takes it as a decimal one
+    if isinstance(value, float):  # with a digit above 7, kubectl reads a decimal number
         return f"kubectl reads unquoted {text} as the number {int(value)}; YAML 1.1 reads a string"
     if "o" in text:
         return f"kubectl reads unquoted {text} as the octal number {value}; YAML 1.1 reads a string"

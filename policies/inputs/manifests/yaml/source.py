@@ -76,7 +76,7 @@ def check_aliasing(root: Node) -> None:
 
 
 def _outermost(followed: dict[int, Alias], node: Node) -> tuple[int, int]:
-    """Return the span of the outermost alias that is followed; if none is, the span of the node."""
+    """Return the span of the outermost alias that leads to the node; without one, the span of the node itself."""
     alias = next(iter(followed.values()), node)
     return alias.start, alias.end
 
@@ -230,7 +230,7 @@ def _merged(value: Node) -> Iterator[Collection]:
 UNUSUAL: Final = object()
 """The result of `quick_value` for a document that needs the complete parser."""
 _ITEM: Final = object()
-"""The place of the next value in a sequence: its end."""
+"""The slot of a sequence: the next value is appended."""
 
 _LONG: Final = 100_000
 _CACHED: Final = 64
@@ -296,7 +296,7 @@ def _build(next_event: Callable[[], Any]) -> Any:
 
 
 class _OpenNodes:
-    """The collections that contain the current one, with their slots; the anchored nodes before."""
+    """The collections that contain the current one, with their slots, and the anchored nodes that precede it."""
 
     def __init__(self) -> None:
         self.parents: list[tuple[Any, Any]] = []
@@ -335,7 +335,7 @@ class _OpenNodes:
         nodes = _count_nodes(value)
         self._aliased += nodes
         is_open = value is current or any(value is parent for parent, _ in self.parents)
-        is_deep = len(self.parents) + nodes > MAX_DEPTH  # there are no more levels than nodes
+        is_deep = len(self.parents) + nodes > MAX_DEPTH  # the number of nodes also limits the depth
         if value is UNUSUAL or is_open or is_deep or self._aliased > _MAX_ALIASED:
             raise _Unusual
         return value
@@ -356,7 +356,7 @@ def _count_nodes(value: Any) -> int:
 
 
 def _unquoted(decode: Callable[[str, None, bool], Any], text: str, *, is_mode: bool = False) -> Any:
-    """Return `decode` of an unquoted scalar. Raises _Unusual if ambiguous or unreadable. `is_mode`: may be octal."""
+    """Decode an unquoted scalar with `decode`. Raises _Unusual if ambiguous or unreadable. `is_mode`: allow octal."""
     if may_surprise(text) and not (is_mode and text.isdigit()):
         raise _Unusual
     try:
@@ -382,7 +382,7 @@ class Tree:
     def __init__(self, document: Document) -> None:
         self.document = document
         self._entries: dict[int, dict[str, MappingEntry]] = {}
-        """The entries of the mappings that were asked for: a large one may have thousands of findings."""
+        """Cached entries, by the `id` of the mapping: a large mapping may have thousands of findings."""
 
     @cached_property
     def root(self) -> Node | None:
