@@ -44,9 +44,8 @@ _AGAIN_SECONDS: Final = 5.0
 
 
 def start_loop(name: str, run: Callable[[], object], stopped: Event) -> Thread:
-    """Run a loop on a new thread until `stopped`, again if it fails. Raises RuntimeError if there is no thread.
-
-    Loops handle their errors, but without memory, even an error cannot be logged.
+    """Run a loop on a new thread until `stopped`; start it again if it fails. Raises RuntimeError if there is no
+    thread. Loops handle their errors, but if memory is used up, even an error cannot be logged.
     """
 
     def keep_running() -> None:

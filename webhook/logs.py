@@ -33,9 +33,9 @@ MAX_TEXT: Final = 1024
 """Maximum characters of one text in a line: names and user names come from requests."""
 MAX_TRACEBACK: Final = 16_384
 _GATHER_SECONDS: Final = 0.01
-"""Time to collect lines for one write."""
+"""Seconds to collect lines for one write."""
 _LAST_SECONDS: Final = 2.0
-"""Time to wait for the last lines at exit."""
+"""Seconds to wait for the last lines at exit."""
 _WRITTEN: Final = 64 * 1024
 _NOT_JSON: Final = orjson.OPT_NON_STR_KEYS
 
@@ -83,7 +83,7 @@ class LogWriter:
             self._awake.set()
 
     def stop(self, seconds: float = _LAST_SECONDS) -> bool:
-        """Write the queued lines within `seconds`; returns true if all lines were written."""
+        """Write the queued lines within `seconds`; return whether all lines were written."""
         self._stopping.set()
         self._awake.set()
         return self._done.wait(seconds)
@@ -114,7 +114,7 @@ class LogWriter:
 
 
 def encode(line: _Line) -> bytes:
-    """Return the line as JSON in ASCII with a line break. ASCII, so that a terminal executes no control sequences."""
+    """Return the line as JSON with a line break, in ASCII, so that a terminal executes no control sequences."""
     fields: dict[str, Any] = {
         "time": f"{_second(int(line.at))}.{int(line.at % 1 * 1000):03d}+00:00",
         "level": logging.getLevelName(line.level).lower(),
@@ -128,13 +128,13 @@ def encode(line: _Line) -> bytes:
         if text.isascii() and b"\x7f" not in text:
             return text + b"\n"
     except TypeError:
-        pass  # lone surrogates, numbers beyond 64 bits
+        pass  # the text has lone surrogates, or numbers beyond 64 bits
     return json.dumps(fields, separators=(",", ":"), default=str).replace("\x7f", "\\u007f").encode() + b"\n"
 
 
 @lru_cache(maxsize=1)
 def _second(at: int) -> str:
-    """Return a time in ISO 8601, UTC. Most lines are of the last second."""
+    """Return a time in ISO 8601 (UTC). Cached, because most lines are of the same second."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -185,7 +185,7 @@ def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
     def end() -> None:
         global _writer
         writer.stop()
-        if not is_in_a_pod(environment):  # the process ends there; the last error is also a JSON line
+        if not is_in_a_pod(environment):  # in a Pod, the process ends then, and its last error is also a JSON line
             logging.getLogger().removeHandler(handler)
             _writer = None
 
@@ -249,7 +249,7 @@ class _Output(io.TextIOBase):
         new_line = _Line(time(), self._level, line, {})
         if _writer is not None:
             _writer.put(new_line)
-        else:  # a forked process
+        else:  # in a forked process
             with suppress(OSError):
                 os.write(self._descriptor, encode(new_line))
 

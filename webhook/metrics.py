@@ -29,7 +29,7 @@ KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.
     "autoscaling/Scale": "Scale",
     CONTROLLER_REVISION: "ControllerRevision",
 }
-"""Value of the label kind, by `group/Kind`. Any other kind is `other`."""
+"""`group/Kind` -> value of the label kind. Any other kind has the value `other`."""
 OTHER: Final = "other"
 AUDITS: Final = ("completed", "incomplete", "failed")
 """Values of the label outcome of `forewarn_audits_total`."""
@@ -100,7 +100,7 @@ class _OwnProcess(ProcessCollector):
     """The standard `process_*` metrics, with help texts that name the webhook process."""
 
     def collect(self) -> Iterable[Metric]:
-        """Metrics of this process; none without /proc."""
+        """Return the metrics of this process; none without /proc."""
         for metric in super().collect():
             metric.documentation += " Webhook process only, without child processes."
             yield metric
@@ -115,7 +115,7 @@ class Metrics:
         self.described: list[Described] = []
         """All metrics but `process_*`, for docs/reference/metrics.md."""
         self._child: Callable[..., Any] = cache(lambda metric, *labels: metric.labels(*labels))
-        """The child of a metric by its labels, because looking it up is slow."""
+        """Returns the child of a metric by its labels; cached, because looking it up is slow."""
         _OwnProcess(registry=self._registry)
         self._of_requests()
         self._of_predictions()

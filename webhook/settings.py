@@ -102,7 +102,7 @@ port: Final = integer_between(0, 65_535)
 
 
 def _one_of(values: Mapping[str, T]) -> Callable[[str], T]:
-    """Return a type for argparse: the value of a known text."""
+    """Return a type for argparse that accepts these texts, and returns their values."""
 
     def read(text: str) -> T:
         if text not in values:

@@ -4,11 +4,11 @@ forewarn records a prediction when the object is admitted. It compares the numbe
 preempted Pods when the workload's Pods and the victims have not changed for some seconds, or after MAX_SECONDS.
 
 Predictions and outcomes agree up to ties: equally many victims of the same priorities. A difference is `explained` if
-others changed the cluster, if the prediction depends on timing, or if only the victims differ and several nodes or Pods
-tie. A prediction that was cut short is not compared.
+other changes affected the cluster, if the prediction depends on timing, or if only the victims differ and several nodes
+or Pods tie. A prediction that was cut short is not compared.
 
-The only input are the watches of the cluster state. Memory is bounded: the number of workloads, of their Pods, of
-events and of examples.
+The only input is the watches of the cluster state. Memory is bounded: the number of workloads, of their Pods, of events
+and of examples.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class WorkloadExpectation(NamedTuple):
 
     `placed`: number of new Pods that get a node in the end; `pending`: number of the other new Pods. `victims`: Pods
     that new or previously Pending Pods preempt; None if there are too many. `lost`: the number of victims. `more`:
-    number of Pods that the victims' replacements preempt; None if unknown. `timing`, `chance`: the prediction depends
-    on it; `ties`: several nodes or Pods tie; `assumes`: assumptions of the prediction. `quiet`: seconds without an
-    event after which the rollout counts as complete. `rejected`: number of new Pods that quotas reject.
+    number of Pods that the victims' replacements preempt; None if unknown. `timing`, `chance`: whether the prediction
+    depends on it; `ties`: whether several nodes or Pods tie; `assumes`: assumptions of the prediction. `quiet`: seconds
+    without an event after which the rollout counts as complete. `rejected`: number of new Pods that quotas reject.
     """
 
     key: Key
@@ -184,7 +184,7 @@ def preempted_pods(count: int, victims: Iterable[Lost]) -> str:
 
 MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN = "matched", "explained", "wrong", "incomplete", "unknown"
 DIFFERING: Final = (WRONG, EXPLAINED)
-"""kube-scheduler did something else. Worst first."""
+"""The results if kube-scheduler did something else, the worst first."""
 COMPARED: Final = (MATCHED, *reversed(DIFFERING))
 RESULTS: Final = {
     MATCHED: "kube-scheduler did what was predicted",
@@ -192,7 +192,7 @@ RESULTS: Final = {
     WRONG: "kube-scheduler did something else, and no such object changed",
     UNKNOWN: "not compared: the Pod was never created, was deleted first, or kube-scheduler's decision was not seen",
 }
-"""The results of the comparison for a Pod -> their meanings."""
+"""Result of the comparison for a Pod -> its meaning."""
 WORKLOAD_RESULTS: Final = {
     MATCHED: "as many placed and Pending Pods as predicted, and preempted Pods of the predicted priorities",
     EXPLAINED: "the rollout ended differently; other changes, timing, chance, ties or an assumption can explain this",
@@ -203,7 +203,7 @@ WORKLOAD_RESULTS: Final = {
 MAX_EVENTS: Final = 4096
 EXAMPLES: Final = 20
 MAX_SECONDS: Final = 600.0
-"""Seconds after which a prediction is compared in any case."""
+"""Seconds after which a prediction is compared even if the rollout continues."""
 LAG: Final = 1.0
 """Seconds before the request in which kube-scheduler may know of a change that forewarn does not know yet."""
 _NEAR: Final = 5.0
@@ -218,9 +218,9 @@ _TOO_MANY_PODS: Final = "too many Pods"
 _TOO_MANY_EVENTS: Final = "too many events"
 BY_OTHERS: Final = "changes of others"
 CAUSES: Final = (BY_OTHERS, "timing", "chance", "ties", "assumptions")
-"""What explains differences."""
+"""Values of the causes that explain a difference."""
 _MAX_BARE: Final = MAX_WORKLOADS // 2
-"""Maximum number of Pods without a controller that are followed, so that workloads are followed, too."""
+"""Maximum number of Pods without a controller that are followed, so that there is room for workloads."""
 
 _OWN_DOING: Final = frozenset({CLAIM, "/PersistentVolume", DISRUPTION_BUDGET, RESOURCE_QUOTA})
 """Kinds that controllers change because of Pods: only creations and deletions count as changes by others."""
@@ -258,16 +258,15 @@ class _Change(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """A Pod of the followed workload. `is_new`: created after the request."""
+    """A Pod of the followed workload. `is_new`: whether it was created after the request."""
 
     is_new: bool
     pod: Pod
 
 
 class _Rollout:
-    """A prediction for a workload without a result yet.
-
-    `last`: time of the last event of the workload's Pods. `changes`: number of stored changes of the spec.
+    """A followed prediction for a workload, without a result yet. `last`: time of the last event of the workload's
+    Pods. `changes`: number of stored changes of the spec.
     """
 
     __slots__ = ("changes", "expected", "last", "pods", "since")
@@ -279,9 +278,8 @@ class _Rollout:
 
     @property
     def counted(self) -> list[Pod]:
-        """The workload's new Pods that are neither terminating nor preempted.
-
-        For a Job only the first Pods: the Job creates others when these have finished.
+        """The workload's new Pods that are neither terminating nor preempted. For a Job only the first Pods, because
+        the Job creates others when these have finished.
         """
         pods = [own.pod for own in self.pods.values() if own.is_new and not (own.pod.terminating or own.pod.preempted)]
         return pods[: self.expected.new] if self.expected.key[1] == "Job" else pods
@@ -345,7 +343,7 @@ class PreemptionCounts(NamedTuple):
 
 
 def headlines(table: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the results of a table in lines for whole changes, for their preemptions, and for Pods."""
+    """Return three lines about the results of a table: for whole changes, for their preemptions, and for Pods."""
     workloads = table["workloads"]
     causes = ", ".join(f"{cause}: {count}" for cause, count in workloads["explainedBy"].items())
     whole, counts = as_predicted(workloads["results"], causes), workloads["preemptions"]
@@ -358,7 +356,8 @@ def as_predicted(results: Mapping[str, int], causes: str | None = None) -> str:
     """Return the share of all compared predictions, rounded down, as a phrase: `as predicted: 187 of 215 (86%);
     explained by ties: 26; wrong: 2`.
 
-    `results`: counts by result. `causes`: the counts of explained results by cause, for Pods only changes.
+    `results`: counts by result. `causes`: the counts of explained results by cause, as text; None for Pods, where
+    changes are the only cause.
     """
     matched, compared = results[MATCHED], sum(results[result] for result in COMPARED)
     share = f" ({100 * matched // compared}%)" if compared else ""
@@ -400,9 +399,9 @@ class WorkloadAccuracy:
         self._placed: OrderedDict[str, float] = OrderedDict()
         """uid of a Pod -> when it got its node."""
         self._terminating: dict[str, float] = {}
-        """Victims that are not gone, by uid: when they were preempted."""
+        """uid of a victim that still exists -> time of its preemption."""
         self._forgotten = float("-inf")
-        """The time of the newest event that is no longer kept."""
+        """The time of the newest event that was removed from memory."""
         self._reasons: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
         self._preemptions = PreemptionCounts()
@@ -586,7 +585,7 @@ class WorkloadAccuracy:
         self._results.differ(f"{kind} {namespace}/{name}", str(expected), happened, change)
 
     def _others(self, rollout: _Rollout) -> dict[Key, str]:
-        """Return, by workload, one of its Pods, for other workloads whose Pods changed during the rollout."""
+        """Return workload -> one of its Pods, for other workloads whose Pods changed during the rollout."""
         part = {preemption.workload for preemption in self.preempted if preemption.at >= rollout.since}
         part.add(rollout.expected.key)
         since = rollout.since - LAG

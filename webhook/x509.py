@@ -20,11 +20,11 @@ NAMES: Final = ("localhost", "127.0.0.1", "::1", "forewarn.forewarn.svc")
 LIFE: Final = timedelta(days=365)
 """Lifetime of a CA, and of a certificate whose CA key is not stored."""
 BACKDATED: Final = timedelta(hours=2)
-"""Certificates are valid from this time before now, because clocks differ, and may be set back."""
+"""Certificates are valid from this time before their issue, because clocks differ, and may be set back."""
 
 
 class NoCertificate(ValueError):
-    """The text has no certificate or key in PEM, or certificate and key do not match."""
+    """The error for a text without a certificate or key in PEM, or if certificate and key do not match."""
 
 
 @dataclass(frozen=True, slots=True)

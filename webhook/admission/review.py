@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_OBJECT: Final = 3 * 1024 * 1024
 """Maximum bytes of a request to the API server, and thus of one object."""
 _ENVELOPE: Final = 1024 * 1024
-"""Maximum bytes of an AdmissionReview besides its two objects: the user's groups, the options."""
+"""Maximum bytes of an AdmissionReview besides its two objects, such as the user's groups and the options."""
 _ESCAPED: Final = len(r"\u003c")
 MAX_WIRE: Final = 2 * MAX_OBJECT * _ESCAPED + _ENVELOPE
 """Maximum bytes of a request body: `object` and `oldObject` with every character escaped."""
@@ -43,9 +43,9 @@ MAX_SMALL: Final = 64 * 1024
 MAX_QUICK: Final = 1024 * 1024
 """Maximum bytes of a body that takes at most some hundredths of a second to parse, without running other threads."""
 HEAD: Final = 256 * 1024
-"""Number of bytes of an unparsed body that forewarn retains: they contain the names of object, user and request."""
+"""Number of bytes of an unparsed body that forewarn retains: they contain the names of the object, user and request."""
 PARSED: Final = 32
-"""Maximum bytes of memory for one byte of a parsed body: `{"":0},` needs 240."""
+"""Maximum bytes of memory for one byte of a parsed body; `{"":0},` needs 240."""
 
 
 def decoded_size(body: bytes) -> int:
@@ -66,11 +66,12 @@ class Hook(StrEnum):
 
 
 PATHS: Final = {f"/{hook}": hook for hook in Hook}
-"""The webhooks by URL path. `/validate/TOKEN` is also valid: see webhook.admission.review."""
+"""URL path -> webhook. `/validate/TOKEN` is valid as well: see `route`."""
 
 
 class AdmissionCall(NamedTuple):
-    """A request with its body. `received`: time of the first byte (monotonic clock). `timeout`: `?timeout=`.
+    """A request with its body. `received`: time of the first byte (monotonic clock). `timeout`: the value of
+    `?timeout=`.
 
     `client`: the address of the client, for the log of rejected requests. `tokens`: the tokens of the path and header.
     """
@@ -93,7 +94,7 @@ def route(path: str) -> tuple[Hook | None, str]:
 
 
 LEAST: Final = 16
-"""Minimum characters of a token in a file; a shorter token can be guessed."""
+"""Minimum characters of a token in a file, because a shorter token can be guessed."""
 _LONGEST: Final = 4_096
 
 Tokens = Callable[[], Collection[str]]
@@ -130,8 +131,8 @@ ReadAgain = Callable[[], object]
 
 
 class BadTokens(ValueError):
-    """A token file is unreadable or has no valid token: file name, problem and fix. The message never contains a
-    token.
+    """The error for a token file that is unreadable or has no valid token: file name, problem and fix. The message
+    never contains a token.
     """
 
 
@@ -139,7 +140,7 @@ class BadTokens(ValueError):
 class Callers:
     """The tokens that identify API servers.
 
-    `required`: every request needs one of these tokens; empty: none needed. `grants`: the tokens in the webhook
+    `required`: every request needs one of these tokens; empty: no token is needed. `grants`: the tokens in the webhook
     configurations. `read_again`: updates the grants; None if they never change. `proven`: TLS has verified the caller.
     """
 
@@ -196,7 +197,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 
 
 def _has_one(tokens_given: Collection[str], tokens: Collection[str]) -> bool:
-    """Report whether a given token is valid; the time depends only on their number and lengths."""
+    """Report whether a given token is valid, in a time that depends only on the tokens' number and lengths."""
     equal = [
         compare_digest(text.encode("utf-8", "replace"), token.encode()) for text in tokens_given for token in tokens
     ]
@@ -211,11 +212,11 @@ _OPERATIONS: Final = {operation.value: operation for operation in Operation}
 
 
 class BadReview(ValueError):
-    """The body is not an AdmissionReview v1 request; the message gives the problem and the expected value."""
+    """The error for a body that is not an AdmissionReview v1 request; it has the problem and the expected value."""
 
 
 class TooDeep(BadReview):
-    """The body is nested too deeply to parse."""
+    """The error for a body that is nested too deeply to parse."""
 
 
 class GroupVersionKind(NamedTuple):
@@ -345,8 +346,8 @@ def with_uid(body: bytes, uid: str) -> bytes:
 
 
 def dumps(value: object, default: Callable[[object], object] | None = None, *, sort_keys: bool = False) -> bytes:
-    """JSON of any value, including lone surrogates and numbers beyond 64 bits, which orjson rejects. `default`: what
-    returns the JSON of other objects.
+    """Return the JSON of any value, including lone surrogates and numbers beyond 64 bits, which orjson rejects.
+    `default`: returns the JSON data of other objects.
     """
     try:
         return orjson.dumps(value, default, orjson.OPT_SORT_KEYS if sort_keys else None)
@@ -403,7 +404,7 @@ def parse_head(head: bytes) -> AdmissionRequest:
         try:
             return parse_review(b"%s}}" % head[: match.start()], is_whole=False)
         except BadReview:
-            continue  # a key of `extra`
+            continue  # the match was a key of `extra`
     raise BadReview("the body is not in the field order of an API server")
 
 
@@ -436,7 +437,7 @@ def _load_slowly(body: bytes) -> Any:
 
 _TOO_DEEP: Final = "the body is nested too deeply"
 _MAX_DEPTH: Final = 500
-"""The maximum depth of JSON with lone surrogates. The parser's own depends on Python's version and on the stack."""
+"""The maximum depth of JSON with lone surrogates. That of Python's parser depends on its version and the stack."""
 
 
 def _is_deeper(value: Any, depth: int) -> bool:
@@ -480,7 +481,7 @@ def _triple(request: ApiObject, key: str, last: str) -> tuple[str, str, str]:
 
 def _object(parent: ApiObject, key: str, where: str) -> ApiObject:
     value = parent.get(key)
-    if value is not None and not isinstance(value, dict):  # from json: faster than a check for Mapping
+    if value is not None and not isinstance(value, dict):  # from JSON, so faster than a check for Mapping
         raise BadReview(f"{where}{key}: must be an object, not {json_type(value)}")
     return value or NOTHING
 
@@ -504,7 +505,7 @@ JSON: Final = (("content-type", "application/json"),)
 _CLOSE: Final = (("connection", "close"),)
 _RETRY: Final = (("retry-after", "0"), *_CLOSE)
 _REASONS: Final = {408: "Timeout", 413: "RequestEntityTooLarge", 500: "InternalError"}
-"""The metav1.StatusReason by HTTP status code, if it is not the phrase of the status."""
+"""HTTP status code -> metav1.StatusReason, if it differs from the phrase of the status."""
 
 
 class Reply(NamedTuple):
@@ -532,7 +533,7 @@ TOO_LONG: Final = f"the JSON is larger than {MAX_DECODED} bytes"
 NO_MEMORY: Final = "forewarn has no memory left for a request of this size"
 NO_TIME: Final = "forewarn has no time left for a request of this size"
 NOT_IN_TIME: Final = "the request body did not arrive in time"
-"""The reason if forewarn does not evaluate an AdmissionReview."""
+"""The reason why forewarn does not evaluate an AdmissionReview."""
 TOO_SLOW: Final = rejection(408, "the request body did not arrive in time", _CLOSE)
 NOT_RESERVED: Final = rejection(
     503, "cannot reserve the global default: the API server does not answer; try again", (("retry-after", "1"),)
@@ -571,6 +572,6 @@ class Gate:
             return None
 
     def leave(self) -> None:
-        """Count one request less."""
+        """Decrease the count by one request."""
         with self._lock:
             self.inside -= 1

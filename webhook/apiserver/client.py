@@ -37,10 +37,8 @@ _MAX_KUBECONFIG: Final = 16 << 20
 
 
 class ApiError(OSError):
-    """No response, or an error response: the HTTP status (0 for no response) and the message.
-
-    `retry_after`: seconds to wait before a retry, as the server requests. `continue_token`: continues an expired
-    list.
+    """The error if there is no response, or an error response: the HTTP status (0 for no response) and the message.
+    `retry_after`: seconds to wait before a retry, as the server requests. `continue_token`: continues an expired list.
     """
 
     def __init__(self, status: int, problem: str, retry_after: float = 0.0, continue_token: str = "") -> None:
@@ -50,24 +48,24 @@ class ApiError(OSError):
 
     @property
     def rejected(self) -> bool:
-        """Whether the credentials are invalid, or do not have the permission."""
+        """Whether the credentials are invalid, or lack the permission."""
         return self.status in (UNAUTHORIZED, FORBIDDEN)
 
 
 class UnknownContext(ApiError):
-    """A context that the kubeconfig does not have."""
+    """The error for a context that is not in the kubeconfig."""
 
 
 class ListAgain(ApiError):
-    """The answer does not lead from the client's resource version to the current state: the client must list again."""
+    """The error if the client must list again, because its resource version does not lead to the current state."""
 
 
 class Expired(ListAgain):
-    """The resource version or the continue token is too old."""
+    """The error if the resource version or the continue token is too old."""
 
 
 class Silent(ListAgain):
-    """A watch without events for longer than the interval of bookmarks: the connection is dead."""
+    """The error for a watch without events for longer than the interval of bookmarks: the connection is dead."""
 
 
 def mapping(value: object) -> dict[str, Any]:
@@ -77,9 +75,9 @@ def mapping(value: object) -> dict[str, Any]:
 def with_type_meta(obj: dict[str, Any], resource: KindSpec, *, whole: bool = False) -> dict[str, Any]:
     """Set kind and apiVersion, which lists omit, and remove fields that forewarn does not read; return `obj`.
 
-    Raises ListAgain for an object of another kind, unless `resource` is of no kind. The removed fields (managedFields
-    and the annotation of kubectl apply) are often half of the size. `whole`: keep the annotation of workloads, from
-    which `applied_to` reads what the next apply removes.
+    Raises ListAgain for an object of another kind, unless `resource` has no kind. The removed fields (managedFields and
+    the annotation of kubectl apply) are often half of the size. `whole`: keep the annotation of workloads, from which
+    `applied_to` reads what the next apply removes.
     """
     expected = resource.api_version, resource.kind
     if resource.kind and (obj.get("apiVersion") or expected[0], obj.get("kind") or expected[1]) != expected:
@@ -105,11 +103,11 @@ def parsing(size: int) -> AbstractContextManager[object]:
 
 
 class NoList(ValueError):
-    """The text is JSON, but not a list of objects."""
+    """The error for JSON that is not a list of objects."""
 
 
 class NoObject(ValueError):
-    """The text is JSON, but not an object."""
+    """The error for JSON that is not an object."""
 
 
 def read_list(
@@ -117,8 +115,8 @@ def read_list(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Parse a list; return the results of `take` for each of `items`, and the other fields.
 
-    `take` gets an object, and the maximum memory that the object needs. Raises ValueError, RecursionError, and the
-    errors of `blocks`.
+    `take`: called with an object, and the maximum memory that the object needs. Raises ValueError, RecursionError, and
+    the errors of `blocks`.
     """
 
     def item(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
@@ -151,7 +149,7 @@ class _Received:
         self._texts = iterdecode(blocks, "utf-8", "surrogatepass")
 
     def read(self, size: int) -> str:
-        """Return at least `size` characters, fewer at the end."""
+        """Return at least `size` characters, or fewer at the end of the text."""
         parts = list[str]()
         while size > 0 and (text := next(self._texts, None)) is not None:
             parts.append(text)
@@ -173,7 +171,7 @@ EVENT_TYPES: Final = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
 class Event(NamedTuple):
-    """One event, and the kind's resource version after it. `type`: one of EVENT_TYPES."""
+    """One event, and the resource version of the kind after it. `type`: one of EVENT_TYPES."""
 
     type: str
     object: dict[str, Any]
@@ -271,7 +269,7 @@ PAGE: Final = 500
 _RECONNECT_SECONDS: Final = 10.0
 """Seconds between two reads of the kubeconfig after a 401: the kubeconfig's exec plugin may ask a user to log in."""
 SMALL: Final = 64 * 1024
-"""Maximum bytes of memory of an object that is not reduced by `keep`."""
+"""Maximum bytes of memory of an object to which `keep` does not apply."""
 _BLOCK: Final = 1 << 16
 _MAX_BODY: Final = 1 << 30
 _MAX_PAGE_BYTES: Final = 64 << 20
@@ -353,7 +351,7 @@ class ApiServer:
     ) -> Answer:
         """Send a request, and return the response with its warnings. Only GET is repeated after a connection error.
 
-        `content_type`: of the body; for PATCH, the patch type.
+        `content_type`: that of the body; for PATCH, the patch type.
         """
         times = timeouts or self._timeouts
         headers = {"Accept-Encoding": "gzip"}
@@ -383,7 +381,7 @@ class ApiServer:
 
         `consistent`: raise Expired if the continue token is too old; false: continue with a newer list.
 
-        Raises ApiError, also for a list that ends too early, or never.
+        Raises ApiError, also for a list that ends too early or never ends.
         """
         query = {"limit": str(limit)} if limit else {}
         while True:
@@ -509,7 +507,7 @@ class ApiServer:
 
 
 class _PageTooLarge(ApiError):
-    """A page exceeds the maximum number of bytes."""
+    """The error for a page that exceeds the maximum number of bytes."""
 
 
 def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float]) -> Iterator[bytes]:
@@ -548,7 +546,7 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 _TOKEN: Final = "!#$&'*+-.^_`|~"
-"""Characters of a header's name that Go does not escape; letters and digits apart. `%` is escaped."""
+"""Characters, besides letters and digits, that Go does not escape in the name of a header. `%` is escaped."""
 
 
 def headers_of(user: Any) -> list[tuple[str, str]]:
@@ -746,7 +744,7 @@ def context_and_user(context: str) -> tuple[str, str]:
 
 
 def _kubeconfig() -> str:
-    """Return the existing kubeconfig files, separated as in KUBECONFIG; "" if there are none."""
+    """Return the existing kubeconfig files, separated as in KUBECONFIG; "" if none exists."""
     given = os.environ.get("KUBECONFIG") or "~/.kube/config"
     # os.path keeps ~ if there is no home directory, while pathlib raises.
     paths = [path for path in given.split(os.pathsep) if path and exists(expanduser(path))]
@@ -756,7 +754,7 @@ def _kubeconfig() -> str:
 
 
 def _check_aliases(path: str) -> None:
-    """Raise ApiError for a kubeconfig that is too large, or whose aliases are: the client would expand them all."""
+    """Raise ApiError for a kubeconfig that is too large, or has too many aliases, which the client would expand."""
     with open(path, "rb") as file:
         text = file.read(_MAX_KUBECONFIG + 1)
     try:

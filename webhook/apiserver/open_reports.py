@@ -33,7 +33,7 @@ def is_served(api: ObjectApi) -> bool:
 def write_reports(api: ObjectApi, findings: Sequence[Finding], summary: Mapping[str, int] | None = None) -> Written:
     """Write the ClusterReport, and the Report of each namespace that has findings or had some before.
 
-    `findings`: the worst first. `summary`: of the ClusterReport, if `findings` is not complete. Reports without
+    `findings`: the worst first. `summary`: that of the ClusterReport, if `findings` is incomplete. Reports without
     findings become empty. Raises ObjectApiError, except for a Report of a namespace that the API server denies.
     """
     path = f"{GROUP}/clusterreports"

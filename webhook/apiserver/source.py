@@ -79,7 +79,7 @@ class Live:
         MAX_EACH. Requires permission to list `events` in the namespace, for Nodes in the namespace default.
         """
         if not all(_NAME.fullmatch(item) for item in (namespace, name) if item):
-            return  # no object has such a name
+            return  # no object can have this name
         about = f"involvedObject.namespace={namespace},involvedObject.name={name}"
         if not namespace:
             about = f"involvedObject.kind=Node,involvedObject.name={name}"
@@ -148,8 +148,9 @@ class Live:
         return islice(_listed(_api(context), context, _AUTOSCALERS), _MAX_AUTOSCALERS)
 
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
-        """The ConfigMaps of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or if
-        they are not served. Raises SourceError."""
+        """Yield the ConfigMaps of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or
+        if they are not served. Raises SourceError.
+        """
         api = _api(context)
         for name in (STATUS, PRIORITIES):
             try:
@@ -163,7 +164,7 @@ class Live:
 def _listed(
     api: client.ApiServer, context: str, resource: KindSpec, not_read: Container[int] = _NOT_READ
 ) -> Generator[dict[str, Any], None, bool]:
-    """Yield a kind's objects; false for a status in `not_read`: not served or not permitted. Raises SourceError."""
+    """Yield a kind's objects; return false for a status in `not_read`, such as not served. Raises SourceError."""
     try:
         for page in api.pages(resource, consistent=False, timeouts=_SHORT):
             yield from page.objects
@@ -207,9 +208,8 @@ def _name(context: str) -> str:
 
 
 def read_all(api: client.ApiServer, name: str) -> Iterator[dict[str, Any]]:
-    """Every object that forewarn reads, kind by kind; an empty list for a kind without objects.
-
-    `name`: the source in errors. Raises SourceError.
+    """Yield every object that forewarn reads, kind by kind; an empty list for a kind without objects. `name`: the
+    source in errors. Raises SourceError.
     """
     yield from _optional(api, name, DEVICES)
     yield from _optional(api, name, KUEUE)

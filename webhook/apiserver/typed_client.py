@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ObjectApiError(OSError):
-    """A request failed or was rejected. The message contains the request and the reason."""
+    """The error for a request that failed or was rejected. The message contains the request and the reason."""
 
 
 class NotFound(ObjectApiError):
@@ -68,7 +68,7 @@ class ObjectApi:
         return self._ask("PUT", path, obj)
 
     def watch(self, path: str) -> Iterator[object]:
-        """Yield for the present object at a path, and for each of its changes, until the API server ends the watch."""
+        """Yield once for the present object at a path, and for each of its changes, until the server ends the watch."""
         collection, _, name = path.rpartition("/")
         version, _, plural = collection.rpartition("/")
         kind = KindSpec(version.partition("/api")[2].partition("/")[2], "", plural, "")
@@ -97,9 +97,9 @@ def get_or_none(api: ObjectApi, path: str) -> dict[str, Any] | None:
 
 
 _OF_LIVE_CLASSES: Final = Timeouts(connect=1.0, read=2.0, total=2.0)
-"""Timeouts shorter than the API server's timeout for the webhook, to leave time for the response."""
+"""Timeouts that are shorter than the API server's timeout for the webhook, so that time remains for the response."""
 _REST: Final = 1.0
-"""Seconds without another request after a failure, so that many denials do not all wait."""
+"""Seconds without another request after a failure, so that not every denial waits for one."""
 
 
 class LiveClasses:

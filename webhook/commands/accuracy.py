@@ -35,7 +35,7 @@ class NoTable(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, or 3 without a table."""
+    """Run the command; return 0, or 3 if there is no table."""
     parser = Parser(prog="forewarn webhook accuracy", description=_DESCRIPTION, examples=_EXAMPLES)
     health_port = f"the webhook's health port (default: {PORT})"
     parser.add_argument("--health-port", type=integer_between(1, 65535), default=PORT, metavar="PORT", help=health_port)
@@ -53,7 +53,7 @@ def read_table(port: int) -> dict[str, Any]:
     """Return the table of the webhook with this health port. Raises NoTable."""
     try:
         table: dict[str, Any] = json.loads(request_table(port))
-        list(_lines(table))  # fails for another document
+        list(_lines(table))  # raises an error for another document
     except (FileNotFoundError, ConnectionRefusedError):
         raise NoTable(f"no webhook with a live cluster listens. Fix: {_IN_ITS_POD}") from None
     except OSError as error:

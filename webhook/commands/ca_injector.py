@@ -29,7 +29,7 @@ _SETTINGS: Final = ("namespace", "identity", "host", "health_port", "log_level")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command until a signal stops it; returns the exit status."""
+    """Run the command until a signal stops it; return the exit status."""
     return with_logs(lambda: _parser().parse_args(arguments), _run)
 
 

@@ -41,7 +41,7 @@ _NEXT: Final = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the demonstration; 0 if the webhook warns, the linter finds an error and the prediction works."""
+    """Run the demonstration; return 0 if the webhook warns, the linter finds an error and the prediction works."""
     parser = Parser(
         prog="forewarn demo", description="Run the webhook, the linter and a prediction on a sample cluster."
     )
@@ -83,7 +83,7 @@ def _serving() -> Iterator[HTTPSConnection]:
 
 
 def _listening(log: Iterable[str]) -> str:
-    """Return the address of the webhook, from its log. Exits if the webhook does."""
+    """Return the address of the webhook from its log. Exits if the webhook ends."""
     lines = []
     for line in log:
         lines.append(line)
@@ -146,7 +146,7 @@ def _review(obj: dict[str, Any]) -> bytes:
 
 
 def _shown(path: Path) -> str:
-    """Return a path, relative to the working directory if inside that directory."""
+    """Return a path as text, relative to the working directory if it is inside."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 

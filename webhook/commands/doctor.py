@@ -55,7 +55,7 @@ _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "w
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 no problems, 1 problems, 2 wrong usage, 3 no response."""
+    """Run the command; return the exit status: 0 no problems, 1 problems, 2 wrong usage, 3 no response."""
     options = _parser().parse_args(arguments)
     cluster_command.use_kubeconfig(options)
     try:

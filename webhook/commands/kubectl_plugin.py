@@ -42,7 +42,7 @@ _LARGEST: Final = 8 << 20
 
 
 class Given(NamedTuple):
-    """A command line: kubectl's own flags, those that forewarn has too with all values, and the other words."""
+    """A command line in parts: kubectl's own flags, all values of flags that forewarn shares, and the other words."""
 
     flags: Mapping[str, str]
     rest: list[str]
@@ -50,7 +50,7 @@ class Given(NamedTuple):
 
 
 class WrongUsage(Exception):
-    """Raised for a flag without a value."""
+    """The error for a flag without a value."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,7 +124,7 @@ def _added(command: str, words: Sequence[str], call: Given) -> list[str]:
         added += ["--cluster", "live"]
     if command in _OF_A_NAMESPACE and rest[:2] not in _WITHOUT_NAMESPACE:
         added += ["--namespace", flags.get("namespace", "default") if has_cluster else _namespace(flags)]
-    elif "namespace" in flags:  # a command without this option reports it
+    elif "namespace" in flags:  # a command without this option reports an error
         added += ["--namespace", flags["namespace"]]
     return added
 
@@ -145,7 +145,7 @@ class Kubeconfig(NamedTuple):
 
 
 def kubeconfig() -> Kubeconfig:
-    """Return the kubeconfig files, merged as kubectl merges them: the first one that names something decides.
+    """Return the kubeconfig files, merged as kubectl merges them: for each name, the first file with it decides.
 
     Missing and unreadable files are skipped: the command itself reports the error.
     """
@@ -169,7 +169,7 @@ def complete(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         if os.environ.get(TRACEBACK):
             raise
-        completions, directive = [], _FILES  # a shell cannot show an error: no completions
+        completions, directive = [], _FILES  # a shell cannot show an error, so there are no completions
     print(*completions, directive, sep="\n")  # noqa: T201
     return 0
 
@@ -192,6 +192,6 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _described(name: str) -> str:
-    """A first word and what it means."""
+    """Return a first word and its meaning."""
     seconds = (each.partition(" ")[2] for each in COMMANDS if each.startswith(f"{name} "))
     return f"{name}\t{COMMANDS[name].help if name in COMMANDS else ', '.join(seconds)}"

@@ -38,7 +38,7 @@ _MAX_REASON: Final = 160
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command; return the exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
     run = choose_cluster(options, parser, options.output, required=False)
@@ -101,7 +101,7 @@ def _text(ref: str, phases: Sequence[tuple[Hook, Decision]], cluster: ClusterSna
 
 
 class ReviewFinding(NamedTuple):
-    """A finding about the reviewed object, with all names. `action`: what the webhook does."""
+    """A finding about the reviewed object, with all names. `action`: the action of the webhook."""
 
     finding: Inlined[Finding]
     action: Action
@@ -109,7 +109,7 @@ class ReviewFinding(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Review(Document):
-    """The output of one phase. `findings`: about the object. `review`: the AdmissionReview. `verdict`: as in the
+    """The output of one phase. `findings`: those about the object. `review`: the AdmissionReview. `verdict`: as in the
     metrics.
     """
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SECONDS: Final = 5.0
-"""Interval of checks. Mounted ConfigMaps and Secrets change by a symlink, which a watch of one file does not see."""
+"""Seconds between checks: mounted ConfigMaps and Secrets change by a symlink, unseen by a watch of one file."""
 
 
 class Reloaded(Generic[T]):
@@ -213,7 +213,7 @@ _ASKED_FOR_LATE = (
     "policies.prediction.forecast.forecast",
     "policies.prediction.forecast.rehearsal",
 )
-"""Modules that the linter imports on demand, and numpy.ma; imported early, so that the first request is fast."""
+"""Modules that the linter imports on demand, and numpy.ma; imported at the start, so that the first request is fast."""
 
 
 class CannotStart(Exception):
@@ -225,7 +225,7 @@ class CannotStart(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command; return the exit status."""
     return with_logs(lambda: parse_settings(arguments, os.environ), _started)
 
 
@@ -372,7 +372,7 @@ def _reviews(state: StateSource) -> AccessReviews | None:
 
 
 def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:
-    """Return functions that return the current configuration, and that reload the files if they have changed."""
+    """Return a function that returns the current configuration, and one that reloads the files if they have changed."""
     config, admission = settings.config, settings.admission_config
     paths = [path for path in (config, admission) if path]
 
@@ -380,7 +380,7 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
         return _Read(configuration(config, admission), config is None or is_empty(config))
 
     def refuses(current: _Read, new: _Read) -> str:
-        is_emptied = new.is_empty and not current.is_empty  # truncated by mistake?
+        is_emptied = new.is_empty and not current.is_empty  # perhaps truncated by mistake
         return "the configuration is empty and was not before. Fix: write {} to use the defaults" * is_emptied
 
     try:
@@ -391,7 +391,7 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
 
 
 class _Read(NamedTuple):
-    """The configuration of a file. `is_empty`: the file is empty."""
+    """The configuration in a file. `is_empty`: whether the file is empty."""
 
     config: Config
     is_empty: bool
@@ -424,7 +424,7 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[tls.SwappingCon
 
 
 def _certificate(settings: Settings, metrics: Metrics, refuses: Callable[[Certificate], str]) -> Reloaded[Certificate]:
-    """Return the certificate to serve: that of its files, or a generated one."""
+    """Return the certificate to serve: from files, or generated."""
     chain, key = settings.tls_cert, settings.tls_key
     if chain is None or key is None:
         generated = self_signed(datetime.now(UTC))
@@ -439,7 +439,7 @@ def _certificate(settings: Settings, metrics: Metrics, refuses: Callable[[Certif
 
 
 def _tokens(settings: Settings, metrics: Metrics) -> Reloaded[tuple[str, ...]]:
-    """Return the tokens of which clients must send one. Raises CannotStart."""
+    """Return the tokens, one of which every client must send. Raises CannotStart."""
     path = settings.client_token_file
     try:
         return Reloaded("client-tokens", [path] if path else (), lambda: read_tokens(path) if path else (), metrics)

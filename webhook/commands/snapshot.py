@@ -38,7 +38,7 @@ _LEVEL: Final = 6
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0 if written, 2 for wrong usage, 3 if not written (an older file remains)."""
+    """Run the command; return 0 if written, 2 for wrong usage, 3 if not written (an older file remains)."""
     options = _parser().parse_args(arguments)
     use_kubeconfig(options)
     if options.once and options.output == "-":
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
 def write_list(objects: Iterable[dict[str, Any]], stream: IO[bytes]) -> None:
     """Write objects as one List in JSON, each on its own line, without collecting them in memory."""
     remaining = iter(objects)
-    first = next(remaining, None)  # no partial file if the cluster does not answer
+    first = next(remaining, None)  # read first, so that there is no partial file if the cluster does not answer
     stream.write(_HEAD)
     separator = b"\n"
     for obj in chain(() if first is None else (first,), remaining):
@@ -127,7 +127,7 @@ def _replaced(output: str) -> Iterator[IO[bytes]]:
         else:
             yield plain
         plain.flush()
-        with suppress(OSError):  # a pipe or a device
+        with suppress(OSError):  # the output is a pipe or a device
             os.fsync(plain.fileno())
 
 

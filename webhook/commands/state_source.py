@@ -32,7 +32,7 @@ class StateSource(NamedTuple):
 
     `confirm`: reads the live PriorityClasses. `staleness`: a message if the state is too old, otherwise "". `fault`:
     why the replica is not ready. For watched state, `api` is the API server, and `listen` adds a callback for each
-    change. `use`: sets another release, or another configuration of its scheduler.
+    change. `use`: replaces the release or the configuration of its scheduler.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -92,10 +92,10 @@ def from_watches(
     release: Release,
     templates: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS,
 ) -> StateSource:
-    """Return cluster state that follows an API server's watches, which load the state after the call. Raises
-    ApiError.
+    """Return cluster state that follows an API server's watches, which load the state after the call. Raises ApiError.
 
-    `accuracy`: gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
+    `accuracy`: receives the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod
+    templates.
     """
     from forewarn.policies.kubernetes.objects.extent import retained_part
     from forewarn.webhook.apiserver.client import ApiServer, connect

@@ -84,7 +84,7 @@ NAME: Final = "forewarn"
 _PATHS: Final = ("/mutate", "/validate")
 _TOKEN: Final = re.compile("/[0-9a-f]{64}$")
 _ENDED_SECONDS, _FAILED_SECONDS = 1.0, 10.0
-"""Seconds until the next watch, after the API server has ended one, and after a failure."""
+"""Seconds until the next watch after the API server has ended one, and after one has failed."""
 _CLASSES: Final = ("scheduling.k8s.io", "priorityclasses", "")
 PATHS: Final = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{NAME}" for kind in ("mutating", "validating")
@@ -97,7 +97,7 @@ class Registration:
     def __init__(self, api: ObjectApi) -> None:
         self._api, self._lock = api, Lock()
         self.grants: Mapping[str, Grant] = {}
-        """Token -> what it is good for, as it was seen last; empty unless every webhook has a token."""
+        """Token -> the requests that it permits, from the last read; empty unless every webhook has a token."""
         self._callers: frozenset[x509.Caller] = frozenset()
 
     def reconcile(self, bundle: bytes | None = None, key: str = "") -> frozenset[bytes] | None:
@@ -112,9 +112,9 @@ class Registration:
         return frozenset.intersection(*map(_trusted, webhooks)) if webhooks else None
 
     def rejection(self, certificate: x509.Certificate, now: datetime) -> str:
-        """Return why API servers reject a certificate, by the configurations as they were seen last; "" if none does.
+        """Return why API servers reject a certificate, by the configurations of the last read; "" if none does.
 
-        A certificate from files may be for a proxy's backend, or signed by a CA that the system trusts: then a URL or
+        A certificate from files may be for a proxy's backend, or signed by a CA that the system trusts. Then a URL or
         an empty caBundle proves nothing.
         """
         try:
@@ -196,7 +196,7 @@ def _watch(api: ObjectApi, path: str, changed: Callable[[], object], stop: Event
 def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, Any]:
     """Return the webhook with the CAs, and with a token in its path.
 
-    `key`: derives the token; "" leaves the path. `own`: the path of a webhook without one.
+    `key`: derives the token; "" leaves the path unchanged. `own`: the path of a webhook without one.
     """
     client = {**(webhook.get("clientConfig") or {}), "caBundle": bundle}
     service = client.get("service")
@@ -213,7 +213,7 @@ def token_of(key: str, path: str, webhook: str) -> str:
 
 
 def grants_of(webhooks: Iterable[ApiObject]) -> Mapping[str, Grant]:
-    """Return, by token, the requests that forewarn answers with it; empty unless every webhook has a token."""
+    """Return token -> the requests that forewarn answers with it; empty unless every webhook has a token."""
     pairs = [(_token(webhook), _grant(webhook)) for webhook in webhooks]
     return dict(pairs) if all(token for token, _ in pairs) else {}
 
@@ -271,7 +271,7 @@ HANDOVER: Final = timedelta(minutes=1)
 class CertificateAuthorities:
     """The CAs in the Secret; empty in the manifests. `retired`: certificates in PEM, newest first.
 
-    `announced_at`: the time since when all webhook configurations contain the successor.
+    `announced_at`: the time since which all webhook configurations contain the successor.
     """
 
     current: x509.Authority | None = None
@@ -343,7 +343,7 @@ class Issuer:
         self._api, self._cas, self._leaf, self._names, self._now = api, cas, leaf, tuple(names), now
         self.authorities = CertificateAuthorities()
         self.token_key = ""
-        """The key that is kept beside the certificate, as it was seen last."""
+        """The key that is stored beside the certificate, from the last read."""
         self._served: dict[bytes, datetime] = {}
         """CA of a serving certificate -> when the certificate was last seen in the Secret."""
         metrics.ca_expiry.set_function(self._expiry)
@@ -365,7 +365,7 @@ class Issuer:
             try:
                 self._api.replace(self._cas, {**secret, "data": wanted.to_data()})
             except Conflict:
-                return  # another writer was faster; the next run reads what it wrote
+                return  # another writer was faster; the next run reads the result
             log_event("CAs updated", {"certificates": len(wanted.certificates)})
         self.authorities = wanted
 
@@ -447,19 +447,19 @@ def _moment(data: Mapping[str, str], key: str) -> datetime | None:
 
 
 CHECK_SECONDS: Final = 5.0
-"""Seconds between two reads of the Secrets and webhook configurations by the elected replica, without a change of a
-configuration.
+"""Seconds between two reads of the Secrets and webhook configurations by the elected replica, if no configuration
+changes.
 
 Expiry uses the wall clock, so a resumed machine notices expired certificates immediately.
 """
 _GATHER_SECONDS: Final = 0.1
-"""Time to collect changes: an installer applies both configurations at once."""
+"""Seconds to collect changes: an installer applies both configurations together."""
 MAX_REACTIONS: Final = 120
 """Maximum number of immediate reactions to changes in a minute: another program may revert each write of forewarn."""
 _MINUTE: Final = 60.0
 OWNER_SECONDS: Final = 60.0
 UPGRADE_SECONDS: Final = 300.0
-"""Seconds after which no replica of an older version runs any more, except in stuck rollouts."""
+"""Seconds after which no replica of an older version runs, except in stuck rollouts."""
 _KEY_BYTES: Final = 32
 
 
@@ -509,7 +509,7 @@ class CaInjector:
         self._attempt("resignation", 0, self._election.resign)
 
     def stop(self) -> None:
-        """End `run` soon. For signal handlers, too."""
+        """End `run` soon. Signal handlers may call this."""
         self._stop.set()
         self._changes.put(None)
 
@@ -552,7 +552,7 @@ class CaInjector:
         return ""
 
     def _certificates(self) -> None:
-        """Write CAs into webhook configurations, renew CAs, and issue a certificate once all trust its CA."""
+        """Write CAs into webhook configurations, renew CAs, and issue a certificate once all contain its CA."""
         announced = self._registration.reconcile() or frozenset()
         self._issuer.reconcile(announced)
         authorities = self._issuer.authorities

@@ -1,5 +1,5 @@
 """Leases (coordination.k8s.io): compare-and-swap by resourceVersion, leader election, and the reservation of the global
-default, so that only one class gets it, for any number of replicas and parallel requests.
+default. It ensures that only one class gets it, for any number of replicas and parallel requests.
 
 Only the local clock counts, as in client-go tools/leaderelection: a lease has expired if this process has seen the
 Lease unchanged for its duration. Times in the Lease are only for people.
@@ -90,7 +90,7 @@ class Lease:
 
 
 class LeaseMissing(ObjectApiError):
-    """The Lease does not exist, and forewarn may not create it."""
+    """The error if the Lease does not exist, and forewarn may not create it."""
 
 
 def read_lease(api: ObjectApi, path: str, holder: str, seconds: int) -> Lease:
@@ -355,7 +355,7 @@ class Reserver:
             return None
 
     def _release(self, reservation: Reservation) -> bool:
-        """Release the reservation; returns false if another replica has changed the Lease."""
+        """Release the reservation; return false if another replica has changed the Lease."""
         try:
             self._api.replace(self._path, reservation.freed())
         except Conflict:

@@ -1,5 +1,5 @@
-"""The background tasks of a serving replica in a cluster: its certificate, the global default, and, of the leader, the
-audit: periodic, at low cost, with results as metrics and objects.
+"""The background tasks of a serving replica in a cluster: its certificate, the global default, and on the leader a
+periodic audit at low cost, with results as metrics and objects.
 """
 
 from __future__ import annotations
@@ -148,11 +148,11 @@ class Throttle:
         used: Callable[[], float] = process_time,
         rest: Callable[[float], object] = sleep,
     ) -> None:
-        """`share`: of one core, in (0, 1]. `until`: deadline by `clock`. `used`: returns seconds of CPU time."""
+        """Start. `share`: of one core, in (0, 1]. `until`: deadline by `clock`. `used`: returns the CPU time."""
         self._share, self._until, self._clock, self._used, self._rest = share, until, clock, used, rest
         self._began, self._used_before = clock(), used()
         self.is_over = False
-        """True after a caller has seen the expired deadline."""
+        """True after the deadline has passed, and a caller has noticed it."""
 
     def __call__(self) -> bool:
         """Sleep if the process exceeds its share; return true if the deadline has passed."""
@@ -184,7 +184,7 @@ def scan(cluster: ClusterSnapshot, config: Config, until: float, share: float = 
 _LONGEST: Final = 3_600.0
 """Maximum seconds of one audit, if the interval is not shorter; the remaining objects are not evaluated."""
 _SLACK: Final = 30.0
-"""Seconds after the deadline at which the audit's process is killed: steps between two clock checks may be slow."""
+"""Seconds after the deadline at which the audit's process is killed: it may be slow between two checks of the clock."""
 _CHECK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 30.0
 """Seconds to the next attempt after a failure; doubled after each further failure, up to the interval."""
@@ -236,7 +236,7 @@ class Auditor:
             self._withdraw()
 
     def reconcile(self) -> None:
-        """If an audit is due and the replica is elected, audit and publish the findings. Raises nothing."""
+        """Audit and publish the findings, if an audit is due and the replica is elected. Raises nothing."""
         if not self._election.is_leader:
             self._withdraw()
             return
@@ -330,7 +330,7 @@ _CERTIFICATE: Final = "certificate"
 class ReplicaControllers:
     """Runs background tasks that are due, on its own thread.
 
-    `auditor`: None without the audit. `from_files`: the certificate is not in forewarn's Secret.
+    `auditor`: None without the audit. `from_files`: whether the certificate is from files instead of forewarn's Secret.
     """
 
     def __init__(
@@ -368,7 +368,7 @@ class ReplicaControllers:
         return distrust(why)
 
     def grants(self) -> Mapping[str, Grant]:
-        """Return, by token, the scope from the last read of the webhook configurations; empty without tokens."""
+        """Return token -> its scope, from the last read of the webhook configurations; empty without tokens."""
         return self._registration.grants if self._serving else {}
 
     def read_again(self) -> None:
@@ -376,7 +376,7 @@ class ReplicaControllers:
         self._registration.reconcile()
 
     def start(self) -> Callable[[], None]:
-        """Start the thread; returns a function that stops it."""
+        """Start the thread; return a function that stops it."""
         thread = start_loop("upkeep", self._run, self._stop)
         end_auditing = self._auditor.start() if self._auditor else None
 
@@ -411,7 +411,7 @@ class ReplicaControllers:
             self._registration.reconcile()
         except Forbidden:
             if self._serving:
-                raise  # with files, the permission is optional
+                raise  # the permission is optional if the certificate is from files
         finally:
             if self._serving and served:
                 self._serving.use(served)

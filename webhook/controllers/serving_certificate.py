@@ -22,7 +22,7 @@ _KEY: Final = re.compile("[0-9a-f]{64}")
 
 
 class BadSecret(ValueError):
-    """A Secret has invalid contents. The message names the key and the fix."""
+    """The error for a Secret with invalid contents. The message names the key and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,8 @@ class ServingCertificate:
         return Served.from_secret(self._api.get(self._path))
 
     def use(self, served: Served) -> None:
-        """Serve the certificate, if there is one, from the next handshake on.
-
-        Raises BadSecret if API servers reject it, unless they reject the served one, too.
+        """Serve the certificate, if there is one, from the next handshake on. Raises BadSecret if API servers reject
+        it, unless they also reject the served one.
         """
         new, current = served.certificate, self.served.certificate
         if new is None or new == current:

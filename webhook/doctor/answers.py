@@ -1,4 +1,4 @@
-"""Checks that the webhook responds (dry runs, health port), of its predictions, configuration and permissions."""
+"""Checks of the webhook's responses (dry runs, health port), predictions, configuration and permissions."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from forewarn.webhook.workload_accuracy import COMPARED, WRONG, as_predicted
 
 RESPONSES: Final = Area("responses")
 _MAX_SKEW: Final = 30.0
-"""Difference of clocks in seconds that is reported; certificates are valid from two hours before their issue."""
+"""Tolerated difference between clocks in seconds: certificates are valid from two hours before their issue."""
 _RULE: Final = "unknown-priority-class"
 _TOKEN: Final = re.compile(r"(/(?:validate|mutate))/[0-9a-f]{8,}")
-"""The token in the path, which error messages of API servers contain. A report must not show it."""
+"""The token in a path, which error messages of API servers contain, and which a report must not show."""
 _MAIN: Final = "validate.forewarn.dev"
 _METRIC: Final = re.compile(r"^(forewarn_[a-z_]+)(?:\{([^}]*)\})? ([-+0-9.eEnaif]+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 _NO_RESPONSE: Final = (0, 500, 502, 503, 504)
-"""Status of a request to a replica that does not respond in time."""
+"""HTTP statuses of a request to a replica that does not respond in time."""
 NOT_LISTENING: Final = "refused"
 """Part of the error of a connection to a port on which nothing listens."""
 _CHECK_NETWORK: Final = (
@@ -73,8 +73,8 @@ class Metric(NamedTuple):
 class Replica(NamedTuple):
     """Health and metrics of one replica. `fault`: text of /readyz ("" if ready); `why`: why there is no response.
 
-    `ahead`: seconds by which its clock is ahead of this machine's. `hangs`: it answers neither this command nor the
-    kubelet's probes.
+    `ahead`: seconds by which its clock is ahead of this machine's. `hangs`: whether it answers neither this command nor
+    the kubelet's probes.
     """
 
     name: str
@@ -202,7 +202,7 @@ def _requester(client: Client) -> User:
 
 
 def _workload() -> ApiObject:
-    """Return a Deployment that common policies allow, with a class that does not exist."""
+    """Return a Deployment that common policies allow, whose PriorityClass does not exist."""
     workload: dict[str, Any] = deepcopy(packaged("probes.json")["Deployment"])
     workload["spec"]["template"]["spec"]["priorityClassName"] = f"no-such-class-{secrets.token_hex(3)}"
     return workload
@@ -230,7 +230,7 @@ def _of_webhook(check: str, seen: Seen) -> Line | None:
 
 
 def ask_replicas(client: Client, installed: Installed) -> list[Replica]:
-    """Health and metrics of a few replicas, through the API server's proxy for Pods or Services."""
+    """Return the health and metrics of a few replicas, through the API server's proxy for Pods or Services."""
     namespace = f"/api/v1/namespaces/{part(installed.namespace)}"
     ways = [(name, f"{namespace}/pods/{part(name)}:{installed.health_port}/proxy") for name in installed.pods]
     if not ways:

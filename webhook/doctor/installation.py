@@ -100,7 +100,7 @@ def check_registration(client: Client) -> Registered:
             lines.append(HOOKS.unknown(kind, configuration, "run this as a user who can read webhook configurations"))
             continue
         names = {webhook.configuration for webhook in configuration if _is_ours(webhook)}
-        own = NAME if NAME in names else min(names, default=NAME)  # that of the manifests, or one outside of a cluster
+        own = NAME if NAME in names else min(names, default=NAME)  # the shipped one, or one outside the cluster
         ours = {
             webhook.name: webhook for webhook in configuration if webhook.configuration == own and _is_ours(webhook)
         }
@@ -135,7 +135,7 @@ def _further(registered: Registered, kind: str, webhooks: Sequence[Webhook]) -> 
 
 
 def _elsewhere(registered: Registered) -> Iterator[Line]:
-    """Report the webhooks that are called at another Service than most."""
+    """Report the webhooks that call another Service than most."""
     usual = service_name(registered.service)
     for name, webhook in registered.webhooks.items():
         if webhook.service is not None and service_name(webhook.service) != usual:
@@ -243,7 +243,7 @@ def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) ->
 
 
 def selected(client: Client, field: str, selector: Any) -> tuple[int, int, str]:
-    """Return how many objects of the cluster a selector selects, of how many, and their kind; 0 of 0 if unknown."""
+    """Return (number of selected objects in the cluster, number of all, their kind); 0 of 0 if unknown."""
     path, what = _SELECTED[field]
     with suppress(InvalidSelector):
         parsed, objects = parse_label_selector(selector), client.all(path, what).objects
@@ -253,7 +253,7 @@ def selected(client: Client, field: str, selector: Any) -> tuple[int, int, str]:
 
 
 def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
-    """Check the path of the Service, which can end in a token. A webhook with a URL gets a warning only.
+    """Check the path of the Service, which can end in a token. For a webhook with a URL, only warn.
 
     Only users change a path: the manifests do not contain one, and the CA injector only appends the token.
     """
@@ -448,7 +448,7 @@ def _deployment(deployment: ApiObject, namespace: str) -> Line:
 
 def _service(client: Client, installation: Installed, registered: Registered) -> Iterator[Line]:
     if registered.webhooks and not registered.service:
-        return  # called by a URL
+        return  # API servers call a URL
     namespace, name = part(installation.namespace), part(installation.service)
     seen = client.get(f"/api/v1/namespaces/{namespace}/services/{name}", f"Service {installation.service}")
     if not seen.exists:
@@ -559,7 +559,7 @@ def _crashed(client: Client, installation: Installed, pods: Sequence[ApiObject])
         name, waiting = str(at(pod, "metadata", "name")), at(status, "state", "waiting") or NOTHING
         ended = at(status, "state", "terminated") or at(status, "lastState", "terminated")
         text = f"{name}: {at(waiting, 'reason') or at(ended, 'reason') or 'does not run'}"
-        if not ended:  # no image, no volume, no node
+        if not ended:  # it waits for an image, a volume or a node
             text += f": {message}" if (message := at(waiting, "message")) else ""
             yield OBJECTS.problem("Pods", text, f"kubectl -n {installation.namespace} describe pod {name}")
             continue
@@ -731,7 +731,7 @@ def _certificate(
         yield TRUST.problem("certificate", f"Secret {name}: {fault}", fix)
         return
     faults: dict[str, list[str]] = {}
-    """Why API servers reject the certificate -> webhooks."""
+    """Reason why API servers reject the certificate -> names of the webhooks."""
     for bundle, names in bundles.items() or ((b"", ()),):
         try:
             whys = [*rejections(chain, Caller(service, bundle), now)]

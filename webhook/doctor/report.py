@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MAX_PER_CHECK: Final = 10
-"""Maximum number of lines of one check in the report; the last one gives the number of the others."""
+"""Maximum number of lines of one check in the report; the last one gives the number of omitted lines."""
 AGAIN: Final = "apply the manifests or the chart again (docs/guides/run-the-webhook.md)"
 """Fix for missing objects."""
 LONGEST: Final = 400
@@ -101,7 +101,7 @@ def bounded(lines: Iterable[Line]) -> list[Line]:
 
 
 def summary(lines: Sequence[Line]) -> str:
-    """Summary of the results in one line."""
+    """Return a summary of the results in one line."""
     words = {Status.PROBLEM: "problem", Status.WARNING: "warning"}
     counts = {status: sum(line.status is status for line in lines) for status in Status}
     phrases = [plural(counts[status], word) for status, word in words.items() if counts[status]] or ["no problems"]
@@ -111,7 +111,7 @@ def summary(lines: Sequence[Line]) -> str:
 
 
 _CONNECT, _READ = 4.0, 8.0
-"""Timeout of one request in seconds: API servers wait up to 30 s for a webhook, 5 s for forewarn."""
+"""Timeouts of one request in seconds: API servers wait up to 30 s for a webhook, and 5 s for forewarn."""
 _LARGEST: Final = 4 << 20
 """Maximum bytes of metrics to read."""
 PAGE: Final = 500
@@ -230,11 +230,11 @@ def seconds_ahead(date: str) -> float | None:
 
 @cache
 def packaged(name: str) -> dict[str, Any]:
-    """Return the contents of a JSON file of this package. Do not modify them."""
+    """Return the contents of a JSON file of this package, which callers must not modify."""
     contents: dict[str, Any] = json.loads(files(__package__ or "").joinpath(name).read_text("utf-8"))
     return contents
 
 
 def part(name: str) -> str:
-    """Return a name, escaped for a URL path."""
+    """Return a name with escapes for a part of a URL path."""
     return quote(name, safe="")

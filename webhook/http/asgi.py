@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 
 class NoCapacity(Exception):
-    """The bodies in flight use all memory for bodies."""
+    """The error if the bodies in flight use all memory for bodies."""
 
 
 @dataclass(eq=False, slots=True)
 class InFlightRequest:
     """An admitted request. `arrived`: when its body started to arrive. `held`: bytes reserved for a small body;
-    `reserved`: for a large body. `given_away`: another request has its slot.
+    `reserved`: for a large body. `given_away`: whether another request has taken its slot.
     """
 
     arrived: float = field(default_factory=monotonic)
@@ -91,7 +91,7 @@ class InFlightLimiter:
         return InFlightRequest()
 
     def leave(self, in_flight: InFlightRequest) -> None:
-        """Release the slot and the memory of a request that got its response."""
+        """Release the slot and the memory of a request that has received its response."""
         self._release(in_flight)
         self._large_capacity += in_flight.reserved
         in_flight.reserved = 0
@@ -136,7 +136,7 @@ class InFlightLimiter:
                 if not granted.done():
                     self._cut_off_the_slowest(is_large=True)
         finally:
-            granted.cancel()  # no effect on a granted one
+            granted.cancel()  # no effect if it is granted already
         in_flight.arrived = monotonic()
 
     def _grant(self) -> None:
@@ -181,7 +181,7 @@ class Strangers:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Yield when a caller that is no API server may proceed; free the slot after the block. Raises NoCapacity."""
+        """Yield when a caller other than an API server may proceed; free the slot afterwards. Raises NoCapacity."""
         if self._waiting >= self._limit:
             raise NoCapacity
         self._waiting += 1
@@ -231,7 +231,7 @@ _DISCARDED: Final = 2 * MAX_WIRE
 """Maximum bytes that forewarn reads of a rejected request of an API server."""
 _DISCARDED_OF_STRANGERS: Final = 16 * MAX_SMALL
 _UNKNOWN: Final = MAX_WIRE
-"""The assumed size of a body without content-length; API servers always send it."""
+"""The assumed size of a body without content-length, which API servers always send."""
 _SHARE: Final = 0.5
 """Maximum share of a request's time that its large body waits for memory."""
 _DIGITS: Final = 20
@@ -255,14 +255,14 @@ class Limits:
     connections: int = MAX_CONNECTIONS
     handshake: float = 10.0
     goodbye: float = 2.0
-    """Time for a client to close its end of a TLS connection."""
+    """Seconds for a client to close its end of a TLS connection."""
     header: float = 10.0
     first: float = 10.0
     """Time until the first request, if more than half of all connections are open."""
     body: float = 30.0
     """Maximum time for a whole body. An API server no longer waits for the response to an older request."""
     patience: float = 1.0
-    """Time for a body while other bodies wait for memory; after it, the slowest body is dropped."""
+    """Seconds for a body while other bodies wait for memory; then the slowest body is dropped."""
     capacity: int = 256 * 1024 * 1024
     """Maximum memory of all small bodies in flight, at their size after parsing."""
     large_capacity: int = 2 * MAX_WIRE
@@ -352,7 +352,7 @@ class Routes:
             return await self._rejected(request, TOO_MANY)
 
     async def _read_again(self) -> bool:
-        """Read the webhook configurations; false if that is impossible."""
+        """Read the webhook configurations; return false if that is impossible."""
         assert self._endpoint.callers.read_again is not None
         try:
             await self._workers.run(Step(self._endpoint.callers.read_again, Where.REQUEST))
@@ -439,8 +439,8 @@ class Routes:
 
 
 class _Request(NamedTuple):
-    """A request before its body is read. `whole`: the body if already complete. `is_known`: the caller is an API
-    server.
+    """A request before its body is read. `whole`: the body if it is complete already. `is_known`: whether the caller is
+    an API server.
     """
 
     call: AdmissionCall
@@ -463,8 +463,8 @@ async def read_body(
 ) -> bool:
     """Read a body into `parts`; return true if complete. Raises ClientDisconnected.
 
-    `limit`: a larger body is cut to its first bytes. `maximum`: maximum number of bytes to read. `hold` gets the number
-    of bytes before they are stored, and may raise.
+    `limit`: a larger body is cut to its first bytes. `maximum`: maximum number of bytes to read. `hold`: called with
+    the number of bytes before they are stored; may raise.
     """
     size, more = 0, True
     while more and size <= maximum:

@@ -23,7 +23,7 @@ _TOO_LARGE: Final = f"the header is larger than {MAX_HEADER} bytes"
 MAX_FIELDS: Final = 256
 """Maximum number of fields of a header, which need more memory than their bytes."""
 MAX_PIPELINED: Final = 2
-"""Maximum number of requests that wait for the response to another one. API servers, probes and browsers send none."""
+"""Maximum number of requests that wait for an earlier response. API servers, probes and browsers send none."""
 _TOO_MANY_FIELDS: Final = f"the header has more than {MAX_FIELDS} fields"
 _AT_ONCE: Final = 64 * 1024
 """Maximum bytes of a body that is delivered at once; larger bodies are read in parts, with flow control."""
@@ -97,8 +97,8 @@ class Protocol(HttpToolsProtocol):
     ) -> None:
         """Create the protocol of one connection.
 
-        `client_names`: the allowed names of client certificates; empty: all. `rejected`: called with the status of
-        each rejected request. `connection`: the entry in `connections`. `has_bodies`: requests may have a body.
+        `client_names`: the allowed names of client certificates; empty: all. `rejected`: called with the status of each
+        rejected request. `connection`: the entry in `connections`. `has_bodies`: whether requests may have a body.
         """
         super().__init__(*arguments, **keywords)
         self._connections, self._connection = connections, connection
@@ -112,7 +112,7 @@ class Protocol(HttpToolsProtocol):
         """The request whose response is next; `cycle` is the latest one."""
         self._packet = 0
         self._outside = 0
-        """Bytes of this request that are not of its body."""
+        """Number of bytes of this request outside its body."""
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -126,7 +126,7 @@ class Protocol(HttpToolsProtocol):
         self._rest()
 
     def data_received(self, data: bytes) -> None:
-        """Pass data to the parser; check the size and time of the header, and the names of the certificate."""
+        """Pass data to the parser. Check the size and time of the header, and the names of the certificate."""
         self._connection.delivered(len(data))
         if self._stranger:
             self._reject(403, f"the client certificate for {self._stranger} is not allowed by --client-name")
@@ -197,7 +197,7 @@ class Protocol(HttpToolsProtocol):
         )
 
     def _is_caller(self) -> None:
-        """Note that the request comes from an API server."""
+        """Record that the request comes from an API server."""
         self._connection.is_caller = True
         if self.cycle.more_body:
             self._connections.place(self._connection, Rank.RECEIVING)
@@ -205,14 +205,14 @@ class Protocol(HttpToolsProtocol):
             self._ask()
 
     def _ask(self) -> None:
-        """Note that a complete request waits for its response."""
+        """Record that a complete request waits for its response."""
         connection = self._connection
         connection.busy = connection.is_caller
         if connection.rank < Rank.CALLER:
             self._connections.place(connection, Rank.CALLER if connection.is_caller else Rank.ASKING)
 
     def _give_way(self) -> None:
-        """Note that no request waits for its response, or that the client does not read it."""
+        """Record that no request waits for its response, or that the client does not read it."""
         self._connection.busy = False
         self._connections.place(self._connection, Rank.CALLER if self._connection.is_caller else Rank.USED)
 
@@ -227,7 +227,7 @@ class Protocol(HttpToolsProtocol):
         if not self.cycle.response_complete:
             self._ask()
         if len(self.cycle.body) <= _AT_ONCE:
-            # If all data came in one packet, the task has not started yet and reads this. A running task does not.
+            # If all data came in one packet, the task has not started yet, and will read this; a running task does not.
             cast("dict[str, Any]", self.scope)[COMPLETE_BODY] = self.cycle.body
         super().on_message_complete()
 
@@ -264,7 +264,7 @@ class Protocol(HttpToolsProtocol):
         self._reject(*(self._fault or (400, msg)))
 
     def _stop_parsing(self, status: int, message: str) -> NoReturn:
-        """Reject a request inside the parser, whose error comes back by `send_400_response`."""
+        """Reject a request inside the parser; the parser's error then calls `send_400_response`."""
         self._fault = status, message
         raise ValueError(message)
 

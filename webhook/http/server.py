@@ -48,7 +48,7 @@ _PAUSE_SECONDS: Final = 0.05
 
 @contextmanager
 def handling(handler: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Iterator[None]:
-    """Handle signals inside the block; only on the main thread, on which alone this is possible."""
+    """Handle signals inside the block. Call this on the main thread only: other threads cannot set handlers."""
     is_main = current_thread() is main_thread()
     before = {number: signal.signal(number, handler) for number in numbers if is_main}
     try:
@@ -270,7 +270,7 @@ class HealthPaths:
 def serve_health(
     sock: socket.socket, health: Health, metrics: Metrics, connections: int = MAX_HEALTH_CONNECTIONS
 ) -> Callable[[], None]:
-    """Serve the port; return what stops it."""
+    """Serve the port; return a function that stops it."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     server = Server(HealthPaths(health, metrics), asgi.Limits(connections=connections), has_bodies=False)
     thread = Thread(target=server.run, args=([sock],), name="health", daemon=True)
@@ -312,15 +312,15 @@ def address_of(listening: socket.socket, scheme: str) -> str:
 
 
 _LEAST: Final = (32, 8)
-"""Minimum connections of the TLS port and of the health port."""
+"""Minimum number of connections of the TLS port, and of the health port."""
 _HEALTH_PART: Final = 5
 _FILES, _RELOADS = 32, 8
 _THREADS: Final = 16
-"""Number of threads with a connection to the API server, besides those that watch."""
+"""Number of threads that may have a connection to the API server, besides threads with a watch."""
 
 
 class TooFewDescriptors(Exception):
-    """The limit on open files does not suffice."""
+    """The error if the limit on open files does not suffice."""
 
 
 class Shares(NamedTuple):
@@ -337,7 +337,7 @@ class Shares(NamedTuple):
 
 
 def reserve(settings: Settings, kinds: Collection[str]) -> int:
-    """Return the number of descriptors that connections must leave. `kinds`: those of workloads.
+    """Return the number of descriptors that connections must leave free. `kinds`: those of workloads.
 
     Listening sockets, event loops, modules and a credential plugin need some. Each prediction process and the audit
     need a pipe, and a second one during a fork. Each of the two ports accepts connections in up to two turns of its
@@ -358,7 +358,7 @@ def raise_limit() -> int:
 
 
 def divide(limit: int, used: int) -> Shares:
-    """Divide what a limit on open files leaves. Raises TooFewDescriptors. `used`: descriptors for other things."""
+    """Divide the descriptors within a limit on open files. Raises TooFewDescriptors. `used`: those for other things."""
     least_tls, least_health = _LEAST
     left = limit - used
     if limit == resource.RLIM_INFINITY:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TlsError(ValueError):
-    """A certificate or key is not usable."""
+    """The error for a certificate or key that is not usable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def read_certificate(chain: Path, key: Path) -> Certificate:
 
 
 def distrust(why: str) -> str:
-    """Return why a replica is not ready, with the reason why API servers reject its certificate."""
+    """Return the reason why a replica is not ready. `why`: the reason why API servers reject its certificate."""
     return why and f"API servers do not trust the certificate: {why}"
 
 
@@ -82,7 +82,7 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = demands.minimum
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # ciphers of TLS 1.2; all of TLS 1.3 are good
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # of TLS 1.2; the ciphers of TLS 1.3 are all good
     context.set_alpn_protocols(["http/1.1"])
     context.num_tickets = 0  # API servers do not resume sessions
     context.set_ecdh_curve("prime256v1")  # supported by every client; ffdhe8192 would cost 120 ms of CPU time
@@ -91,7 +91,7 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
         context.load_verify_locations(cadata=demands.client_ca.decode("ascii"))
     try:
         with _file(certificate.chain) as chain, _file(certificate.key) as key:
-            context.load_cert_chain(chain, key, password="")  # without one, OpenSSL asks for that of an encrypted key
+            context.load_cert_chain(chain, key, password="")  # otherwise OpenSSL asks for one if the key is encrypted
     except ssl.SSLError:
         raise
     except OSError as error:
@@ -101,9 +101,8 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
 
 @contextmanager
 def _file(pem: bytes) -> Iterator[str]:
-    """Yield the path of a file with a PEM, because the module ssl reads keys only from files.
-
-    On Linux, the file is in memory, and thus independent of full disks and read-only file systems.
+    """Yield the path of a file with this PEM text, because the module ssl reads keys only from files. On Linux, the
+    file is in memory, and thus independent of full disks and read-only file systems.
     """
     in_memory = sys.platform == "linux"
     with open(os.memfd_create("pem"), "wb") if in_memory else NamedTemporaryFile(suffix=".pem") as file:

@@ -1,8 +1,8 @@
-"""Limits on clients: their connections, and the bytes on their way to TLS.
+"""Limits on clients: their connections, and the bytes that TLS receives.
 
 A TLS connection needs about 50 kB from its first bytes on, even if idle, and 250 kB of address space: after many
-others, most of this is memory. An API server keeps 25 idle connections, and opens one more for each further request. At
-the limit, each new connection replaces another one.
+others, most of this is memory. An API server keeps up to 25 idle connections, and opens another one for each further
+request. At the limit, each new connection replaces another one.
 
 Expensive steps for clients have an order: one step per turn of the event loop, and each network in turn. A handshake
 costs the event loop a millisecond. Between two steps the event loop accepts connections, and serves others.
@@ -46,7 +46,7 @@ class Rank(IntEnum):
     UNUSED = 0
     """No complete request: a client that is silent, slow, or in its handshake."""
     USED = 1
-    """A request that has its response."""
+    """A request that has received its response."""
     ASKING = 2
     """A request that has no response yet."""
     CALLER = 3
@@ -57,7 +57,7 @@ class Rank(IntEnum):
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One connection. `network`: of the client. `since`: start of the connection (monotonic clock). `end` closes it."""
+    """One connection. `network`: the client's. `since`: start of the connection (monotonic clock). `end`: closes it."""
 
     network: str
     since: float
@@ -69,7 +69,7 @@ class Connection:
     is_open: bool = False
     """True after the handshake, if there is one."""
     is_spared: bool = False
-    """True if it is closed only after all others that are not: an API server has sent a request from its network."""
+    """True if it is closed after all others: an API server has sent a request from its network."""
     end: Callable[[], object] = lambda: None
     delivered: Callable[[int], object] = lambda _: None
     """Called with the number of bytes of application data that arrived."""
@@ -125,7 +125,7 @@ class Connections:
         return True
 
     def place(self, connection: Connection, rank: Rank) -> None:
-        """Change the rank of an open connection, which was in use until now."""
+        """Change the rank of an open connection that was active until now."""
         if self.leave(connection):
             connection.rank = rank
             self._add(connection)
@@ -170,18 +170,18 @@ def network_of(address: str) -> str:
 
 
 RATE: Final = 128
-"""Number of steps of handshakes per second for a group of connections. A handshake has three: most clients do not guess
-the group of the key exchange.
+"""Number of handshake steps per second for a group of connections. A handshake has three steps, because most clients do
+not guess the group of the key exchange.
 """
 BURST: Final = 256
-"""Number of steps that a group takes without a wait, if it has taken none for some time."""
+"""Number of steps that a group may take without a wait after it has been idle for some time."""
 _REMEMBERED: Final = 1024
 CALLERS: Final = "callers"
 """The group of the networks from which API servers have sent requests."""
 
 
 class Waiting(Protocol):
-    """A connection that waits for its step. `network`: of the client, as in `Connection`."""
+    """A connection that waits for its step. `network`: that of the client, as in `Connection`."""
 
     network: str
 
@@ -201,11 +201,11 @@ class Turns:
         self._waiting: dict[str, dict[str, dict[Waiting, None]]] = {}
         """Group -> network -> connections, each in the order of the next steps."""
         self._groups: dict[Waiting, str] = {}
-        """The group of each of these connections."""
+        """Connection that waits -> its group."""
         self._last = ""
         """The group that took the last step."""
         self._rested_at: dict[str, float] = {}
-        """Group -> time from which it has its whole burst."""
+        """Group -> time from which its whole burst is available again."""
         self._handle: asyncio.Handle | None = None
         self._is_late = False
         """True if all groups have reached their limit."""
@@ -248,7 +248,7 @@ class Turns:
             self._schedule(min(waits))
 
     def _remove(self, connection: Waiting) -> None:
-        """Remove a connection; its network and group are then the last ones."""
+        """Remove a connection, and move its network and group to the end of the order."""
         group = self._groups.pop(connection)
         networks = self._waiting.pop(group)
         connections = networks.pop(connection.network)
@@ -268,44 +268,44 @@ def group_of(network: str) -> str:
 
 
 AT_ONCE: Final = 64 << 10
-"""Maximum bytes of a client that TLS reads at once. In one turn of the event loop, libuv reads 32 times at most."""
+"""Maximum bytes of a client that TLS reads in one step. In one turn of the event loop, libuv reads 32 times at most."""
 _FIRST: Final = 4 << 10
 """Bytes that are read before TLS starts. A ClientHello has up to 2 KiB."""
 FREE_COST: Final = 32 << 10
-"""Cost of records above their bytes, for which they do not wait."""
+"""Cost of records, beyond their bytes, for which they do not wait."""
 _ENDED: Final = RareEvents()
 
 _HEADER: Final = Struct(">BBxH")
 """Type, major version, and length of a record."""
 _TYPES: Final = range(20, 24)
-"""ChangeCipherSpec, alert, handshake and application data."""
+"""The record types ChangeCipherSpec, alert, handshake and application data."""
 _HANDSHAKE: Final = 22
 _APPLICATION_DATA: Final = 23
-"""In TLS 1.3 the type of all encrypted records, also of KeyUpdates."""
+"""The record type of application data; in TLS 1.3 also of all other encrypted records, such as KeyUpdates."""
 _MAJOR: Final = 3
 _MAX_LENGTH: Final = (1 << 14) + 2048
 _TINY: Final = 64
-"""Bytes below which a record has hardly any data: a KeyUpdate has 22."""
+"""Records with fewer bytes have hardly any data: a KeyUpdate has 22."""
 USELESS_COST: Final = 16 << 10
-"""Cost of a tiny record, and of one that has no application data. It is also paid with the data of a turn."""
+"""Cost of a tiny record, and of a record without application data. The data of a turn also pay this amount once."""
 LEAST_COST: Final = 1 << 10
-"""Cost of another small record; a large one costs its length."""
+"""Cost of any other small record; a large record costs its length."""
 MAX_HANDSHAKE: Final = 16 << 10
 """Maximum bytes of handshake messages without encryption. OpenSSL compares each key share of a ClientHello with each
 group: 64 KiB cost 60 ms, 16 KiB 4 ms.
 """
 MAX_DEBT: Final = 256 << 10
 """Maximum `RecordDebt.debt`. API servers send records of at least 1 KiB in bulk. Data that waits in TLS for a paused
-reader is not paid yet.
+reader does not count as payment yet.
 """
 
 
 class UselessRecords(Exception):
-    """The client sends no TLS, or too many records for their application data."""
+    """The error if the client does not send TLS, or too many records for its application data."""
 
 
 class RecordDebt:
-    """The records that a client has sent and not paid for with application data."""
+    """The records that a client has sent without enough application data to pay for them."""
 
     def __init__(self) -> None:
         self.debt = self._handshake = 0
@@ -344,8 +344,8 @@ class RecordDebt:
 class Wire(asyncio.BufferedProtocol):
     """The protocol of the TCP connection of a client, and the transport of its TLS.
 
-    Steps of the handshake and many small records wait for their turn. With the first one, TLS and `http` are created,
-    which take more time than the connection. `lost`: called when the connection is closed.
+    Steps of the handshake and many small records wait for their turn. The first of them creates TLS and `http`, which
+    takes more time than the connection. `lost`: called when the connection is closed.
     """
 
     def __init__(
@@ -375,7 +375,7 @@ class Wire(asyncio.BufferedProtocol):
         self.write = transport.write
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Information about the TCP connection, as of a transport."""
+        """Return information about the TCP connection, as a transport does."""
         return self._transport.get_extra_info(name, default)
 
     def close(self) -> None:
@@ -455,7 +455,7 @@ class Wire(asyncio.BufferedProtocol):
         return self._tls is not None and bool(self._tls.eof_received())
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell TLS, and leave nothing that waits."""
+        """Notify TLS, and stop waiting for turns."""
         self._timer.cancel()
         self._turns.leave(self)
         self._lost(self._connection)

@@ -41,7 +41,7 @@ class Listed(NamedTuple):
 
 
 class ListCompleted(NamedTuple):
-    """The list is complete: objects that the list does not contain are deleted."""
+    """The list is complete: objects that are not in the list no longer exist."""
 
     resource: KindSpec
     at: float
@@ -118,7 +118,7 @@ class ClusterState:
         self._changed = True
 
     def ages(self) -> dict[KindSpec, float]:
-        """Return, by kind, the seconds since the last response, infinite before the first; without optional kinds."""
+        """Return kind -> seconds since the last response, infinite before the first; without optional kinds."""
         now = self._clock()
         return {
             resource: now - heard for resource, heard in tuple(self._last_response.items()) if not resource.optional
@@ -151,7 +151,7 @@ class ClusterState:
         self._last_response[resource] = heard
 
     def publish(self) -> bool:
-        """Publish a snapshot if the state has changed and all kinds have been listed; returns true if published."""
+        """Publish a snapshot if the state has changed and all kinds have been listed; return whether it was."""
         if self.missing or not self._release_requested or not self._changed:
             return False
         self._changed = False
@@ -159,7 +159,7 @@ class ClusterState:
         return True
 
     def _runs(self, version: str) -> None:
-        """Set the release of the cluster from its `gitVersion`; "" retains the previous release, or the newest."""
+        """Set the release of the cluster from its `gitVersion`; "" keeps the previous release, or the newest."""
         self._release_requested = True
         if not version or self._release is None:
             return
@@ -173,7 +173,8 @@ class ClusterState:
     def _settle(self, release: Release, minor: int | None, version: str = "") -> None:
         """Use a release for a cluster of this minor version; log why it is not usable.
 
-        `version`: as the cluster reports it; "" for a reloaded release, which replaces the current one only if usable.
+        `version`: the version that the cluster reports; "" for a reloaded release, which replaces the current one only
+        if it is usable.
         """
         try:
             semantics = release.semantics(minor)
@@ -326,7 +327,7 @@ class Reflector:
         self._version, self._limit, self._verb = "", PAGE, "list"
         self._listed = self._heard = 0.0
         self._is_going_on = False
-        """Whether the last list or watch has brought something: a watch that stays empty confirms nothing."""
+        """Whether the last list or watch has received something: a watch that stays empty confirms nothing."""
         self._watch: Watch | None = None
         self._stopped = False
         self._since, self._level = 0.0, logging.NOTSET
@@ -345,7 +346,7 @@ class Reflector:
             self._watch.close()
 
     def step(self) -> float:
-        """Run one list or one watch to its end; returns the seconds to wait before the next step."""
+        """Run one list or one watch to its end; return the seconds to wait before the next step."""
         started = self._outlets.clock()
         try:
             if self._version:
@@ -406,7 +407,7 @@ class Reflector:
         pace, now, is_watch = self._backoff.pace, self._outlets.clock(), self._verb == "watch"
         if lasted >= pace.calm:
             self._backoff.failures = 0
-        if not is_watch:  # if the pages of a list expire again, the list is requested at once
+        if not is_watch:  # if the pages of a list expire again, request the whole list without pages
             self._limit = 0 if isinstance(error, Expired) and self._limit else PAGE
         elif isinstance(error, ListAgain) or now - self._heard >= pace.silence:
             self._version = ""
@@ -424,7 +425,7 @@ class Reflector:
         return self._relisting.next(error.retry_after)
 
     def _log_error(self, error: ApiError) -> None:
-        """Log a new failure; as an error if it continues: an API server rejects requests until it has read RBAC."""
+        """Log a new failure, as an error if it persists: an API server rejects requests until it has read RBAC."""
         now, is_new = self._outlets.clock(), self.fault is None or str(self.fault) != str(error)
         if is_new:
             self._since, self._level = now, logging.NOTSET
@@ -446,7 +447,7 @@ class Reflector:
 
 
 def _is_before(version: str, other: str) -> bool:
-    """Report whether one resourceVersion is older than another: they are numbers, or not comparable."""
+    """Report whether one resourceVersion is older than another. False if one of them is not a number."""
     if version.isdecimal() and other.isdecimal():
         return (len(version), version) < (len(other), other)
     return False
@@ -506,7 +507,7 @@ class Informer:
         return Backoff(random.SystemRandom().random, self._pace)
 
     def start(self) -> Informer:
-        """Start the threads; returns self."""
+        """Start the threads; return self."""
         runs = {reflector.resource.name: reflector.run for reflector in self._reflectors}
         runs["cache"] = self._own
         if self._version is not None:
@@ -548,7 +549,7 @@ class Informer:
         self._put(ReleaseSet(release))
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the first prediction is prepared; returns false after `seconds`."""
+        """Wait until the first prediction is prepared; return false after `seconds`."""
         return self._synced.wait(seconds)
 
     def age(self) -> float:
@@ -629,7 +630,7 @@ class Informer:
             self.changed(delta)
 
     def _published(self) -> bool:
-        """Publish the cluster state; returns true if it has changed."""
+        """Publish the cluster state; return whether it has changed."""
         try:
             if not self._state.publish():
                 return False
