@@ -1,4 +1,4 @@
-"""Cheaper substitutes for modules that `forewarn lint FILE` imports at its start: regular expressions that are compiled
+"""Cheaper ways to create what the modules need that `forewarn lint FILE` imports: regular expressions that are compiled
 on their first use, NamedTuples without a check of their annotations, names of modules, and blocks without cycle
 collection.
 """

@@ -113,7 +113,7 @@ LINGER_SECONDS: Final = 0.5
 """Seconds that a process waits for another request: /validate follows /mutate, and reuses its results."""
 _FORK_SECONDS: Final = 1.0
 _NICE: Final = 5
-"""The niceness of a prediction process: the webhook's own process gets the CPU first."""
+"""The niceness of a prediction process, so that the webhook's main process gets the CPU first."""
 _INSTANT: Final = 0.001
 _MAX_DESCRIPTOR: Final = 1 << 16
 """A number above all open descriptors, whatever the limit is; an old kernel closes all numbers below it one by one."""

@@ -41,7 +41,7 @@ MAX_DECODED: Final = 2 * MAX_OBJECT + _ENVELOPE
 MAX_SMALL: Final = 64 * 1024
 """Maximum bytes of a body that the event loop parses. Larger bodies wait in a queue and are parsed one at a time."""
 MAX_QUICK: Final = 1024 * 1024
-"""Maximum bytes of a body that takes at most some hundredths of a second to parse, without running other threads."""
+"""Maximum bytes of a body whose parsing takes at most some hundredths of a second, in which no other thread runs."""
 HEAD: Final = 256 * 1024
 """Number of bytes of an unparsed body that forewarn retains: they contain the names of the object, user and request."""
 PARSED: Final = 32

@@ -51,8 +51,8 @@ class NoCapacity(Exception):
 
 @dataclass(eq=False, slots=True)
 class InFlightRequest:
-    """An admitted request. `arrived`: when its body started to arrive. `held`: bytes reserved for a small body;
-    `reserved`: for a large body. `given_away`: whether another request has taken its slot.
+    """An admitted request. `arrived`: when its body started to arrive. `held`, `reserved`: bytes reserved for a small
+    and for a large body. `given_away`: whether another request has taken its slot.
     """
 
     arrived: float = field(default_factory=monotonic)

@@ -26,7 +26,7 @@ MAX_PIPELINED: Final = 2
 """Maximum number of requests that wait for an earlier response. API servers, probes and browsers send none."""
 _TOO_MANY_FIELDS: Final = f"the header has more than {MAX_FIELDS} fields"
 _AT_ONCE: Final = 64 * 1024
-"""Maximum bytes of a body that is delivered at once; larger bodies are read in parts, with flow control."""
+"""Maximum bytes of a body that is delivered as a whole; larger bodies are read in parts, with flow control."""
 _AROUND: Final = len(": \r\n")
 _REJECTED: Final = RareEvents()
 

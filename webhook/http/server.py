@@ -229,7 +229,7 @@ def _config(app: asgi.Application, limits: asgi.Limits) -> uvicorn.Config:
 
 MAX_HEALTH_CONNECTIONS: Final = 128
 RECEIVE_BUFFER: Final = 32 * 1024
-"""Bytes of a client that the kernel buffers (Linux: twice as many), and so forewarn reads at once."""
+"""Bytes of a client that the kernel buffers (Linux: twice as many), and thus the most that one read returns."""
 _CLOSE_SECONDS: Final = 2.0
 """Maximum seconds to wait for the end of the server."""
 _NOT_FOUND: Final = rejection(HTTPStatus.NOT_FOUND, "this port serves only /livez, /readyz and /metrics")

@@ -131,10 +131,8 @@ class Connections:
             self._add(connection)
 
     def evict(self, newcomer: Connection | None = None) -> bool:
-        """Close the connection that is not spared, with the lowest rank, of the network with the most of this rank,
-        idle for longest.
-
-        Returns false if there is none besides `newcomer` that is not busy.
+        """Close one connection: if possible not spared, then of the lowest rank, then of the network with most of this
+        rank, then idle for longest. Returns false if all connections besides `newcomer` are busy.
         """
         networks = (sorted(of_rank.values(), key=len, reverse=True) for of_rank in self._ranks.values())
         in_order = chain.from_iterable(chain.from_iterable(networks))

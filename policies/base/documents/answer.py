@@ -130,9 +130,9 @@ class Range(NamedTuple):
 class Counter(NamedTuple):
     """A counter as it is shown: `lost 1,592 of 7,610`, `Pending 273 → 25`, `preempted 79 (58 by new Pods)`.
 
-    `of`: the total; None without one. `after`: with the nodes of autoscalers; None if these change nothing. `more`:
-    text after the number. `range`: of several runs, if chance decides. `optional`: left out if it is 0. `value`: None
-    if it is not predicted.
+    `of`: the total; None without one. `after`: the value with the nodes of autoscalers; None if these change nothing.
+    `more`: text after the number. `range`: the range over several runs, if chance decides. `optional`: whether it is
+    omitted if it is 0. `value`: None if it is not predicted.
     """
 
     name: str
@@ -271,7 +271,8 @@ def counters_of(
     chance.
 
     `ranges`: those of counters that depend on chance. `after`: the effects with the nodes of autoscalers, if any.
-    `without`: counters that the answer cannot have. `totals`: by counter. `more`: counter -> the text after its number.
+    `without`: counters that the answer cannot have. `totals`: counter -> its total. `more`: counter -> the text after
+    its number.
     """
     counters = []
     for name, value, later in zip(Effects._fields, effects, after or effects, strict=True):

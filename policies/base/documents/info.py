@@ -108,7 +108,7 @@ class Scheduler(NamedTuple):
 class NodeGroup(NamedTuple):
     """A node group. `source`: where forewarn found it. `limits`: the source of its sizes, or "".
 
-    `template`: of what its template was made, or "". `notUsed`: why simulations do not use the group, or "".
+    `template`: what its template was made from, or "". `notUsed`: why simulations do not use the group, or "".
     """
 
     name: str
@@ -124,7 +124,7 @@ class NodeGroup(NamedTuple):
 
 
 class NodePool(NamedTuple):
-    """A NodePool of Karpenter. `limits`: of its nodes, as text."""
+    """A NodePool of Karpenter. `limits`: the limits of its nodes, as text."""
 
     name: str
     nodes: int
@@ -163,7 +163,7 @@ class ReportChange(NamedTuple):
     """A difference from the earlier report. `what`: for example, the finding or workload. "not evaluated": only one of
     the reports evaluated the subject, so forewarn does not know whether it changed.
 
-    `severity`, `rule`, `object`: of a finding.
+    `severity`, `rule`, `object`: those of a finding.
     """
 
     change: Difference

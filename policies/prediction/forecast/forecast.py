@@ -296,7 +296,7 @@ class Forecast:
     def predict_impact(self, subject: ReviewedObject, quotas: QuotaLimits | None = None) -> Impact | None:
         """Return the impact of the next object; None without new Pods, or for an object that rules report as invalid.
 
-        `quotas`: None for no limits besides those of the cluster during a rollout.
+        `quotas`: None if only the cluster's quotas limit a rollout.
         """
         quotas = quotas or QuotaLimits()
         try:
@@ -651,7 +651,7 @@ class Forecast:
         return impact, after
 
     def _all_fit(self, pods: Sequence[Pod]) -> bool:
-        """Return True if all these Pods fit besides all current Pods, including the old Pods of the workload."""
+        """Report whether all these Pods fit in addition to all current Pods, including the old Pods of the workload."""
         if not are_equivalent(pods):
             return False
         capacity = capacity_for(self._state.snapshot, pods[0])

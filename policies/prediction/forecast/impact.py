@@ -170,15 +170,15 @@ class ImpactDocument(NamedTuple):
 class Impact(NamedTuple):
     """The impact of one object's new Pods.
 
-    - `predictions`: in order, of the Pods that do more than fit; two of a Pod that preempts and stays Pending.
-      `by_old_template`: of Pods that the rollout creates and deletes again, which are no new Pods. `fitting`: number of
-      other Pods that fit. `evicted`, `num_pdb_violations`: all Pods that are preempted in a simulation, also of and by
-      replacement Pods, and the number of those beyond what their PDBs allow.
+    - `predictions`: those of Pods that do more than fit, in order; two for a Pod that preempts and stays Pending.
+      `by_old_template`: those of Pods that the rollout creates and deletes again, which do not count as new Pods.
+      `fitting`: number of other Pods that fit. `evicted`, `num_pdb_violations`: all Pods that are preempted in a
+      simulation, replacement Pods and their victims included, and the number of those beyond what their PDBs allow.
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
-      `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
-      `delay`: the quota that rejects Pods in a simulation only at first, such as `quota shop/q`; otherwise "".
-      `after_rejected`: those of them that the controller does not try to create until a rejected Pod runs.
+      `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation. `delay`: the
+      quota that rejects Pods in a simulation only at first, such as `quota shop/q`; otherwise "". `after_rejected`:
+      those of them that the controller does not try to create until a rejected Pod runs.
     - `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod; "unknown", if time or work was
       used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
       not model kube-scheduler's decision (`why_not`: the reason); "group", see `group`.

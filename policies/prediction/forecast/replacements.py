@@ -113,8 +113,8 @@ def pending_replacements(
     """Return how many replacements of these victims stay Pending; None if this may depend on the order of events.
     Raises CutShort and InvalidObject.
 
-    `quotas`: with the use of the preemptors. `snapshot`: includes the preemptors, which are like `preemptor`, and their
-    terminating victims; `emptied`: returns `snapshot` without the victims. `victims`: by controller.
+    `quotas`: include the usage of the preemptors. `snapshot`: includes the preemptors, which are like `preemptor`, and
+    their terminating victims; `emptied`: returns `snapshot` without the victims. `victims`: controller -> its victims.
 
     kube-scheduler tries all preemptors before the replacements. Every replacement either fits, because it fits on as
     many nodes as there are such replacements, each of which uses one node; or fits nowhere, even after preemption and

@@ -475,7 +475,7 @@ def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
 
 
 def on_no_node(prediction: Prediction, *, named: bool = False) -> str:
-    """Return the first reasons of `why_not` as a phrase, or that of the Pod's only node. `named`: with its name."""
+    """Return the first reasons of `why_not`, or that of the Pod's only node, as a phrase. `named`: name the node."""
     only = prediction.pod.spec.node_affinity.only_node
     of_only = why_not(prediction, only)[:1] if only else ()
     phrases = [f"its only node{f' {only}' * named}: {in_short(why)}" for _, why in of_only]

@@ -79,7 +79,7 @@ class PreemptionContext:
 
 
 class Preemptor:
-    """Finds the Workloads to preempt. `fair_preemptions`: with fair sharing; None for classical preemption."""
+    """Finds the Workloads to preempt. `fair_preemptions`: finds them with fair sharing; None: classical preemption."""
 
     def __init__(
         self,

@@ -300,7 +300,7 @@ class Tournament:
     """The order in which a cycle processes Workloads: the one after which its ClusterQueue or cohort has the smallest
     share comes first. Source: fair_sharing_iterator.go.
 
-    `heads`: by ClusterQueue, with what each would use.
+    `heads`: ClusterQueue -> its head and the usage that the head would add.
     """
 
     def __init__(self, heads: Mapping[ClusterQueueSnapshot, tuple[Info, Quantities]]) -> None:

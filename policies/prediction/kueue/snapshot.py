@@ -313,8 +313,9 @@ def take_snapshot(
 ) -> Snapshot:
     """Return the state of quota. Raises TooLarge for too many levels of Cohorts.
 
-    `held`: by ClusterQueue. `is_reversed`: list ClusterQueues and Cohorts in the opposite order of their names. The
-    usage of inactive ClusterQueues counts in their Cohorts, but their Workloads cannot be preempted.
+    `held`: ClusterQueue -> its Workloads with quota. `is_reversed`: list ClusterQueues and Cohorts in the opposite
+    order of their names. The usage of inactive ClusterQueues counts in their Cohorts, but their Workloads cannot be
+    preempted.
     """
     cqs = {name: held[name].to_snapshot(spec) for name, spec in sorted(cluster_queues.items(), reverse=is_reversed)}
     snapshot = Snapshot(cqs, active, flavors)

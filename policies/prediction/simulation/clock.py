@@ -117,9 +117,9 @@ START: Final = 0.1
 The actual time until a container is ready is unknown.
 """
 CLOSE: Final = 3.0
-"""Seconds between two events of which either may be the first: the actual start of containers is unknown."""
+"""Seconds between two events whose order is uncertain, because the actual start of containers is unknown."""
 _SLOWEST_START: Final = 30.0
-"""Maximum factor of START with random latencies; each run draws its own factor up to it."""
+"""Maximum factor of START with random latencies; each run draws one."""
 _JITTER: Final = 12.0
 _ASKED: Final = 6.0
 """Maximum factor for the time to create a Pod if webhooks are called: 5 to 30 ms each."""

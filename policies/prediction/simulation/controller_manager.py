@@ -206,7 +206,7 @@ class Rejections:
 
     @property
     def may_be_over(self) -> bool:
-        """Whether usage of quotas fell since the last rejection (`Quotas.given_back`), so that a retry may succeed."""
+        """Whether quotas may admit more since the last rejection (`Quotas.given_back`), so that a retry may succeed."""
         quotas = self._api.quotas
         return quotas is not None and any(
             value.given_back < quotas.given_back for key, value in self._now.items() if key in self._api.workloads
@@ -417,7 +417,7 @@ class ControllerManager:
                     self.api.set_status(key, action.status)
 
     def arrive(self, change: Callable[[], None]) -> None:
-        """Apply a user's change now. All controllers process the change at once.
+        """Apply a user's change now. All controllers process the change immediately.
 
         Syncs all PDBs whose status may have changed, for example after the loss of a node.
         """
@@ -528,7 +528,7 @@ class ControllerManager:
             yield from self._collect_garbage(old.key)
 
     def _collect_garbage(self, key: Key) -> Steps:
-        """Delete a workload's dependents, oldest first: Jobs or ReplicaSets with their Pods, then its own Pods."""
+        """Delete a workload's dependents, oldest first: Jobs or ReplicaSets with their Pods, then its Pods."""
         pods = [*self.api.by_controller.get(key, {}).values()]
         self.view.forget(key)
         self._collected.add(key)

@@ -235,7 +235,7 @@ class Scheduler:
         self.before_preemption: Callable[[Rejected, Candidate, Pod], None] | None = None
         """Called for each preemption before the evictions: the decision, its victims and the preemptor."""
         self.late = 0
-        """Number of Pods that fit or preempt only after MAX_IN_UNSCHEDULABLE_PODS: a race decides whether they wait."""
+        """How many times a Pod fits or preempts only after MAX_IN_UNSCHEDULABLE_PODS: races decide whether it waits."""
         self._flush_due = self._backoff_due = float("inf")
         self._attempting: priority_queue.Entity | None = None
         """The entity that the loop tries next; it was popped before the last write was reported."""
@@ -328,7 +328,7 @@ class Scheduler:
     ) -> Steps:
         """Run the binding cycle of a Pod, concurrently with the loop.
 
-        `volumes`: to bind first; None: none. `reserved`: see `DeviceClaims.reserve`.
+        `volumes`: those to bind first, or None. `reserved`: see `DeviceClaims.reserve`.
         """
         pod, message = info.pod, ""
         waits = pod.uid in self._groups.waiting

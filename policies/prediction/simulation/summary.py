@@ -212,7 +212,7 @@ class Summary(NamedTuple):
 
     @property
     def ended_at(self) -> float:
-        """The seconds after which the run ended: those of the steady state or of the stop, otherwise the horizon."""
+        """The seconds after which the run ended: `steady_at` if it was stopped, otherwise the horizon."""
         return self.steady_at if self.stopped else self.horizon
 
     @property

@@ -88,7 +88,7 @@ _METRIC_TYPES: Final = {name[0].upper() + name[1:]: name for name in _SOURCES}
 
 
 def _metric(metric: ApiObject, path: Path, semantics: Semantics) -> _Faults:
-    """Yield the errors of a metric (`validateMetricSpec`), of which only the first source is checked."""
+    """Yield the errors of a metric (`validateMetricSpec`); only its first source is checked."""
     kind = metric.get("type") or ""
     yield from tables.supported(*_METRIC_TYPES)((*path, "type"), kind)
     expected, sources = _METRIC_TYPES.get(kind), [name for name in _SOURCES if metric.get(name) is not None]

@@ -355,7 +355,7 @@ def _gated(version: GroupVersion, semantics: Semantics) -> tuple[str, ...]:
 def _dropped(
     version: GroupVersion, kind: str, spec: ApiObject, old: ApiObject | None, semantics: Semantics
 ) -> ApiObject:
-    """Return the spec without fields of disabled gates, unless stored; templates by position (`dropDisabled…`)."""
+    """Return the spec without fields of disabled gates that are not stored; templates by position (`dropDisabled…`)."""
     gated = _gated(version, semantics)
     kept = {key: value for key, value in spec.items() if key not in gated or (old or NOTHING).get(key) is not None}
     if kind == registry.POD_GROUP or not isinstance(templates := spec.get("podGroupTemplates"), list):

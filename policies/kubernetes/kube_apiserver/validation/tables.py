@@ -257,7 +257,7 @@ def repeated(items: Sequence[ApiObject | None], name: str) -> Iterator[tuple[int
 _LIST: Final = Field(sequence)
 TEXT: Final = Field(text)
 INVALID_SELECTOR: Final = "invalid label selector"
-"""The error of a selector besides the errors of its fields."""
+"""The error of a selector in addition to the errors of its fields."""
 
 
 def _selector_requirement(expression: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:

@@ -270,7 +270,7 @@ class Discovery:
         )
 
     def unready(self, time: str) -> frozenset[str]:
-        """Return nodes neither ready nor starting. `time`: in RFC 3339, or "". Source: `updateReadinessStats`."""
+        """Return the nodes neither ready nor starting. `time`: in RFC 3339, or "". Source: `updateReadinessStats`."""
         startup = duration(dict(self._flags).get("max-node-startup-time", ""))
         least = _STARTUP_TIME if startup is None else startup
         now, is_ready = timestamp({"time": time}, "time") or inf, self._tells_ready()
@@ -354,7 +354,7 @@ class GroupCache(Cache):
 
 
 def _group_of(node: ApiObject) -> tuple[str, str]:
-    """Return the name of the node's group, as cluster-autoscaler names it if known, and the source; "" without one."""
+    """Return (name of the node's group, as cluster-autoscaler names it if known; source of the name), or ("", "")."""
     name = text_at(node, "metadata", "name")
     labels, annotations = (mapping_at(node, "metadata", key) for key in ("labels", "annotations"))
     for label, shortened in _LABELS.items():

@@ -83,10 +83,10 @@ class NodeGroup(NamedTuple):
     """A group of equal nodes that cluster-autoscaler can enlarge.
 
     `size`: target number of nodes. `max_size`: maximum number; None if unknown. `node`: the template as a node.
-    `capacity`, `allocatable`: of the template. `example`: the Pods of the node from which the template was made; None
-    for a template of the cloud provider. `blocked`: why the group does not grow, or None. `zones`: those of its nodes.
-    `id`: its name in the cloud provider, or "" if that is `name`. `min_size`: minimum number of nodes. `members`: its
-    nodes by name; None if unknown. `price`: of a node; None if unknown.
+    `capacity`, `allocatable`: resources of the template. `example`: the Pods of the node from which the template was
+    made; None for a template of the cloud provider. `blocked`: why the group does not grow, or None. `zones`: those of
+    its nodes. `id`: its name in the cloud provider, or "" if that is `name`. `min_size`: minimum number of nodes.
+    `members`: its nodes by name; None if unknown. `price`: price of one node; None if unknown.
     """
 
     name: str

@@ -272,7 +272,8 @@ def best_options(
 ) -> Sequence[Option]:
     """Return the options from which upstream chooses randomly. Raises NotPredicted.
 
-    `expanders`: of --expander. `priorities`: of node groups; None if unknown. `ids`: name of a group -> its id.
+    `expanders`: names in --expander. `priorities`: those of node groups; None if unknown. `ids`: name of a group -> its
+    id.
     """
 
     def priorities_of(option: Option) -> frozenset[int]:
@@ -381,7 +382,7 @@ NOT_READY: Final = "not ready for scale-up"
 class Settings(NamedTuple):
     """Flags of cluster-autoscaler. `expanders`: --expander. `max_nodes_total`: 0 for no limit.
 
-    `limits`: maximum cpu (cores) and memory (bytes) of all nodes. `priorities`: for the expander priority.
+    `limits`: maximum cpu (cores) and memory (bytes) of all nodes. `priorities`: those that the expander priority uses.
     `scan_interval`: in seconds. `frequent_scans`: whether a scan follows a scale-up immediately. `unready`: the nodes
     that are not ready; cluster-autoscaler halts with more than `ok_unready` and more than `max_unready` percent of
     them. `unmodelled`: names of flags that have no effect here.

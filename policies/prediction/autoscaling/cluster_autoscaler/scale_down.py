@@ -106,8 +106,9 @@ class GroupSize(NamedTuple):
 class Scene:
     """The cluster at a scan.
 
-    - `snapshot`: without expendable Pods, with nodes on their way, and with Pending Pods on nodes on which they fit.
-    - `pdbs`: by namespace. `nodes`: the registered nodes in order. `groups`: node -> its group. `sizes`: of the groups.
+    - `snapshot`: without expendable Pods, with upcoming nodes, and with Pending Pods on nodes on which they fit.
+    - `pdbs`: by namespace. `nodes`: the registered nodes in order. `groups`: node -> its group. `sizes`: group -> its
+      sizes.
     - `disabled`, `unready`: nodes with the annotation scale-down-disabled, and nodes that are not ready.
     - `deleting`: node that is being removed -> whether it is drained.
     - `created`: returns the creation time of a Pod, or None. `replicas`: returns the desired replicas of a controller

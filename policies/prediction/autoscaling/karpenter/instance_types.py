@@ -59,7 +59,7 @@ Entry = TypeVar("Entry")
 
 
 class Offering(NamedTuple):
-    """Where and how an instance type is available. `capacity`: of a reservation."""
+    """Where and how an instance type is available. `capacity`: that of the reservation, if any."""
 
     requirements: Requirements
     price: float
@@ -80,7 +80,7 @@ class Offering(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InstanceType:
-    """An instance type. `offerings`: those that are available. `reservations`: also of the unavailable ones.
+    """An instance type. `offerings`: those that are available. `reservations`: includes those of unavailable offerings.
 
     `node_pools`: NodePools that may use it; None for all.
     """
@@ -235,7 +235,7 @@ class Filtered:
     min_values_problem: str = ""
 
     def check(self, candidate: InstanceType, requests: ExactAmounts) -> None:
-        """Check one instance type, and record which criteria it meets. `requests`: of all Pods on the node."""
+        """Check one instance type, and record which criteria it meets. `requests`: those of all Pods on the node."""
         requirements, offering = cached_in(self.suitable, candidate, lambda: candidate.suits(self.requirements))
         resources = offering and fits(requests, candidate.allocatable)
         if requirements and resources and offering:
@@ -298,8 +298,8 @@ def filtered(
 ) -> Filtered:
     """Return the instance types that fit. Source: `filterInstanceTypesByRequirements`.
 
-    `groups`: those whose host ports the Pod can use. `requests`: of the Pod, and of all Pods on the NodeClaim.
-    `suitable`: a cache for these requirements.
+    `groups`: those whose host ports the Pod can use. `requests`: (those of the Pod, those of all Pods on the
+    NodeClaim). `suitable`: a cache for these requirements.
     """
     charge(len(eligible))
     result = Filtered(requirements, requests[0], suitable)

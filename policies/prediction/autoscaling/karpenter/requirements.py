@@ -65,7 +65,7 @@ CAPACITY_TYPES: Final = ("on-demand", "reserved", "spot")
 
 
 def restricted(key: str) -> str | None:
-    """Return why Pods and NodePools must not require a label; None for others. Source: `IsRestrictedLabel`."""
+    """Return why Pods and NodePools must not require a label; None if they may. Source: `IsRestrictedLabel`."""
     domain = key.partition("/")[0] if "/" in key else ""
     if key in WELL_KNOWN or (key != HOSTNAME and domain != GROUP and not domain.endswith(f".{GROUP}")):
         return None

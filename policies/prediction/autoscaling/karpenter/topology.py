@@ -198,7 +198,7 @@ class Group:
 
 
 class Topology:
-    """The groups of all Pods. `inverse`: groups of anti-affinity by which Pods keep others away."""
+    """The groups of all Pods. `inverse`: groups of Pods whose anti-affinity excludes others."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class Topology:
             owned.append(present)
 
     def _keep_away(self, pod: Pod, tolerations: Sequence[Toleration], labels: Mapping[str, str]) -> None:
-        """Add the groups of a Pod's required anti-affinity. `labels`: of its node."""
+        """Add the groups of a Pod's required anti-affinity. `labels`: those of its node."""
         for term in pod.spec.pod_affinity.required_anti_affinity:
             group = self._group(ANTI_AFFINITY, term, pod, tolerations)
             group = self._inverse.setdefault(group.identity, group)
@@ -342,7 +342,7 @@ class Topology:
 
 
 def _domains(node_pools: Mapping[NodePool, Sequence[InstanceType]]) -> dict[str, dict[str, list[tuple[Taint, ...]]]]:
-    """Return, by topology key and domain, the taints of NodePools that have it. Source: `buildDomainGroups`."""
+    """Return topology key -> domain -> taints of each NodePool with the domain. Source: `buildDomainGroups`."""
     universe: dict[str, dict[str, list[tuple[Taint, ...]]]] = {}
     for pool, types in node_pools.items():
         charge(10 * len(types))
