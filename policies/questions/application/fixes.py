@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.documents.answer import Effects, Fix, Range, label
+from forewarn.policies.base.documents.answer import AnswerDocument, Effects, Fix, Range, label
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.controllers.templates import made_of, template_of
@@ -98,6 +99,19 @@ def tested_fixes(
         last = apply([*last.edits, *last.others])
         tried.append(last)
     return [*_fixes_of(tried, effects, answer)]
+
+
+def with_fixes(document: AnswerDocument, fixes: Sequence[Fix], cluster: Cluster, answer: Answer) -> AnswerDocument:
+    """Return the answer with its fixes, or for a removal of nodes without any, with the reason as the first warning."""
+    if fixes or answer.removal is None or not answer.removal.missing:
+        return replace(document, fix=fixes)
+    tried = [edit.action for edit in _edits(cluster, answer)]
+    why = f"tried without help: {'; '.join(tried)}" if tried else "no PDB or quota that an edit fixes keeps the nodes"
+    if len(cluster.snapshot.objects.nodes) > MAX_NODES:
+        why = f"none is tried in a cluster of more than {MAX_NODES} nodes"
+    last = answer.removal.notes  # the clause implies them: at least
+    others = [each for each in document.warnings if each not in last]
+    return replace(document, warnings=[f"no FIX: {why}", *others, *last])
 
 
 def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterator[Fix]:

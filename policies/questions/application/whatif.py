@@ -44,7 +44,7 @@ from forewarn.policies.questions.application.cluster import (
     head_with_nodes,
     require_nodes,
 )
-from forewarn.policies.questions.application.fixes import tested_fixes
+from forewarn.policies.questions.application.fixes import tested_fixes, with_fixes
 from forewarn.policies.questions.application.kueue import quota_without_pods
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
@@ -207,7 +207,7 @@ def whatif(
             return again.answer.of_upgrade, again.document.effects
 
         fixes = tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again)
-        document = replace(document, fix=fixes)
+        document = with_fixes(document, fixes, cluster, answer)
     return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
 
 
