@@ -381,7 +381,7 @@ class Issuer:
                 self._served[ca] = self._now()
 
     def bundle(self) -> bytes:
-        """Return the CAs that API servers must trust, in PEM: also those of certificates that replicas may still
+        """Return the CAs that API servers must trust, in PEM, including those of certificates that replicas may still
         serve.
         """
         now = self._now()

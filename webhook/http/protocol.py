@@ -36,8 +36,8 @@ def _has_no_request(cycle: RequestResponseCycle | None) -> bool:
 
 
 class _WhileOpen:
-    """A transport that ignores writes after the client has closed the connection, for which uvicorn would log an
-    exception.
+    """A transport that ignores writes after the client has closed the connection; uvicorn would log an exception for
+    them.
     """
 
     __slots__ = ("_transport",)

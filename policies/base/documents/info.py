@@ -55,7 +55,7 @@ class PatchChange(NamedTuple):
 
 
 class Unfixed(NamedTuple):
-    """A bug of Kubernetes without a release that fixes it."""
+    """A bug of Kubernetes that no release fixes."""
 
     pull_request: int | str
     where: str

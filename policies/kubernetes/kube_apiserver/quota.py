@@ -1,5 +1,5 @@
-"""The ResourceQuota plugin: the quotas that apply to a request, its usage, and the check if it exceeds them; and the
-usage of a quota that its controller writes.
+"""The ResourceQuota plugin: the quotas that apply to a request, the request's usage, and the check whether it exceeds
+them; and the usage that the quota controller writes.
 
 Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckRequest`; kubernetes `pkg/quota/v1`
 (evaluator/core/pods.go, generic); pkg/controller/resourcequota/resource_quota_controller.go, `syncResourceQuota`.
@@ -59,7 +59,7 @@ _MISSING: Final = later(r"(?:must specify|;) (\S+) for: ")
 
 
 class InvalidScope(ValueError):
-    """A scope's values are not valid label values, so upstream fails; the message is upstream's."""
+    """The error if a scope's values are not valid label values, for which upstream fails; with upstream's message."""
 
 
 def matching_resources(names: Iterable[str]) -> set[str]:
@@ -395,7 +395,7 @@ def _unmet(
     """Yield the unmet requirements of a quota that do not depend on usage; none if the quota does not apply to the
     object.
 
-    `demands`: a cache of the object's missing fields by the set of limited resources.
+    `demands`: a cache: set of limited resources -> missing fields of the object.
     """
     try:
         evaluator.matching_scopes(quota.scope_selectors, obj)

@@ -99,7 +99,7 @@ class NodeOrder(NamedTuple):
         return self.preempting + self.pending + self.fitting
 
     def counts_by_chance(self, created: int) -> bool:
-        """Report whether chance decides how many of `created` Pods, on any of the nodes, preempt or stay Pending."""
+        """Report whether chance decides how many Pods preempt or stay Pending if only `created` of them are created."""
         every = len(self.nodes)
         have_one_outcome = every in (len(self.preempting), len(self.pending), len(self.fitting))
         return 0 < created < every and not have_one_outcome
@@ -417,7 +417,7 @@ class Forecast:
         `after`: the cluster with the new Pods. Raises CutShort.
         """
         pod = change.pods[0]
-        # Each Pod runs before the next is created, or the simulation of the rollout was too large.
+        # True if each Pod runs before the next is created, or if the rollout was too large for a simulation.
         in_turn = change.rolled_out or (change.one_by_one and not done.rejected)
         freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
         retries = not in_turn and depends_on_retries(done, pod, self._state.snapshot, freed=freed)
@@ -580,8 +580,8 @@ class Forecast:
         """Return the impact of a change by simulation; None if the simulation cannot decide it. Raises CutShort and
         InvalidObject.
 
-        In simulations of a DaemonSet, its controller visits nodes in two orders: the result has more victims, and of
-        equally many the fewest preempted replacements.
+        If Pods of a DaemonSet preempt, a second simulation reverses the order in which its controller visits nodes. The
+        result is the simulation with more victims; if equal, the one with fewer preempted replacements.
         """
         from forewarn.policies.prediction.forecast.rehearsal import rehearse
 
@@ -660,7 +660,7 @@ class Forecast:
     def _limited(self, change: PodChange, impact: Impact, limit: int | None) -> _Predicted:
         """Return the impact of at most `limit` new Pods. A quota rejects the others, unless old Pods terminate first.
 
-        `limit` None: all. Raises CutShort.
+        `limit`: None for all. Raises CutShort.
         """
         rejected = 0 if limit is None or change.deleted_first else max(len(change.pods) - limit, 0)
         arriving = change.pods[:limit] if rejected else change.pods

@@ -220,7 +220,7 @@ class Impact(NamedTuple):
     """Whether a Pod preempts shortly before old Pods of the workload have terminated (`Rehearsal.is_close`)."""
     why_not: str = ""
     replaces_none: bool = False
-    """Without new Pods: whether the update replaces no existing Pod (`PodChange.replaces_none`)."""
+    """For an update without new Pods: whether it replaces no existing Pod (`PodChange.replaces_none`)."""
     group: GroupForecast | None = None
     assumes: tuple[str, ...] = ()
     """Sentences about lists that the cluster state lacks. The result holds only if these lists are empty."""
@@ -303,7 +303,7 @@ class Impact(NamedTuple):
 
     @property
     def preempting(self) -> tuple[Prediction, ...]:
-        """The predictions in which Pods of the workload preempt running Pods: first those of the old template."""
+        """The predictions in which Pods of the workload preempt running Pods, those of the old template first."""
         predictions = (p for p in (*self.by_old_template, *self.predictions) if p.outcome == "preempts")
         if not self.let_in:
             return tuple(predictions)
@@ -329,7 +329,7 @@ class Impact(NamedTuple):
     def document(self, audience: Audience = OPEN) -> ImpactDocument:
         """Return the impact with the details that the readers may see.
 
-        For an audience that sees only ranges: their lower ends, and one entry for all preemptions.
+        An audience that sees only ranges gets their lower ends, and one entry for all preemptions.
         """
         if audience.shown.not_predicted:
             return ImpactDocument(not_predicted=audience.shown.not_predicted)
@@ -386,7 +386,7 @@ class Impact(NamedTuple):
 
 
 def _preemption(prediction: Prediction, audience: Audience, by_chance: bool = False) -> PreemptionBy:
-    """Return one preemption; node names only with full access. `by_chance`: chance decides about it."""
+    """Return one preemption, with node names only for full access. `by_chance`: whether chance decides it."""
     nodes = prediction.best_nodes if audience.sees_all else ()
     places = victim_nodes([prediction]) if audience.sees_all else []
     return _victims(prediction.victims, audience)._replace(

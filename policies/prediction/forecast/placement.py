@@ -131,7 +131,7 @@ class Placement:
     rejected: int = 0
     """Number of new Pods that ResourceQuotas reject, besides those of `rollout`."""
     rejection: str = ""
-    """The message with which a ResourceQuota rejects a Pod, also of `rollout`; "" without rejected Pods."""
+    """The message with which a ResourceQuota rejects a Pod, including one of `rollout`; "" without rejected Pods."""
     later: int = 0
     """New Pods, besides those of `rollout`, that an ordered StatefulSet creates when Pending or rejected ones run."""
     none: str = ""
@@ -276,8 +276,8 @@ _MAX_TRIES: Final = 5
 class Arrival:
     """A new Pod and its predictions so far.
 
-    `preempted_by`: key of the later Pod that preempts this Pod, if no controller replaces it, or "". `overtaken`: the
-    Pod is nominated to a node, but later Pods of higher priority use the capacity of the victims there.
+    `preempted_by`: key of the later Pod that preempts this Pod, if no controller replaces it, or "". `overtaken`:
+    whether the Pod is nominated to a node where later Pods of higher priority use the capacity of its victims.
     """
 
     pod: Pod
@@ -323,8 +323,8 @@ class _New(NamedTuple):
 class Applied:
     """The result of applying objects in order.
 
-    `placements`: for each object its Placement, or the InvalidObject that explains why there is none. `arrivals`: the
-    new Pods by (namespace, name).
+    `placements`: one entry per object, its Placement or the InvalidObject that explains why there is none. `arrivals`:
+    the new Pods by (namespace, name).
     """
 
     placements: tuple[Placement | InvalidObject, ...]

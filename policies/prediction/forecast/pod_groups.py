@@ -42,7 +42,7 @@ MAX_VICTIMS: Final = 3_000
 MAX_PLACED: Final = 20_000
 """Maximum number of Pods of one object that are added to the snapshot together."""
 MAX_REHEARSED: Final = 100
-"""Maximum number of Pods of a simulated rollout; of a larger one, only the first Pods are predicted."""
+"""Maximum number of Pods of a simulated rollout; for a larger rollout, only the first Pods are predicted."""
 MAX_REHEARSAL_WORK: Final = 200_000
 """Maximum units of work for the simulation of a rollout, if work is limited."""
 
@@ -194,8 +194,8 @@ class GroupForecast(NamedTuple):
         return f"minCount {self.group.min_count}" if self.group.min_count else "policy basic"
 
     def as_annotation(self, audience: Audience = OPEN) -> GroupImpact:
-        """Return the result for the annotation: names of victims that the audience may see, and the number of the
-        others.
+        """Return the result for the annotation: the names of victims that the audience may see, and the number of other
+        victims.
         """
         shown, coarse = shown_pods(self.victims, audience), audience.coarse
         return GroupImpact(

@@ -239,7 +239,7 @@ class Rehearsal(NamedTuple):
     deleted_again: int = 0
     num_pdb_violations: int = 0
     has_unknown_volumes: bool = False
-    """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
+    """True if Pods stay Pending only in the simulation, because an unknown provisioner decides about their volumes."""
     is_close: bool = False
     """True if a Pod preempts less than CLOSE seconds before old Pods of the workload have terminated."""
     depends_on_pdbs: bool = False
@@ -330,7 +330,7 @@ class _Run(Simulation):
         """ReplicaSets for which only the number of running Pods is loaded, see `_without_counted`."""
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
-        """(preemptor, victim) as `namespace/name`; `_in_vain`: those that help no Pod."""
+        """Pairs of preemptor and victim, as `namespace/name`; `_in_vain`: the pairs that help no Pod."""
         self._in_vain: set[tuple[str, str]] = set()
         self._before_burst, self._burst_ends = snapshot, float("-inf")
         """The Snapshot before preemptions that are less than CLOSE seconds apart, and the end of this time."""

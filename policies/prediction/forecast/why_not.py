@@ -356,7 +356,7 @@ def constraint_of(prediction: Prediction) -> Reason:
     if not prediction.error and (of_volumes := cause_of_volumes(prediction.framework, prediction.pod)):
         return of_volumes
     if prediction.error or not statuses or any(status.code is Code.UNSCHEDULABLE for status in statuses.values()):
-        return _NO_CAUSE  # Unschedulable means that running Pods are the cause, so earlier filters passed
+        return _NO_CAUSE  # the status Unschedulable means that running Pods are the cause
     infos, scarce = prediction.snapshot.node_infos, set[str]()
     charge(len(infos) * _UNITS_PER_NODE)
     large: list[NodeInfo] = []

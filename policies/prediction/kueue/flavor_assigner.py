@@ -45,7 +45,7 @@ class GranularMode(NamedTuple):
     borrowing_level: int
 
     def is_preferred_to(self, other: GranularMode, fungibility: FlavorFungibility) -> bool:
-        """Report whether this mode is better, by the preference of the ClusterQueue. Source: `isPreferred`."""
+        """Report whether this mode is better according to the preference of the ClusterQueue. Source: `isPreferred`."""
         if PreemptionMode.NO_FIT in (self.preemption_mode, other.preemption_mode):
             return self.preemption_mode != PreemptionMode.NO_FIT
         by_preemption = other.preemption_mode - self.preemption_mode

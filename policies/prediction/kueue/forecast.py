@@ -146,7 +146,7 @@ class Manager:
                 self._held[target.info.cluster_queue].generation += 1
 
     def _release(self, snapshot: Snapshot) -> None:
-        """Take the quota of evicted Workloads, and queue them and inadmissible Workloads again."""
+        """Release the quota of evicted Workloads, and queue them and inadmissible Workloads again."""
         freed: set[str] = set()
         charge(len(self.queues) + sum(len(held.workloads) for held in self._held.values()) // 4)
         evicted = {key: info for key, info in self.holders.items() if info.obj.is_evicted}
@@ -208,7 +208,7 @@ def _admission(cluster_queue: str, assignment: Assignment) -> Admission:
 
 
 def _in_same_trees(names: Iterable[str], snapshot: Snapshot) -> list[str]:
-    """Return the ClusterQueues in the same trees of cohorts as some of them, in order."""
+    """Return the ClusterQueues that are in the same trees of cohorts as these, in order."""
     nodes = [snapshot.cluster_queues[name] for name in names if name in snapshot.cluster_queues]
     alone = {node.name for node in nodes if node.parent is None}
     roots: set[CohortSnapshot] = {node.parent.root for node in nodes if node.parent is not None}
@@ -241,9 +241,9 @@ class QueueForecast:
 def forecast(
     objects: Objects, workloads: Sequence[Workload], now: float, *, is_reversed: bool = False
 ) -> list[QueueForecast]:
-    """Predict what Kueue does with waiting Workloads, whether `objects` contain them or not: in cycles until all of
-    them are admitted, or nothing changes any more. Workloads of one apply are queued in their order.
-    `is_reversed`: as for `Manager`.
+    """Predict what Kueue does with waiting Workloads, whether `objects` contain them or not. Runs cycles until all of
+    them are admitted, or nothing changes any more. Workloads of one apply are queued in their order. `is_reversed`: as
+    for `Manager`.
     """
     forecasts: dict[str, QueueForecast] = {}
     queues: dict[str, ClusterQueue] = {}

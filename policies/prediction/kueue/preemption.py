@@ -36,7 +36,7 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PreemptionContext:
-    """A Workload that needs preemption: for which resources, and what it requests in total. `now`: in seconds."""
+    """A Workload that needs preemption, the resources for which it does, and its total requests. `now`: in seconds."""
 
     preemptor: Info
     cq: ClusterQueueSnapshot
@@ -58,7 +58,7 @@ class PreemptionContext:
         return not obj.is_evicted, info.cluster_queue == self.cq.name, obj.priority, -reserved_at, obj.uid, info.key
 
     def fill_back(self, targets: list[Target], *, allow_borrowing: bool) -> list[Target]:
-        """Add Workloads back, the last one first, as long as the preemptor fits. Then restore the snapshot.
+        """Add Workloads back, the last one first, as long as the preemptor still fits. Then restore the snapshot.
 
         Source: `fillBackWorkloads`.
         """

@@ -193,7 +193,7 @@ class CohortSnapshot(ResourceNode):
             self.usage[fr] = add(self.usage.get(fr, 0), used)
 
     def lendable(self) -> dict[str, Amount]:
-        """Return the potential capacity by resource, in all flavors together. Source: `calculateLendable`."""
+        """Return resource -> potential capacity, in all flavors together. Source: `calculateLendable`."""
         lendable: dict[str, Amount] = {}
         for fr in self.root.subtree_quota:
             lendable[fr.resource] = add(lendable.get(fr.resource, 0), self.potential_available(fr))
@@ -384,7 +384,7 @@ TABLES: Final = {
 class Objects:
     """Kueue's objects in a cluster, by name; LocalQueues and Workloads by namespace/name.
 
-    `namespaces`: their labels. `limit_ranges`: by namespace.
+    `namespaces`: name -> its labels. `limit_ranges`: namespace -> its LimitRanges.
     """
 
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
@@ -441,7 +441,7 @@ class Objects:
 
 
 def objects_of(cluster: ClusterSnapshot) -> Objects | None:
-    """Return Kueue's objects of a cluster; None if it has no LocalQueues, or they are not known."""
+    """Return Kueue's objects of a cluster; None if it has no LocalQueues, or if they are unknown."""
     if not cluster.kueue.get(LOCAL_QUEUE):
         return None
     found = Objects()

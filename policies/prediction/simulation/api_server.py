@@ -177,8 +177,8 @@ class Quotas:
         return PODS.usage(self._counted_pod(pod, template))
 
     def rejections_if_recreated(self, states: Sequence[PodState]) -> list[str]:
-        """Return for each Pod of a namespace upstream's message if a quota rejects it when all are deleted, then
-        recreated in order; "" if none does. Unreadable ones are rejected.
+        """Return upstream's message for each Pod of a namespace that a quota rejects if all Pods are deleted and then
+        recreated in order; "" for others. Unreadable Pods are rejected.
         """
         if not states:
             return []
@@ -470,7 +470,7 @@ class StoredPodGroups:
 
 PodKey = tuple[str, str]
 EPOCH: Final = 1780272000.0
-"""Time 0 of a simulation without its own clock: 2026-06-01T00:00:00Z, in seconds since 1970."""
+"""Time 0 of a simulation if no other is set: 2026-06-01T00:00:00Z, in seconds since 1970."""
 
 
 class Change(NamedTuple):

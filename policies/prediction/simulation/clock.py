@@ -230,7 +230,7 @@ class Timeline:
         self.events: list[Event] = []
         self.last = 0.0
         self.origins: dict[str, Origin] = {}
-        """`namespace/name` of a Pod -> its origin; of removed Pods, the last one with this name."""
+        """`namespace/name` of a Pod -> its origin; for removed Pods, that of the last one with this name."""
 
     def add(
         self,

@@ -477,7 +477,7 @@ class ControllerManager:
             self.view.keep(owner, replace(state, removed=True, finished=self._finished(state)))
 
     def _finished(self, state: PodState) -> float | None:  # noqa: ARG002 - recordings have the time of the Pod
-        """Return when the kubelet reported the end of a removed Pod. Source: pkg/controller/job `getFinishedTime`."""
+        """Return when the kubelet reported that a removed Pod ended. Source: pkg/controller/job `getFinishedTime`."""
         return float(floor(self.api.seconds))
 
     def _terminate(self, state: PodState) -> None:
@@ -1164,7 +1164,7 @@ BETWEEN_RETRIES: Final = 0.01
 
 
 class CordonTaints:
-    """The controller that taints cordoned nodes, and removes the taint of others.
+    """The controller that taints cordoned nodes, and removes this taint from others.
 
     Source: kubernetes `pkg/controller/nodelifecycle` (`doNoScheduleTaintingPass`).
     """

@@ -76,7 +76,7 @@ class PodLimit:
         return [action for action in actions if not isinstance(action, CreatePod) or next(numbers) < left]
 
     def cut(self) -> dict[Key, list[Key]]:
-        """Return the keys of the workloads that create Pods, by the top workloads that have reached the limit."""
+        """Return each top workload that has reached the limit -> the keys of the workloads that create its Pods."""
         creators = grouped((top, key) for key, top in self._tops.items())
         return {top: creators[top] for top in self._cut}
 

@@ -324,7 +324,7 @@ FORM: Final = f"list of `{{at, {'|'.join(OPERATIONS)}}}`"
 
 
 def completed(workloads: Iterable[WorkloadState], states: Sequence[PodState]) -> list[WorkloadState]:
-    """Return all workloads, with a missing ReplicaSet of each Deployment, and with the stored status of Jobs."""
+    """Return all workloads, with missing ReplicaSets of Deployments added, and the stored status of Jobs filled in."""
     every = {state.key: state for state in workloads}
     by_namespace = grouped((pod.pod.namespace, pod) for pod in states if not pod.pod.terminal)
     controlled = {state.controller for state in every.values()}

@@ -67,7 +67,7 @@ class ViolatedPdbs:
         """`namespace/name` of a PDB -> (its last state, number of victims that this state does not include)."""
 
     def add(self, snapshot: Snapshot, victims: Sequence[Pod]) -> None:
-        """Count the violations by the eviction of these victims. `snapshot`: before the eviction."""
+        """Count the violations by the eviction of these victims. `snapshot`: the state before the eviction."""
         for victim in victims:
             identity = victim.key, victim.uid
             if victim.terminating or identity in self._evicted:

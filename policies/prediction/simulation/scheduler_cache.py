@@ -355,7 +355,7 @@ class SchedulingAlgorithm:
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
         self.equal: list[list[Candidate]] | None = None
-        """Chosen preemption candidates, each followed by equal ones, of which kube-scheduler may choose any; None: not
+        """Chosen preemption candidates, each followed by equal ones, any of which kube-scheduler may choose; None: not
         recorded.
         """
         self.has_more_equal = False

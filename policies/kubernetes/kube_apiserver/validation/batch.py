@@ -75,7 +75,7 @@ class InvalidSchedule(ValueError):
 class CronSchedule(NamedTuple):
     """The minutes, hours, days, months and weekdays of a schedule, in a time zone.
 
-    `any_day`: whether the days of the month or the weekdays are `*`. If so, both must match, otherwise one of them.
+    `any_day`: whether the days of the month or the weekdays are `*`. If so, both must match; otherwise, either of them.
     """
 
     minutes: frozenset[int]

@@ -1,8 +1,8 @@
 """Tables of the fields of Pods and Pod templates that determine scheduling, names, restarts and times.
 
-Source: pkg/apis/core/validation/validation.go, `ValidatePodSpec`, `ValidatePodTemplateSpec`. Of containers, only
-names, images, ports, probes, volumeMounts and sources of variables are checked. Not checked: sources of volumes,
-resource claims, security contexts, DNS and host settings, and resources (pod.py).
+Source: pkg/apis/core/validation/validation.go, `ValidatePodSpec`, `ValidatePodTemplateSpec`. In containers, only names,
+images, ports, probes, volumeMounts and sources of variables are checked. Not checked: sources of volumes, resource
+claims, security contexts, DNS and host settings, and resources (pod.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Resources of containers and Pods: names and amounts, where they are valid, API defaults, and the sum of a Pod;
-quotas and LimitRanges.
+"""Resources of containers and Pods (names, amounts, where they are valid, API defaults, the sum for a Pod), quotas, and
+LimitRanges.
 
 Sources: pkg/apis/core/helper, pkg/apis/core/validation, pkg/apis/core/v1/defaults.go `SetDefaults_Pod`,
-component-helpers `resource/helpers.go`; of ResourceQuotas: `ValidateResourceQuota`, `ValidateResourceQuotaUpdate`; of
-LimitRanges: `ValidateLimitRange`.
+component-helpers `resource/helpers.go`; for ResourceQuotas `ValidateResourceQuota`, `ValidateResourceQuotaUpdate`; for
+LimitRanges `ValidateLimitRange`.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _validate_against_limit(name: str, request: Quantity, limit: Quantity | None
 
 
 def _validate_huge_pages(name: str, quantity: Quantity, path: Path) -> list[FieldError]:
-    """Return the error of a fraction of a huge page (`validateResourceQuantityHugePageValue`)."""
+    """Return the error of an amount that is no multiple of a huge page (`validateResourceQuantityHugePageValue`)."""
     if not is_huge_page(name):
         return []
     try:

@@ -174,7 +174,7 @@ def _compared(job: ApiObject, *, directives: bool, resources: bool, is_redacted:
 
 
 def _without_annotations(template: ApiObject) -> ApiObject:
-    """Return a Pod template with the fields that redacted cluster snapshots have, without annotations."""
+    """Return a Pod template with only the fields that redacted cluster snapshots have, and without annotations."""
     from forewarn.policies.kubernetes.objects.redaction import redacted_template
 
     template = redacted_template(template)

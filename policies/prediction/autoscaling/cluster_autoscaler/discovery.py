@@ -79,8 +79,9 @@ _MAX_SCRIPT: Final = 20_000
 _STARTUP_TAINTS: Final = ("startup-taint", "ignore-taint")
 with open(os.path.join(os.path.dirname(__file__), "flags.json"), encoding="utf-8") as _file:
     _FLAGS: Final = json.load(_file)
-"""Flags that forewarn reads, besides those of settings; those that it does not model, with the default value; and those
-that change no answer, for example because nothing fails in simulations. Other flags count as not modelled.
+"""Three groups of flags, besides those of settings: flags that forewarn reads; flags that it does not model, with their
+default values; and flags that change no answer, for example because nothing fails in simulations. All other flags count
+as not modelled.
 """
 _OF_SETTINGS: Final = {**orchestrator.SCALE_UP_FLAGS, **scale_down.SCALE_DOWN_FLAGS}
 _READ: Final = frozenset((*_FLAGS["read"], *_OF_SETTINGS, *_STARTUP_TAINTS))
@@ -172,7 +173,7 @@ class Discovery:
         self.node_pools: list[ApiObject] = []
         """NodePools of Karpenter."""
         self.karpenter_flags: dict[str, str] = {}
-        """The flags of the Deployment of Karpenter, also those that are set by environment variables."""
+        """The flags of the Deployment of Karpenter, including flags that are set by environment variables."""
         self.problem = ""
         """Why the status ConfigMap is not read, or ""."""
 
@@ -384,7 +385,7 @@ _LABELS: Final[Mapping[str, Callable[[str, str], str]]] = {
     ),
     "kops.k8s.io/instancegroup": _as_labelled,
 }
-"""Label of a node -> function of the node's name and the value that returns the name of the group."""
+"""Label of a node -> function that returns the group's name for the node's name and the label's value."""
 
 
 def _key(name: str, nodes: Mapping[str, object]) -> str:
@@ -470,7 +471,7 @@ def _environment(container: ApiObject) -> dict[str, str]:
 
 
 def _tests_keys(flags: Iterable[tuple[str, str]], names: Collection[str]) -> Callable[[str], bool]:
-    """Return a function that reports whether flags name the key of a taint, or its prefix."""
+    """Return a function that reports whether one of these flags names the key of a taint, or a prefix of it."""
     given = [(name, value) for name, value in flags if value]
     keys = {value for name, value in given if name in names}
     prefixes = tuple(value for name, value in given if name == "startup-taint-prefix")

@@ -158,7 +158,7 @@ class Estimate:
         """Return whether a Pod with a topology spread constraint on hostnames fits on any other node, which upstream
         also tries.
 
-        Places the Pod on the node, if so. `rejected`: why the last added node does not accept the Pod.
+        If so, places the Pod on that node. `rejected`: why the last added node does not accept the Pod.
         """
         if rejected.reasons != NOT_MATCHED.reasons or all(c.topology_key != HOSTNAME for c in pod.spec.topology_spread):
             return False

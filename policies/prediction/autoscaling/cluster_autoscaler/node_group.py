@@ -38,7 +38,7 @@ with open(os.path.join(os.path.dirname(__file__), "node_groups.json"), encoding=
 IGNORED_LABELS: Final[Mapping[str, frozenset[str]]] = {
     provider: frozenset(labels) for provider, labels in _TABLES["ignoredLabels"].items()
 }
-"""--cloud-provider -> labels by which similar node groups may differ; "": of every provider. Sources:
+"""Value of --cloud-provider -> labels by which similar node groups may differ; "": labels for all providers. Sources:
 compare_nodegroups.go, {aws,azure,gce}_nodegroups.go.
 """
 _STARTUP_PREFIXES: Final = (
@@ -199,7 +199,7 @@ def _preempts_as_node_critical(pod: Pod) -> bool:
 def daemon_pods(node: Node, daemon_sets: Iterable[ApiObject]) -> list[Pod]:
     """Return the DaemonSet Pods for a new node, whether they fit or not. Source: `GetDaemonSetPodsForNode`.
 
-    As in upstream, the Pods do not pass admission: a LimitRange changes nothing. Raises InvalidObject.
+    As in upstream, the Pods do not pass admission, so a LimitRange does not change them. Raises InvalidObject.
     """
     pods = []
     for daemon_set in daemon_sets:

@@ -1,7 +1,7 @@
 """One scan, and one scale-up: which node groups get how many nodes.
 
-Sources: core/static_autoscaler.go, `RunOnce`; core/scaleup/orchestrator/orchestrator.go; of the expanders, which choose
-the node group: expander/{waste,leastnodes,mostpods,priority,random}, factory/chain.go.
+Sources: core/static_autoscaler.go, `RunOnce`; core/scaleup/orchestrator/orchestrator.go; for the expanders, which
+choose the node group, expander/{waste,leastnodes,mostpods,priority,random}, factory/chain.go.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ SCAN_INTERVAL: Final = 10.0
 """Default of --scan-interval, in seconds."""
 _MEMORY_RATIO: Final = 0.015
 _RATIO: Final = 0.05
-"""Tolerated differences of memory capacity, and of allocatable and free resources."""
+"""Tolerated relative differences of memory capacity, and of allocatable and free resources."""
 
 
 class Similarity:
@@ -423,7 +423,7 @@ class Decision(NamedTuple):
     """The result of one scale-up. `added`: names of groups with their numbers of nodes; empty if no group helps.
 
     `options`: what each group offers. `best`: the options from which upstream chooses randomly; forewarn chooses the
-    first one, `chosen`. `similar`: similar groups, by group.
+    first one, `chosen`. `similar`: group -> similar groups.
     """
 
     added: Sequence[tuple[str, int]] = ()

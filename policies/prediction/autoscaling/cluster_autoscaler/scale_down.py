@@ -225,7 +225,8 @@ class ScaleDown:
         self.unneeded, self._hints, self._row = found, removal.placed, removal.last
 
     def _candidates(self, removal: _Removal) -> list[str]:
-        """Return the nodes of groups above their minimum, in the order in which they are tried: empty ones first.
+        """Return the nodes whose groups are above their minimum size, in the order in which they are tried: empty ones
+        first.
 
         Sources: `PreFilteringScaleDownNodeProcessor`, emptycandidates, previouscandidates.
         """

@@ -141,7 +141,7 @@ class StateNode:
         )
 
     def _amounts(self, which: str) -> ExactAmounts:
-        """Return the capacity or allocatable resources; of the NodeClaim where the Node does not report them yet."""
+        """Return the capacity or allocatable resources; those of the NodeClaim until the Node reports them."""
         own: ExactAmounts = getattr(self.node, which) if self.node else {}
         if self.claim is None or self.initialized:
             return own
@@ -300,7 +300,7 @@ _GATES: Final = {
     "StaticCapacity": "false",
     "CapacityBuffer": "false",
 }
-"""Flags and feature gates that forewarn does not model and that would change an answer -> the default.
+"""Flags and feature gates that forewarn does not model and that may change an answer -> their defaults.
 
 Source: operator/options/options.go.
 """

@@ -70,7 +70,7 @@ class Failure(Exception):
 
 
 class Asked(NamedTuple):
-    """A Pod with what it asks for. `strict`: requirements without preferences. `places`: alternatives of volumes."""
+    """A Pod with its demands. `strict`: requirements without preferences. `places`: places of its volumes."""
 
     pod: KarpenterPod
     requests: ExactAmounts
@@ -94,7 +94,7 @@ def _clash(ports: Iterable[tuple[str, tuple[HostPort, ...]]], pod: Pod) -> bool:
 
 
 class ExistingNode:
-    """A node, or a NodeClaim on its way, with the Pods that Karpenter expects on it."""
+    """A node, or a NodeClaim that is not a node yet, with the Pods that Karpenter expects on it."""
 
     def __init__(
         self, state: StateNode, daemons: Sequence[KarpenterPod], topology: Topology, volumes_of: VolumesOf

@@ -47,7 +47,7 @@ Item = TypeVar("Item")
 class Choices:
     """Makes the choices that upstream leaves to the order of a Go map: the first one, or with `random` a random one.
 
-    `arbitrary`: whether there was a choice between several so far.
+    `arbitrary`: whether there has been a choice between several options so far.
     """
 
     __slots__ = ("_random", "arbitrary")
@@ -69,8 +69,8 @@ class Choices:
 
 
 class NodeFilter(NamedTuple):
-    """Which nodes a spread constraint counts: one of `terms` must match (honours_affinity), and the Pod must tolerate
-    the taints (honours_taints).
+    """Selects the nodes that a spread constraint counts: one of `terms` must match if `honours_affinity`, and the Pod
+    must tolerate the taints if `honours_taints`.
     """
 
     terms: tuple[Requirements, ...] = ()
@@ -99,7 +99,7 @@ def _odd(entries: Iterable[Hashable]) -> frozenset[Hashable]:
 
 
 class Group:
-    """Pods per domain of a topology key. `owners`: Pods with this constraint or term. `domains`: domain -> Pods."""
+    """Counts Pods per domain of a topology key (`domains`). `owners`: Pods with this constraint or term."""
 
     __slots__ = ("domains", "key", "kind", "max_skew", "min_domains", "namespaces", "node_filter", "owners", "selector")
 
@@ -462,7 +462,7 @@ class Storage(NamedTuple):
         return [Requirements(Requirement.from_entry(key, "In", values) for key, values in term) for term in terms]
 
     def _places_of_volume(self, volume: PersistentVolume) -> list[Requirements]:
-        """Return the places of a volume; the hostname of a local volume does not count, as its Pod moves."""
+        """Return the places of a volume; the hostname of a local volume does not count, because its Pod moves."""
         places = []
         for term in volume.node_affinity.terms if volume.node_affinity else ():
             requirements = Requirements(requirements_of(term))
