@@ -353,6 +353,7 @@ def test_predict_counts_the_preemptions_of_and_by_replacement_pods(tmp_path: Pat
     assert document["outcomes"] == {"fits": 1, "preempts": 1}
     shown = forewarn(*given[:-2]).stdout
     assert "victims 1 | preempted 3 (replacements included) | " in shown
+    assert "WARN  the numbers are those of one run, and chance may decide: `forewarn whatif apply` shows" in shown
     assert "replacements Pending 1" in shown
 
 

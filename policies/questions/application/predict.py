@@ -586,6 +586,8 @@ def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
         yield f"equal nodes or Pods: kube-scheduler may select others; at least {pods} preempted"
     elif certain or any(each.may_be_others for each in result.predicted.alone):
         yield "equal nodes or Pods: kube-scheduler may select other victims"
+    elif effects.preempted > effects.victims:
+        yield "the numbers are those of one run, and chance may decide: `forewarn whatif apply` shows the range"
 
 
 def _of_pods(result: PredictResult) -> Iterator[str]:
