@@ -118,7 +118,7 @@ def regular_expression(pattern: str) -> str:
 
 
 _PART: Final = re.compile(r"\[(?:!.|[^!])[^\]]*\]|\*+|.", re.DOTALL)
-"""A class of characters, of which the first may be `]`, asterisks, or one character."""
+"""One part of a shell pattern: a class of characters (whose first one may be `]`), asterisks, or one character."""
 _IN_CLASS: Final = re.compile(r"\\.|\[", re.DOTALL)
 _NEVER: Final = "[^\\x00-\\x{10FFFF}]"
 
@@ -325,7 +325,7 @@ _OWNED: Final = (
 
 
 def _present(*path: str) -> str:
-    """The CEL condition that a field exists, with each field on the path."""
+    """The CEL condition that a field and all its parents exist."""
     return _all([f"has({'.'.join(path[: length + 1])})" for length in range(1, len(path))])
 
 
@@ -365,7 +365,7 @@ def _variables(config: Config, matched: _Matched, minor: int) -> dict[str, str]:
 
 
 def _used(variables: Mapping[str, str], expressions: Sequence[str], name: str) -> list[ApiObject]:
-    """The variables that expressions use, also by other variables."""
+    """The variables that expressions use directly or through other variables."""
     used: list[ApiObject] = []
     text = " ".join(expressions)
     for key, expression in reversed(list(variables.items())):

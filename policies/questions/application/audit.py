@@ -143,7 +143,7 @@ def audited(
     if autoscaling is not None and autoscaling.node_delay is not None:
         from forewarn.policies.questions.whatif.arrivals import added_for
 
-        assumes = [*assumes, *autoscaling.assumes_of_arrivals]  # no time passes in which nodes may be removed
+        assumes = [*assumes, *autoscaling.assumes_of_arrivals]  # no simulated time passes, so no nodes are removed
         new_nodes = partial(added_for, cluster=cluster, autoscaling=autoscaling) if autoscaling.grows else None
     simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes)
     request = audit_request(cluster, config, datetime.now(UTC), autoscalers or ())
@@ -176,14 +176,16 @@ _LONGEST_FIX: Final = 26
 
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings of each rule and severity, the worst and most first; unevaluated ones apart."""
+    """The findings grouped by rule and severity, the worst and largest groups first; unevaluated ones are separate
+    groups.
+    """
     groups = grouped(((each.severity, each.rule, each.not_evaluated), each) for each in worst_first(findings))
     severities = [*Severity]
     return sorted(groups.values(), key=lambda group: (severities.index(group[0].severity), -len(group)))
 
 
 def _clause(groups: Sequence[Sequence[Finding]], worst: Severity) -> str:
-    """The number of findings of the worst severity, and of the rules with most."""
+    """The number of findings of the worst severity, and the rules with the most findings."""
     if not groups:
         return "no findings"
     own = [group for group in groups if group[0].severity is worst]
@@ -250,7 +252,7 @@ def _tables(
 
 
 def _changes_tables(changes: Sequence[ReportChange]) -> Iterator[Table]:
-    """What changed since an earlier report, by rule, and with -v each finding."""
+    """Yield the changes since an earlier report by rule, and with -v each changed finding."""
     rules = grouped(((each.change, each.severity, each.rule), each.object or "the cluster") for each in changes)
     rows: Rows = [
         [*key, len(objects), f"{objects[0]}, {len(objects) - 1:,} more" if objects[1:] else objects[0]]

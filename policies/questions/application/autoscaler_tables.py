@@ -1,4 +1,4 @@
-"""What autoscalers do for Pending Pods, as tables: new nodes, Pods that none helps, removed nodes."""
+"""The reaction of autoscalers as tables: new nodes, Pods that no new node helps, and removed nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _INSTEAD: Final = "placeholder Pods of a Deployment instead"
 _LARGER: Final = "larger nodes, or a node selector of the DaemonSet"
 _REQUIREMENTS: Final = re.compile(r", requirements=[^=]*?, resources=(\{[^}]*\})")
-"""What a message of Karpenter repeats of the NodePool."""
+"""The part of a Karpenter message that repeats the requirements of the NodePool."""
 
 
 def tables_of(reaction: Autoscalers, arrived: WithNewNodes | None = None) -> Iterator[Table]:
@@ -82,7 +82,7 @@ def _new_nodes(reaction: Autoscalers) -> Iterator[Table]:
 
 
 def _key(scale_up: ScaleUp) -> tuple[str, int, int, str]:
-    """The groups, nodes and Pods of a scale-up, and why the expander chose these groups, among which others."""
+    """The key of equal scale-ups: the chosen groups, their nodes and Pods, and why the expander chose these groups."""
     groups = [group for group, _ in scale_up.added]
     others = [f"{other.nodes} of {other.group}" for other in scale_up.options if other.group not in groups]
     ties = "; random choice among equals" if scale_up.ties else ""

@@ -149,7 +149,7 @@ class Remove:
     pool: str = ""
 
     def question(self, start: Start) -> Question:
-        """Return the question of draining the nodes that can go, all together."""
+        """Return the question of draining all nodes that can be removed together."""
         check_numbers(1, count=self.count)
         nodes = questions.nodes_of_pool(start.cluster, self.pool)
         if self.count > len(nodes):
@@ -232,8 +232,8 @@ class Add:
 
 
 def _until_scheduled(start: Start, scope: str, name: str) -> Question:
-    """The question of adding as many nodes as cluster-autoscaler's estimate says, until it says no more; then of the
-    fewest that a binary search finds, since kube-scheduler may need fewer than the estimate.
+    """The question of adding the fewest nodes that Pending Pods need. Adds nodes until cluster-autoscaler adds no more;
+    then a binary search finds the fewest, because kube-scheduler may need fewer than estimated.
     """
     group = questions.group_like(start.cluster, scope, name, start.groups)
     settings = Autoscaling(cutoff=_LOWEST, groups=[group._replace(max_size=None, blocked="")])

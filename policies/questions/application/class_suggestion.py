@@ -1,7 +1,7 @@
 """`classes suggest`: PriorityClasses for the workloads without one, by stated rules, and what a lost zone then costs.
 
-No rule reads a name: what decides is the kind of the workload, its PodDisruptionBudgets and HorizontalPodAutoscalers,
-and the classes of workloads alike.
+The rules ignore names. They use the kind of a workload, its PodDisruptionBudgets and HorizontalPodAutoscalers, and the
+classes of similar workloads.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class _Tier(NamedTuple):
-    """A rule: the workloads that it is about, and the class for them if the cluster has none that fits."""
+    """A rule: its workloads, and the class to create for them if no class of the cluster is suitable."""
 
     rule: str
     name: str
@@ -167,8 +167,8 @@ class Suggestion(Result):
         )
 
     def _worse(self) -> Iterator[str]:
-        """Yield which losses leave more Pods Pending or more replicas lost with the classes. That more Pods of the
-        lowest class are preempted instead of the workloads that get one is what classes are for.
+        """Yield which losses leave more Pods Pending or more replicas lost with the classes. Ignores additional
+        preemptions of the lowest class, because they protect the workloads that get a class.
         """
         worse = [
             f"{each.zone} ({listed(each.more_lost, 2)})" if each.more_lost else each.zone
@@ -233,7 +233,7 @@ def _losses(
     autoscaling: Autoscaling,
     progress: Progress | None,
 ) -> tuple[list[ZoneLoss], list[str]]:
-    """Return what the loss of each zone does now and with the classes, and what the simulations leave out."""
+    """Return the effect of losing each zone, now and with the classes, and what the simulations leave out."""
     every = each_lost(cluster.snapshot, "zone")
     if not changed or not every:
         return [], []
@@ -281,8 +281,8 @@ def _named(obj: ApiObject) -> str:
 def _workloads(
     cluster: Cluster,
 ) -> tuple[Mapping[_Tier, list[ApiObject]], Mapping[_Tier, Tally[str]], int, list[DefaultedWorkload]]:
-    """Return the workloads without a class by rule, how many of the others have which class, the number of Pods
-    without a class that belong to none, and the workloads with only the global default.
+    """Return, by rule, the workloads without a class and the classes of the others with their numbers of workloads; the
+    number of Pods without class and workload; and the workloads with only the global default.
     """
     snapshot, options = cluster.snapshot, cluster.config.options
     scaled = {target_of(key[0], obj) for key, obj in cluster.cache.autoscalers.items()}
@@ -326,7 +326,7 @@ def _tier_of(cluster: ClusterSnapshot, obj: ApiObject, *, is_scaled: bool) -> _T
 
 
 def _class_of_most(cluster: ClusterSnapshot, classed: Tally[str]) -> PriorityClass | None:
-    """Return the class that more than half of the classed workloads of a rule name; None without one."""
+    """Return the class that more than half of a rule's workloads with a class name; None if there is no such class."""
     for name, count in sorted(classed.items(), key=lambda each: (-each[1], each[0]))[:1]:
         found = cluster.priority_classes.get(name)
         if found is not None and 2 * count > classed.total() and is_recommended(found):
@@ -349,7 +349,7 @@ def _new_class(tier: _Tier, cluster: ClusterSnapshot, taken: set[int], cutoff: i
 
 
 def _patch(obj: ApiObject, name: str) -> ApiObject:
-    """Return a workload with only its class, for `kubectl apply --server-side`."""
+    """Return a patch that only sets a workload's class, for `kubectl apply --server-side`."""
     metadata = {key: at(obj, "metadata", key) for key in ("name", "namespace")}
     named = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
     return with_field(named, name, *registry.POD_TEMPLATE_PATHS[group_kind(obj)], "spec", "priorityClassName")

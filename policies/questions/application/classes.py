@@ -181,7 +181,7 @@ def _matrix(levels: Classes) -> Iterator[Table]:
 
 def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
     """Return each PriorityClass, the requests of its Pods, and the number of Pods that a new Pod may preempt."""
-    # source of what may be preempted: upstream `SelectVictimsOnNode`
+    # for which Pods may be preempted, see upstream `SelectVictimsOnNode`
     cluster = snapshot_of(cluster)
     running: dict[tuple[str, int], Requested] = {}
     pending: dict[tuple[str, int], int] = {}
@@ -335,7 +335,7 @@ def _warnings(plan: Plan) -> Iterator[str]:
 
 
 def _of_side_effects(plan: Plan) -> Iterator[str]:
-    """Yield what happens between the steps and after them, and what does not change."""
+    """Yield sentences about effects between and after the steps, and about workloads whose priority does not change."""
     if others := sum(each.differs for each in plan.affected):
         changed = f"the steps alone are counted: afterwards, {plural(others, 'workload')} with another priority"
         yield f"{changed} may change who is preempted or Pending if a node or zone is lost. Fix: run `forewarn` then"
@@ -356,7 +356,7 @@ def _of_side_effects(plan: Plan) -> Iterator[str]:
 
 
 def _of_other_order(other: OtherOrder) -> Iterator[str]:
-    """Yield what the order that was not chosen preempts."""
+    """Yield a sentence about the Pods that the order that was not chosen preempts."""
     names = listed(list(other.unfinished), _NAMED)
     unfinished = f", and the rollout of {names} does not finish" if names else ""
     preempt = f"the steps preempt {plural(other.preempted, 'Pod')}{unfinished}"

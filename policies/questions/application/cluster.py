@@ -173,11 +173,11 @@ def require_nodes(cluster: ClusterSnapshot) -> None:
 
 
 NO_AUTOSCALERS: Final = "no HorizontalPodAutoscalers"
-"""What an answer assumes if it depends on these and none are known."""
+"""The assumption of an answer that depends on HorizontalPodAutoscalers if none are known."""
 
 
 def autoscalers_of(cache: GroupCache, sources: Iterable[str]) -> list[ApiObject] | None:
-    """Return the HorizontalPodAutoscalers of a cluster; if they cannot be listed, those of its files, or else None."""
+    """Return the HorizontalPodAutoscalers of a cluster. If listing them fails: those in files, or None."""
     found = [*cache.autoscalers.values()]
     try:
         return [*found, *(obj for source in sources for obj in objects_of(source, "autoscalers"))]
@@ -217,7 +217,7 @@ def with_node_groups(
 
 
 def autoscaling_for(cluster: Cluster | ClusterSnapshot, autoscaling: Autoscaling | None) -> Autoscaling:
-    """The given settings, or those of the cluster; without node groups for a snapshot alone. Raises InvalidInput."""
+    """The settings `autoscaling`, or else those of the cluster; a snapshot has no node groups. Raises InvalidInput."""
     if autoscaling is None:
         return cluster.autoscaling if isinstance(cluster, Cluster) else Autoscaling()
     if not isinstance(autoscaling, Autoscaling):
@@ -229,7 +229,7 @@ def autoscaling_for(cluster: Cluster | ClusterSnapshot, autoscaling: Autoscaling
 
 
 LOST_NODES: Final = "lost Nodes deleted at once"
-"""What a simulated loss assumes."""
+"""The assumption of a simulated loss."""
 
 
 def head_with_nodes(cluster: ClusterSnapshot, assumes: Iterable[str] = (), *, is_loss: bool = False) -> AnswerHead:
@@ -249,9 +249,8 @@ def snapshot_of(cluster: Cluster | ClusterSnapshot) -> ClusterSnapshot:
 def counted_results(
     results: Callable[[Callable[..., None]], Iterable[T]], total: int, progress: Progress | None
 ) -> Iterator[T]:
-    """Yield the results, and report how many of `total` are there.
-
-    `results`: gets a function that reports it again while a result is computed; its arguments do not matter.
+    """Yield the results, and report how many of `total` are complete. `results`: is called with a function that repeats
+    this report while a result is computed; the arguments of that function are ignored.
     """
     number = 0
 

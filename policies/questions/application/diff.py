@@ -358,8 +358,8 @@ def _on_cluster(
 def _found(
     concerned: Sequence[Difference], snapshot: ClusterSnapshot
 ) -> tuple[list[Difference], list[ChangedObject], list[Difference]]:
-    """Return (the differences that a cluster can get; of workloads that it does not have, the changes of workloads that
-    another directory creates; the other differences of such workloads).
+    """Return (the differences that a cluster can get; the changes of workloads that it lacks and another directory
+    creates; the other differences of workloads that it lacks).
     """
     gone = [difference for difference in concerned if _is_absent(difference, snapshot)]
     found = _distinct(difference for difference in concerned if difference not in gone)
@@ -383,7 +383,7 @@ def _without_class(
 
 
 def _distinct(differences: Iterable[Difference]) -> list[Difference]:
-    """Return the differences, of equal new objects in several directories only the first."""
+    """Return the differences; if several directories create equal objects, only the first of these."""
     distinct: list[Difference] = []
     seen: dict[tuple[str, ...], list[ApiObject]] = defaultdict(list)
     for difference in differences:
@@ -397,13 +397,15 @@ def _distinct(differences: Iterable[Difference]) -> list[Difference]:
 
 
 def _content(obj: ApiObject) -> ApiObject:
-    """What matters of an object: of its metadata, the order in which it is applied, and what selects a Pod."""
+    """The content by which objects are compared: their fields without metadata (of Pods, with labels and annotations),
+    and the order in which they are applied.
+    """
     kept = ("labels", "annotations") if group_kind(obj) == registry.POD else ()
     return {**obj, "metadata": {key: at(obj, "metadata", key) for key in kept}, "order": position_of(obj)}
 
 
 def _with_reasons(cluster: OnCluster, faults: Sequence[Exception]) -> OnCluster:
-    """Add the errors of rejected objects, of those whose Pods are rejected, and of those without a prediction."""
+    """Add the errors of rejected objects, of objects whose Pods are rejected, and of objects without a prediction."""
     reasons: tuple[list[str], list[str], list[str]] = [], [], []
     for fault in faults:
         number = 1 if isinstance(fault, PodsRejected) else 0 if is_rejection(fault) else 2
@@ -419,8 +421,8 @@ def _with_reasons(cluster: OnCluster, faults: Sequence[Exception]) -> OnCluster:
 
 
 def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
-    """Return an answer without workloads that have new Pods which are Pending only because volumes that a provisioner
-    creates are not simulated, and without reactions to these; and these workloads.
+    """Return an answer without the workloads whose new Pods are Pending only because forewarn does not simulate volumes
+    that a provisioner creates, and without reactions to these Pods; and these workloads.
     """
     answer, after = applied.answer, applied.answer.after
     has_new_volumes = any(note.endswith(OF_NEW_VOLUMES) for note in after.not_modelled)
@@ -450,8 +452,8 @@ def _resets(
     live: Mapping[tuple[str, str], ApiObject],
     scalers: Iterable[Difference],
 ) -> Iterator[Reset]:
-    """Yield what an apply sets beside the change, and replicas that do not last. `live`: the autoscalers of the
-    cluster. `scalers`: those of the manifests.
+    """Yield the fields that an apply sets in addition to the change, and replicas that do not last. `live`: the
+    autoscalers of the cluster. `scalers`: those of the manifests.
     """
     found = {**live, **{item.changed.identity[1:]: item.after.object for item in scalers if item.after}}
     by_target = {target_of(namespace, obj): (name, obj) for (namespace, name), obj in found.items()}
@@ -473,7 +475,7 @@ def _resets(
 
 
 def _is_drift(field: str, edited: Iterable[str]) -> bool:
-    """Report whether a field that differs in the cluster is one to show, and not one that the change edits."""
+    """Report whether to show a field that differs in the cluster: it is relevant, and the change does not edit it."""
     is_edited = any(f"{name}.".startswith(f"{field}.") or f"{field}.".startswith(f"{name}.") for name in edited)
     return not is_edited and field.partition(".")[0] in ("priorityClassName", "replicas", "requests")
 
@@ -493,7 +495,7 @@ def _scaled_down(name: str, before: ApiObject, after: ApiObject, now: ApiObject)
 
 
 def _autoscaled(name: str, after: ApiObject, scaler: str, obj: ApiObject, reduced: Reset | None) -> Reset | None:
-    """The replicas of a workload that its HorizontalPodAutoscaler changes: those that the apply has `reduced`, or that
+    """The replicas of a workload that its HorizontalPodAutoscaler changes, because the apply has `reduced` them or they
     are beyond its limits.
     """
     replicas, (least, most) = (

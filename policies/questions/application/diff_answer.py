@@ -78,11 +78,11 @@ def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
 
 
 def _question(objects: Collection[ChangedObject]) -> str:
-    """What changes: the object, or how many, with the names of the changed fields."""
+    """The question: the changed object, or the number of objects, with the names of the changed fields."""
     if not objects:
         return _NOTHING
     changed = (field.name for each in objects for field in each.fields if field.name != IMMUTABLE)
-    # Of an annotation, its name without the domain; of other fields, the first part of the path.
+    # For an annotation, the name without the domain; for other fields, the first part of the path.
     first = (name.rpartition("/")[2] if "/" in name else re.split(r"[.[]", name)[0] for name in changed)
     names = Tally("Pod template" if name == TEMPLATE else name for name in first)
     operations = {each.operation for each in objects}
@@ -144,7 +144,7 @@ def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: st
 
 
 def _clause_on(diff: Diff, cluster: OnCluster, clause: str) -> str:
-    """The consequence for one cluster: that of the simulation, or why there is none."""
+    """The consequence for one cluster, from the simulation, or the reason why there is none."""
     gaps, is_kept = [*_gaps(cluster)], not diff.prunes and any(each.operation == "deleted" for each in cluster.applied)
     if (gaps or is_kept) and not (cluster.simulated or cluster.faults or cluster.reason):
         nothing = "nothing is simulated, so there is no statement on this change"
@@ -165,7 +165,7 @@ def _simulated(cluster: OnCluster) -> AnswerDocument:
 
 
 def _restricted(document: AnswerDocument, own: Container[str], disclose: Disclose) -> AnswerDocument:
-    """The answer without what may contain names from the cluster, except workloads in these namespaces."""
+    """The answer without text that may contain names from the cluster, except of workloads in the namespaces `own`."""
     hidden = len(document.warnings) + bool(document.why)
     told = [f"{plural(hidden, 'reason or warning', 'reasons and warnings')} not shown (--disclose)"] if hidden else []
     is_shown = disclose is Disclose.OWN_NAMESPACE
@@ -180,7 +180,7 @@ def _restricted(document: AnswerDocument, own: Container[str], disclose: Disclos
 
 
 def _gaps(cluster: OnCluster) -> Iterator[str]:
-    """Yield what the simulation of a cluster lacks."""
+    """Yield sentences about changes that the simulation of a cluster does not cover."""
     if cluster.absent:
         count, names = plural(len(cluster.absent), "changed workload"), _first(cluster.absent)
         fix = "Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
@@ -200,7 +200,7 @@ def _gaps(cluster: OnCluster) -> Iterator[str]:
 
 
 def _notes(cluster: OnCluster) -> Iterator[str]:
-    """Yield what an apply also does because of the state of the cluster, and what happens after it."""
+    """Yield sentences about effects of an apply that depend on the state of the cluster, and about later effects."""
     of = {cause: [each for each in cluster.resets if each.cause == cause] for cause in ("drift", "unset", "autoscaler")}
     removed = {cause: sum(each.removed for each in resets) for cause, resets in of.items()}
     down = {cause: f"the apply scales down {plural(number, 'replica')}" for cause, number in removed.items()}
@@ -230,7 +230,7 @@ def _first(names: Iterable[str]) -> str:
 
 
 def _of_live_state(cluster: OnCluster) -> Iterator[Table]:
-    """Yield what changes in the cluster beside the effects of the simulation."""
+    """Yield tables of changes in the cluster that the simulation does not show."""
     if messages := [(*of.partition(": ")[::2],) for of in (*cluster.faults, *cluster.unpredicted)]:
         yield Table(("NOT SIMULATED", "MESSAGE"), messages, detail=1)
     yield Table(("RESET IN THE CLUSTER", "FIELD", "NOW", "APPLIED", "BECAUSE OF", "LATER"), cluster.resets)
@@ -241,7 +241,9 @@ def _of_live_state(cluster: OnCluster) -> Iterator[Table]:
 
 
 def _doubts(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
-    """Yield what the comparison and all simulations lack, and PDBs that never allow an eviction."""
+    """Yield sentences about what the comparison and all simulations do not cover, and about PDBs that block all
+    evictions.
+    """
     yield from (f"not compared: {cut(note, 2 * _LONGEST)}" for note in diff.notes)
     if diff.not_compared:
         names = [name.partition(": ")[2] for name in diff.not_compared]
@@ -267,7 +269,7 @@ def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose
     rows: Rows = []
     for each, places in objects.items():
         whole = (f"{field.name} {field.after or field.before}" for field in each.fields if field.name in _OF_WHOLE)
-        fields = sorted(each.fields, key=lambda field: "requests" not in field.name)  # the first are seen without -v
+        fields = sorted(each.fields, key=lambda field: "requests" not in field.name)  # -v shows all, not only the first
         change = map(str, fields) if each.operation == "changed" else (each.operation, *whole)
         rows.append([str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], "; ".join(change)])
     yield Table(("CHANGED OBJECT", "DIRECTORY", "PREEMPTS", "CHANGE"), rows, detail=int(len(diff.clusters) > 1))

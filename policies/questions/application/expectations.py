@@ -266,7 +266,7 @@ def _runs(question: Question, world: World, runs: int) -> Iterator[tuple[int, An
 
 
 def _incomplete(summary: Summary) -> Iterator[str]:
-    """Yield what a limit of the simulation leaves out, if it may change the result."""
+    """Yield what a limit of the simulation leaves out, if this may change the result."""
     if summary.stopped:
         yield f"simulation stopped {summary.stopped}"
     yield from (f"not simulated: {each}" for each in summary.left_out if not each.pending)
@@ -473,8 +473,8 @@ class Expectations(Result):
 
 
 def _why(results: Sequence[Tested]) -> Why:
-    """The first violation of each failed expectation, and how many follow; if none failed, why expectations are not
-    evaluated.
+    """The first violation of each failed expectation, and the number of its other violations; if none failed, why
+    expectations are not evaluated.
     """
     failed = [(result, result.failures) for result in results if result.failures]
     heads = ("failed", "VIOLATION", "VIOLATIONS")
@@ -599,7 +599,7 @@ def test(
         request = ExpectationsRequest([request] if isinstance(request, str | PathLike) else request)
     state, given = _State(cluster.cache, request), part([*request.given, *expectations_in(request.paths)])
     if any(one.expectation.fit is None for one in given):
-        state.world([])  # once for all of them
+        state.world([])  # one cache for all expectations
     results, assumed = list[Tested](), dict[str, None]()
 
     def evaluated(report: Callable[..., None]) -> Iterator[Any]:
@@ -612,7 +612,7 @@ def test(
 
 
 def _result(item: Given, state: _State) -> tuple[Tested, Sequence[str]]:
-    """Return the result of one expectation, and what it assumes. Raises InvalidObject."""
+    """Return the result of one expectation, and its assumptions. Raises InvalidObject."""
     places = Places()
     try:
         return _evaluated(item, state, places)

@@ -1,4 +1,4 @@
-"""What `lint` and `audit` share: the configuration, and the report."""
+"""The configuration and the report that `lint` and `audit` have in common."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def one_line_finding(finding: Finding) -> str:
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, those that do most harm first."""
+    """The findings, the most harmful first."""
     return sorted(findings, key=lambda finding: finding.damage)
 
 

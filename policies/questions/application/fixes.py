@@ -1,4 +1,4 @@
-"""Fixes of what a simulated change harms. Each is tried: the same question is asked again with the fix applied."""
+"""Fixes for the harm of a simulated change. Each is tested: the same question is asked again with the fix applied."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HEADLINE: Final = ("blocked", "lost", "jobs_failed", "preempted", "pending")
 _MAX_LOWER: Final = 4
 _MAX_HIGHER: Final = 2
 _NOT_SHOWN: Final = ("down_seconds", "victims", "placeholders")
-"""Counters that no fix is about."""
+"""Counters that fixes do not try to lower."""
 _LOWEST: Final = -(2**31)
 
 
@@ -74,11 +74,9 @@ class Trial(NamedTuple):
 def tested_fixes(
     cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], tuple[Answer, Effects]]
 ) -> list[Fix]:
-    """Return what leaves fewer Pods lost, Pending and preempted, all with their effect, the fix that repairs most
-    first: the edits of objects together, new nodes alone, and both with what they leave or cause. If nothing does,
-    return those that lower a counter.
-
-    `ask`: asks the same question about another cluster.
+    """Return the fixes that leave fewer Pods lost, Pending and preempted, each with its effect, the most effective
+    first: all edits of objects together, new nodes alone, and both. If there are none, return fixes that lower a
+    counter. `ask`: asks the same question about another cluster.
     """
     if len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
@@ -115,8 +113,8 @@ def with_fixes(document: AnswerDocument, fixes: Sequence[Fix], cluster: Cluster,
 
 
 def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterator[Fix]:
-    """Yield the trials that do less harm, the best first; without one, those that lower a counter. If no fewer nodes
-    are blocked, no more Pods may be missing: preempted ones run again.
+    """Yield the trials that do less harm, the best first; if there are none, the trials that lower a counter. If no
+    fewer nodes are blocked, no more Pods may be missing: preempted ones run again.
     """
     ranges = answer.typical_of.counters if answer.typical_of is not None else {}
     is_removal = answer.removal is not None
@@ -142,8 +140,8 @@ def _events_of(answer: Answer) -> int:
 
 
 def _harm_of(effects: Effects, *, is_removal: bool) -> tuple[int, ...]:
-    """Return what a fix is to lower: blocked nodes, of a removal with new ones, then Pods that do not run or are
-    preempted, then Jobs that fail.
+    """Return the numbers that a fix must lower, the most important first: blocked nodes (for a removal, also new
+    nodes), Pods that do not run or are preempted, and failed Jobs.
     """
     return (
         effects.blocked + is_removal * effects.new_nodes,
@@ -158,12 +156,12 @@ def _missing_in(effects: Effects) -> int:
 
 
 def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
-    """Return the edits of objects to try, those that help most workloads first."""
+    """Return the edits of objects to try; edits that help the most workloads come first."""
     kinds = _of_pdbs, of_quotas, _of_surges, _of_jobs
     edits = [each for edits_of in kinds for each in edits_of(cluster, answer)]
     if answer.removal is None or not edits:
         return edits
-    objects = [*chain.from_iterable(each.objects for each in edits)]  # each takes a whole search
+    objects = [*chain.from_iterable(each.objects for each in edits)]  # one trial, because each takes a whole search
     return [Edit("; ".join(each.action for each in edits), objects, "blocked")]
 
 
@@ -211,7 +209,7 @@ def _of_pdbs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
 
 
 def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) -> dict[str, Any]:
-    """Return a PDB with this limit instead of its own, and without status."""
+    """Return a copy of a PDB with this limit as its only one, and without status."""
     spec = {key: kept for key, kept in mapping_at(pdb, "spec").items() if key not in ("minAvailable", "maxUnavailable")}
     return {**{key: kept for key, kept in pdb.items() if key != "status"}, "spec": {**spec, name: value}}
 
@@ -263,7 +261,7 @@ def _exceeded(answer: Answer) -> Iterator[tuple[str, str]]:
 
 
 def _usage_of(workload: tuple[str, str], message: ExceededQuota, simulation: Simulation) -> Mapping[str, Quantity]:
-    """Return what a new Pod of a workload uses of its quotas; without the workload, what it exceeds."""
+    """Return how much a new Pod of a workload uses of its quotas; if there is no such workload, exceeded amounts."""
     made, quotas = _new_pod(workload, simulation), simulation.api.quotas
     if made is None or quotas is None:
         return {"pods": Quantity(NANO), **{resource: excess.requested for resource, excess in message.amounts.items()}}
@@ -324,8 +322,8 @@ def _of_jobs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
 
 
 def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
-    """Yield the nodes, like one of each pool and zone that are left, that Pods Pending at the end would need: at most
-    as many as the cluster has, because a tenant's replicas have no limit.
+    """Yield nodes that Pods Pending at the end would need, like the remaining nodes of each pool and zone. At most as
+    many as the cluster has, because a tenant's replicas have no limit.
     """
     simulation, reaction, removal = answer.after.simulation, answer.autoscalers, answer.removal
     is_known = reaction.node_groups or reaction.node_pools or reaction.are_off
@@ -349,6 +347,8 @@ def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
 
 
 def _group_like(cluster: Cluster, simulation: Simulation, name: str) -> NodeGroup:
-    """Return a group of nodes like this one, with its Pods at the end, also those of new DaemonSets."""
+    """Return a group of nodes like the named one, with its DaemonSet Pods at the end, including those of new
+    DaemonSets.
+    """
     info = simulation.cache.snapshot().get(name)
     return group_like(cluster.snapshot, "node", name, ())._replace(example=info.pods if info else ())

@@ -223,7 +223,7 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
 
 
 def _of_quota(room: Headroom, reserve: Placeholders | None) -> Iterator[str]:
-    """Yield how many Pods the quota admits, unless the clause says that it is the limit, or why it admits none."""
+    """Yield how many Pods the quota admits, unless the clause already says so, or why it admits none."""
     quota, wanted = room.quota, reserve.wanted if reserve else 0
     if quota is not None and quota.pods < max(room.preempting.pods, wanted):
         why = "" if quota.pods else f": {in_short(quota.message)}"

@@ -138,7 +138,7 @@ def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queue
 def _forecasts(
     cluster: ClusterSnapshot, objects: Objects, jobs: Sequence[ApiObject]
 ) -> Iterator[tuple[QueueForecast | InvalidObject, QueueForecast | InvalidObject | None]]:
-    """Yield what Kueue does with each Job, and with ClusterQueues in another order, which chance decides."""
+    """Yield the forecast for each Job, and one with another order of ClusterQueues, which depends on chance."""
     forecasts = forecast_jobs(cluster, objects, jobs)
     is_alone = len(objects.cluster_queues) < 2
     yield from zip_longest(forecasts, () if is_alone else forecast_jobs(cluster, objects, jobs, is_reversed=True))
@@ -171,10 +171,10 @@ def _with_suspend(job: ApiObject) -> ApiObject:
 
 
 def queued_arrivals(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> tuple[list[Arrival], Sequence[QueuedJob]]:
-    """Return the arrivals with Jobs as Kueue starts them, or leaves them suspended, and what it decides about them.
+    """Return the arrivals with Jobs as Kueue starts them or leaves them suspended, and its decisions about them.
 
-    The Jobs of preempted Workloads are suspended first. What is not predicted is left out. Later decisions of Kueue are
-    not simulated.
+    The Jobs of preempted Workloads are suspended first. Jobs without a prediction are omitted. Later decisions of Kueue
+    are not simulated.
     """
     created = [arrival for arrival in arrivals if arrival.op == "create"]
     queued = queued_jobs(cluster, [arrival.object for arrival in created])
@@ -220,7 +220,7 @@ def _suspended(job: ApiObject) -> ApiObject:
 def queued_job(
     result: QueueForecast, cluster: ClusterSnapshot, name: str, otherwise: QueueForecast | InvalidObject | None = None
 ) -> QueuedJob:
-    """Return a forecast as the answer has it. `otherwise`: the forecast with ClusterQueues in another order."""
+    """Convert a forecast for the answer. `otherwise`: the forecast with another order of ClusterQueues."""
     job = _queued_job(result, cluster, name)
     if otherwise is None or isinstance(otherwise, InvalidObject):
         return job
@@ -292,7 +292,7 @@ def summary_of(jobs: Sequence[QueuedJob]) -> str:
 
 
 def clause_of(jobs: Sequence[QueuedJob], clause: str) -> str:
-    """Return the consequence for Jobs in front of that for their Pods. `clause`: the latter."""
+    """Return the consequence for Jobs, followed by the consequence for their Pods, which is `clause`."""
     if not jobs or (len(jobs) == 1 and jobs[0].outcome == "waits"):
         return summary_of(jobs) if jobs else clause
     return f"{summary_of(jobs)}; {clause}"
@@ -304,7 +304,7 @@ def _flavors(job: QueuedJob) -> str:
 
 
 def warnings_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[str]:
-    """Yield why Jobs wait that no flavor could help, and what chance decides."""
+    """Yield why Jobs wait although no flavor could help, and which decisions depend on chance."""
     for job in jobs:
         if job.otherwise:
             yield f"chance decides between equal ClusterQueues: for {job.id}, {job.otherwise} instead"
@@ -312,7 +312,7 @@ def warnings_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[str]:
 
 
 def counters_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[Counter]:
-    """Yield the numbers of Workloads that stand with the counters."""
+    """Yield counters of Workloads, which are shown with the other counters."""
     preempted = {each.workload for job in jobs for each in job.preempted}
     yield Counter("Workloads preempted", len(preempted), optional=True)
     yield Counter("Jobs waiting", sum(job.outcome == "waits" for job in jobs), optional=True)

@@ -206,9 +206,9 @@ def with_manifests(
 ) -> tuple[list[ApiObject], ClusterSnapshot]:
     """Return the Pods and workloads of the manifests as an apply stores them, and the cluster with their other objects.
 
-    `places`: records the positions of objects. `faults`: collects errors of single files or objects, so that the
-    others are still read; None: raise the errors. Leaves out what the Priority plugin rejects.
-    Raises SourceError if nothing is found or readable, and InvalidObject.
+    `places`: records the positions of objects. `faults`: collects errors of single files or objects, so that the others
+    are still read; None: raise the errors. Leaves out objects that the Priority plugin rejects. Raises SourceError if
+    nothing is found or readable, and InvalidObject.
     """
     in_order = list[ApiObject]()
     skipped, manifests = Counter[str](), given_manifests(manifest)
@@ -257,8 +257,8 @@ def _not_followed(again: Iterable[Rescaling]) -> list[str]:
 def _decoded(
     subjects: Iterable[ReviewedObject], faults: list[Exception] | None, *, strict: bool = True
 ) -> Iterator[ApiObject]:
-    """Yield the objects with their names. `faults`: collects the errors of the others; None: raise them. `strict`: see
-    `check_decodes`.
+    """Yield the objects that can be decoded. `faults`: collects the errors of the others; None: raise them. `strict`:
+    see `check_decodes`.
     """
     for subject in subjects:
         try:
@@ -292,7 +292,7 @@ def _named(objects: Iterable[ApiObject]) -> Iterator[Arrival]:
 
 
 def _latest(objects: Iterable[ApiObject]) -> list[ApiObject]:
-    """Return the objects, of those with one name only the last; a generated name is always another one."""
+    """Return the objects; if several have the same name, only the last. Generated names always differ."""
     refs = ((ref_of(obj, registry.DEFAULT_NAMESPACE), obj) for obj in objects)
     return [*{id(obj) if ref.name.endswith("*") else ref: obj for ref, obj in refs}.values()]
 

@@ -105,7 +105,7 @@ def _fix_of_stats(node: str) -> str:
 
 def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
     stats = _stats(request.stats, request.node) if request.stats else None
-    # Apart: what is tied with one that the kubelet passes over is not tied with the one before that.
+    # Ranked separately: a Pod that ties with a skipped Pod does not tie with the Pod before that one.
     evicted, never = (
         rank(those, stats, request.signal, inodes=request.inodes, images=request.images)
         for those in ([pod for pod in pods if pod.critical is critical] for critical in (False, True))

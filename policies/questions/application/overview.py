@@ -55,7 +55,7 @@ DEFAULT_NODES: Final = 10
 _LOSSES: Final = ("worst zone", "worst node")
 """Topics whose lines are missing if no loss was simulated."""
 _REPEATED: Final = 3
-"""Maximum number of cases that are repeated to find one that does harm in most runs."""
+"""Maximum number of cases that are simulated repeatedly to find one that does harm in most runs."""
 _PHRASES: Final = 3
 _LONG: Final = 200
 
@@ -204,7 +204,7 @@ def _loss(
 
 
 def _hit(answer: WhatIf) -> Sequence[_Hit]:
-    """Return the workloads with lost replicas, or the preempted Pods if there are none, the highest priority first."""
+    """Return the workloads with lost replicas, the highest priority first; if there are none, the preempted Pods."""
     lost: Sequence[WorkloadCount | Preemption] = [each for each in answer.workloads if each.lost]
     return sorted(lost or answer.preemptions, key=lambda each: -each.priority)
 
@@ -221,8 +221,8 @@ def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: 
 
 
 def _upgrade(cluster: Cluster, blockers: Sequence[DrainBlocker], autoscaling: Autoscaling) -> OverviewLine:
-    """What an upgrade does. It is simulated in a small cluster without blocked nodes: then a Job may also fail because
-    its Pods are evicted more than once.
+    """Return the line about an upgrade. The upgrade is simulated only in a small cluster without blocked nodes, where a
+    Job may fail because its Pods are evicted more than once.
     """
     snapshot, nodes = cluster.snapshot, cluster.snapshot.objects.nodes
     blocked = len({node for each in blockers for node in each.nodes})
@@ -281,7 +281,7 @@ def _without_class(cluster: ClusterSnapshot) -> OverviewLine:
 
 
 def _pods_that_name_none(cluster: ClusterSnapshot, default: str) -> int:
-    """Return the number of Pods that have the global default class because their workload names none."""
+    """Return the number of Pods that have the global default class because their workload names no class."""
     unnamed = (
         workload.object
         for workload in cluster.workloads.values()

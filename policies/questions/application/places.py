@@ -46,7 +46,7 @@ class Places:
         self._of_creators: list[ObjectRef] = []
         self._repeated: dict[str, None] = {}
         self.notes: list[str] = []
-        """What objects do that are not simulated."""
+        """Sentences about effects of objects that are not simulated."""
 
     def leave_out(self, subject: ReviewedObject) -> None:
         """Note an object whose controller creates Pods that forewarn does not predict."""
@@ -59,7 +59,7 @@ class Places:
         return [InvalidObject(_WITHOUT_POD, (), ref) for ref in self._of_creators]
 
     def warnings(self) -> Iterator[str]:
-        """Yield which objects are left out, and which are given several times."""
+        """Yield sentences about objects that are left out, and about objects that are given several times."""
         if self._repeated:
             yield f"given several times: {listed([*self._repeated])}; the last one counts, as for kubectl apply"
         if self._of_creators:
@@ -81,8 +81,7 @@ class Places:
 
     def located(self, fault: Exception) -> Exception:
         """Return the error with the position of its field; unchanged if the object of the error is not from a file.
-
-        The last apply is that of the stored object, whatever the file has.
+        Errors in the last-applied annotation are about the stored object, so they get no position.
         """
         if not isinstance(fault, InvalidObject) or fault.ref is None or LAST_APPLIED in fault.path:
             return fault
@@ -103,7 +102,9 @@ def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
 
 
 def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
-    """Return the answer about objects that are all rejected or not predicted: the reason of one, or all in WHY."""
+    """Return the answer if all objects are rejected or not predicted: with the reason of a single object, otherwise
+    WHY.
+    """
     from forewarn.policies.base.documents.answer import (  # slow to import for the linter
         AnswerDocument,
         AnswerStatus,
@@ -119,7 +120,7 @@ def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
 
 
 def why_rejected(faults: Sequence[Exception]) -> Why:
-    """Return the reasons why kube-apiserver rejects objects, or forewarn does not predict them; equal ones once."""
+    """Return the distinct reasons why kube-apiserver rejects objects, or forewarn does not predict them."""
     from forewarn.policies.base.documents.answer import Cause, Why
 
     rejected = [*filter(is_rejection, faults)]
@@ -136,7 +137,7 @@ def why_rejected(faults: Sequence[Exception]) -> Why:
 
 
 def verdict_on(fault: Exception) -> str:
-    """The reasons of an error that leaves out all objects; "" for another error."""
+    """The reasons in an error that leaves out all objects; "" for other errors."""
     if not isinstance(fault, Rejected):
         return ""
     what = "rejected" if any(map(is_rejection, fault.faults)) else "not predicted"

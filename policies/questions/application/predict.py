@@ -171,7 +171,7 @@ class PredictResult(Result):
 
     @cached_property
     def predicted(self) -> Predicted:
-        """What the predictions have in common."""
+        """The shared part of all predictions."""
         return Predicted(self.applied, self.groups, self.cluster, partial(is_placeholder, options=self.options))
 
     @property
@@ -492,7 +492,7 @@ def _cascade(placement: Placement) -> Cascade | None:
 
 
 def _unfollowed(result: PredictResult) -> bool:
-    """Report whether it is not predicted what becomes of the replacements of victims."""
+    """Report whether the outcome for the replacements of victims is not predicted."""
     if not any(pod.owner_kind and not pod.terminating for pod in result.predicted.victims):
         return False
     preempting = [each for each in result.placements if any(one.victims for one in each.predictions)]
@@ -533,7 +533,9 @@ def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
 
 
 def _of_several(result: PredictResult, effects: Effects) -> Iterator[str]:
-    """Yield what the prediction of several objects omits: rollouts together, and the time at which Pods are created."""
+    """Yield what a prediction for several objects ignores: simultaneous rollouts, and the times at which Pods are
+    created.
+    """
     rollouts = [placement for placement in result.placements if placement.rollout]
     if rollouts and len(result.placements) > 1:
         yield f"{plural(len(rollouts), 'rollout is', 'rollouts are')} evaluated without the other objects"
@@ -545,8 +547,8 @@ def _of_several(result: PredictResult, effects: Effects) -> Iterator[str]:
 
 
 def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
-    """Yield the quotas that reject Pods beside what the reasons tell, and those that are exceeded already, even if they
-    may reject the replacements of victims.
+    """Yield sentences about quotas that reject Pods, unless the reasons name them, and about quotas that are exceeded
+    already, which may also reject the replacements of victims.
     """
     rejected = [placement for placement in result.placements if placement.rejection]
     if (effects.pending or _missing(result) or result.faults) and rejected:
@@ -564,7 +566,7 @@ def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
 
 
 def _usage(placement: Placement, cluster: ClusterSnapshot) -> Iterator[str]:
-    """Yield the usage of the quota that rejects new Pods: now, and with those that it admits."""
+    """Yield the usage of the quota that rejects new Pods: now, and with the Pods that it admits."""
     message, namespace = placement.rejection, _namespace(placement)
     if isinstance(message, ExceededQuota):
         for quota in cluster.quotas_of(namespace):
@@ -604,7 +606,7 @@ def _of_pods(result: PredictResult) -> Iterator[str]:
 
 
 def _attempts(prediction: Prediction, result: PredictResult) -> Iterator[str]:
-    """Yield what objects that are applied later do to a Pod."""
+    """Yield sentences about the effect on a Pod of objects that are applied later."""
     turn = result.applied.attempts_of(prediction)
     if turn.overtaken:
         yield "Pods of higher priority that are applied later take the capacity of the victims"
@@ -616,7 +618,7 @@ def _attempts(prediction: Prediction, result: PredictResult) -> Iterator[str]:
 
 
 def _why(result: PredictResult, effects: Effects) -> Why | None:
-    """The reasons of rejected objects, of Pods that are not predicted, that stay Pending, or that are rejected."""
+    """The reasons why objects or Pods are rejected, not predicted, or stay Pending."""
     if result.faults:
         return why_rejected(result.faults)
     for counter, number, (one, many), causes_of in (
@@ -734,7 +736,7 @@ def _tables(result: PredictResult) -> Iterator[Table]:
 
 
 def _objects(result: PredictResult) -> Table:
-    """A row for each object, the one with most Pods that do not run first."""
+    """A row for each object; the object with the most Pods that do not run comes first."""
     predicted = result.predicted
     rows: Rows = []
     by = Tally(predicted.preemptor_of(victim) for victim in predicted.victims)
@@ -757,7 +759,7 @@ def _object(name: str, counts: Tally[str], victims: int) -> list[str | int]:
 
 
 def _victims(result: PredictResult) -> Iterator[Table]:
-    """Yield the victims: each of few, by workload, or by class if they are of many workloads."""
+    """Yield the victims: one by one if they are few, by workload, or by class if there are many workloads."""
     victims, workload_of = result.predicted.victims, result.cluster.top_workload_of
     losses = {
         pod.key: f"its DaemonSet recreates it on {pod.node_name} only"
@@ -800,14 +802,14 @@ def _by_class(result: PredictResult, victims: Sequence[Pod]) -> Table:
 
 
 def _nodes(result: PredictResult) -> Iterator[Table]:
-    """Yield why nodes do not fit the first Pending Pod; not of a DaemonSet, whose Pods have one node."""
+    """Yield why nodes do not fit the first Pending Pod. Skips Pods of DaemonSets, which fit on only one node."""
     pending = [each for each in result.predicted.alone if each.outcome == "pending"]
     if pending and not pending[0].pod.spec.node_affinity.only_node:
         yield from nodes_why_not(pending[0], detail=int(len(result.placements) > 1))
 
 
 def nodes_why_not(prediction: Prediction, detail: int = 0) -> Iterator[Table]:
-    """Yield why a Pod does not run on nodes now, one row for equal reasons, most nodes first."""
+    """Yield why nodes do not accept a Pod now, one row for each reason, the reason of most nodes first."""
     rows: Rows = [[count, reason] for count, reason in why_not(prediction)]
     if candidates := len(prediction.candidates):
         best = f"; {prediction.nominated_node} costs least" if candidates > 1 and prediction.nominated_node else ""

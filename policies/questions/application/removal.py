@@ -1,4 +1,4 @@
-"""Which nodes can go: the search of the nodes whose drain preempts no Pod, leaves none Pending, and no PDB blocks."""
+"""Searches nodes that can be removed: their drain preempts no Pod and leaves none Pending, and no PDB blocks it."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 MAX_CHOICES: Final = 400
 """Maximum number of sets of nodes that are all tried; of more sets, a greedy search tries some."""
 _MAX_KEPT: Final = 24
-"""The greedy search ends after this many nodes that cannot go."""
+"""The greedy search ends after this many nodes that cannot be removed."""
 _IN_A_ROW: Final = 6
-"""After this many nodes of one pool that cannot go, nodes of other pools are tried first."""
+"""After this many nodes of one pool that cannot be removed, nodes of other pools are tried first."""
 _MAX_DRAWN: Final = 2_400
 """Maximum number of random sets that are tried to find one more node than the greedy search, multiplied by the number
 of nodes of the cluster.
 """
 _NEAR: Final = 8
-"""Number of nodes, those that cost least, of which one may replace a chosen node in these sets."""
+"""Number of the cheapest nodes; in these sets, one of them may replace a chosen node."""
 _DRAINED: Final = DEFAULT_UNTIL / 2
 """Seconds after a drain began at which zones are lost."""
 _MAX_ZONES: Final = 3
@@ -65,14 +65,14 @@ _COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_fa
 
 
 class _Cost(NamedTuple):
-    """What a drain costs. `pdbs`: those that block it."""
+    """The cost of a drain. `pdbs`: the PDBs that block it."""
 
     effects: Effects
     pdbs: Sequence[str] = ()
     incomplete: bool = False
 
     def is_free(self, alone: _Cost) -> bool:
-        """Report whether the drain costs no more than happens without it."""
+        """Report whether the drain does no more harm than happens without it."""
         return not self.incomplete and not self.cause(alone)
 
     def cause(self, alone: _Cost) -> str:
@@ -81,7 +81,7 @@ class _Cost(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What it costs, as text."""
+        """The cost as text."""
         if self.pdbs:
             which = "PDBs {} block" if self.pdbs[1:] else "PDB {} blocks"
             return f"{which.format(listed(self.pdbs, 2))} the drain"
@@ -91,7 +91,7 @@ class _Cost(NamedTuple):
 
 
 class _Drains:
-    """Counts what drains cost, in simulations that share their start."""
+    """Counts the cost of drains, in simulations that share their start."""
 
     def __init__(self, simulation: Simulation, pods: Sequence[Pod], options: Options) -> None:
         self._tally = Tally(simulation, NO_GROUPS, placeholder_workloads(simulation, pods, options))
@@ -131,7 +131,7 @@ class _Search:
         for node in all_nodes:
             self._total.update(cpu=node.allocatable.milli_cpu, memory=node.allocatable.memory)
         self._moved: dict[str, list[Pod]] = {node.name: [] for node in nodes}
-        """Candidate -> the Pods that other nodes must run if it goes."""
+        """Candidate -> the Pods that other nodes must run if it is removed."""
         self._of_jobs: dict[str, Counter[str]] = {node.name: Counter() for node in nodes}
         """Candidate -> the number of its Pods of each Job, `namespace/name`."""
         for pod in self._pods:
@@ -141,11 +141,11 @@ class _Search:
                 self._of_jobs[pod.node_name][f"{pod.namespace}/{pod.owner.name}"] += 1
         self._may_fail = _may_fail(cluster)
         self._pdbs = dict[str, list[str]]()
-        """Of the candidates: the PDBs that forbid the eviction of their Pods now."""
+        """Candidate -> the PDBs that forbid the eviction of its Pods now."""
         self._obstacles = self._find_obstacles(Simulation(world).api)
 
     def _find_obstacles(self, api: ApiServer) -> dict[str, tuple[bool, bool]]:
-        """Return of each candidate whether a PDB blocks the drain, and whether an exceeded quota rejects its Pods."""
+        """Return, by candidate, whether a PDB blocks the drain, and whether an exceeded quota rejects its Pods."""
         exceeded, found = {name.partition("/")[0] for name in exceeded_quotas(self._cluster)}, {}
         for name, pods in self._moved.items():
             states = [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
@@ -160,7 +160,9 @@ class _Search:
         return _Drains(simulation, self._pods, self._options)
 
     def greedy(self, candidates: Sequence[str], wanted: int) -> tuple[list[str], list[KeptNode]]:
-        """Return nodes that can go together, of each block the most that still can; and those that cannot."""
+        """Return nodes that can be removed together, and nodes that cannot. Of each block of candidates, takes as many
+        as possible.
+        """
         chosen, left, kept, block = list[str](), [*candidates], list[KeptNode](), wanted
         while left and len(chosen) < wanted and len(kept) < _MAX_KEPT:
             block = min(block, wanted - len(chosen), len(left))
@@ -184,11 +186,11 @@ class _Search:
                         stays.add(group[0])
                         kept.append(KeptNode(group[0], why, cost.cause(self._alone), cost.pdbs))
             chosen, left = [*chosen, *taken], [name for name in left if name not in stays.union(taken)]
-            block = 2 * len(taken) or 1  # of nodes after one that cannot go, larger sets rarely can
+            block = 2 * len(taken) or 1  # after a node that cannot be removed, larger sets rarely succeed
         return chosen, kept
 
     def first_free(self, choices: Iterable[Sequence[str]]) -> list[str]:
-        """Return the first of these sets that can go; empty for none."""
+        """Return the first of these sets that can be removed; empty if there is none."""
         choices = [names for names in choices if self._may_fit(names)]
         with closing(self._counted([drained(self._cluster, names) for names in choices])) as costs:
             for names, cost in zip(choices, costs, strict=True):
@@ -199,7 +201,9 @@ class _Search:
     def grown(
         self, candidates: Sequence[str], wanted: int, chosen: list[str], kept: list[KeptNode]
     ) -> tuple[list[str], list[KeptNode]]:
-        """Return more nodes that can go, and those that cannot: two other nodes replace one of `chosen`."""
+        """Return more nodes that can be removed, and those that cannot, by replacing one of `chosen` with two other
+        nodes.
+        """
         random, blocked, more = Random(0), {each.node for each in kept if each.pdbs}, chosen
         while more and len(chosen) < wanted:
             others = [name for name in candidates if name not in blocked.union(chosen)][:_NEAR]
@@ -211,13 +215,13 @@ class _Search:
         return chosen, kept
 
     def _by_chance(self, names: Sequence[str]) -> _Cost | None:
-        """Return what a drain costs in the first random run in which it is not free; None without one."""
+        """Return the cost of a drain in the first random run in which it is not free; None if it is always free."""
         with closing(random_runs([drained(self._cluster, names)], self._unnamed, self._counting)) as costs:
             return next((cost for cost in costs if not cost.is_free(self._alone)), None)
 
     def weaker(self, chosen: Sequence[str]) -> Iterator[str]:
-        """Yield the counters of losses of zones that are higher after the removal: of all zones if they are few,
-        otherwise of the one that leaves least room on the other nodes.
+        """Yield the counters of zone losses that are higher after the removal: for all zones if they are few, otherwise
+        for the zone whose loss leaves the least capacity on the other nodes.
         """
         losses = every = each_loss(self._cluster, "zone", "", self._cluster.objects.nodes.values())
         if len(every) > _MAX_ZONES:
@@ -237,11 +241,11 @@ class _Search:
                 yield f"{loss.title}{others}: {', '.join(counters)}"
 
     def _may_fit(self, names: Sequence[str]) -> bool:
-        """Report whether the sum of requests fits on the other nodes: without it, Pods are Pending or preempted."""
+        """Report whether the sum of requests fits on the other nodes; if not, Pods stay Pending or are preempted."""
         return len(names) < len(self._pools) and self._room(names) >= 0
 
     def _room(self, names: Iterable[str]) -> float:
-        """Return the share of all nodes that is free on the others after these nodes, and without their Pods."""
+        """Return the share of all nodes that stays free on the other nodes once they run the Pods of these nodes."""
         gone = set(names)
         infos = [info for info in self._cluster.scheduling.node_infos if info.node.name not in gone]
         moved = [pod for pod in self._pods if pod.node_name in gone and self._is_moved(pod)]
@@ -284,11 +288,15 @@ class _Search:
         return sorted(order, key=order.__getitem__)
 
     def by_requests(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the nodes, those first whose Pods request least: more of them fit on the others."""
+        """Return the names of the nodes, sorted by the requests of their Pods: small ones first, because more of them
+        fit.
+        """
         return sorted(names, key=lambda name: (self._obstacles[name], self._share(name)))
 
     def _seconds_down(self, name: str) -> int:
-        """Return how long replicas of StatefulSets are down in all: they are recreated when they have terminated."""
+        """Return the total downtime of StatefulSet replicas in seconds: they are recreated only after they have
+        terminated.
+        """
         owned = (pod for pod in self._moved[name] if pod.owner is not None and pod.owner.kind == "StatefulSet")
         return sum(pod.spec.termination_grace_period for pod in owned)
 
@@ -298,14 +306,16 @@ class _Search:
         return max(cpu / max(self._total["cpu"], 1), memory / max(self._total["memory"], 1))
 
     def dearer(self, untried: Iterable[str], chosen: Iterable[str]) -> Iterator[str]:
-        """Yield how many nodes that were not tried, without PDBs or quotas against it, cost more than a chosen one."""
+        """Yield how many untried nodes, which no PDB or quota blocks, have a higher price than a chosen node."""
         least = min(self._cents[name] for name in chosen)
         dearer = sum(self._cents[name] > least and not any(self._obstacles[name]) for name in untried)
         if dearer:
             yield f"{plural(dearer, 'dearer node was', 'dearer nodes were')} not tried: others may save more"
 
     def untried(self, names: Sequence[str], kept: Sequence[KeptNode]) -> list[KeptNode]:
-        """Return nodes that the search did not reach after `kept` ones, with what is known of them."""
+        """Return the nodes that the search did not reach, with known reasons against their removal. `kept`: the tried
+        nodes.
+        """
         reasons = {
             (True, True): "not tried: a PDB forbids evictions now, and a quota is exceeded",
             (True, False): "not tried: a PDB forbids evictions now",
@@ -334,7 +344,7 @@ def removal(
     options: Options,
     groups: Sequence[NodeGroup],
 ) -> Removal:
-    """Return which `wanted` of these nodes can go, or as many as can, and what they cost.
+    """Return which `wanted` of these nodes can be removed, or as many as possible, and their price.
 
     `world`: the cluster without arrivals. `options`: those of rules, which select placeholder Pods. `groups`: node
     groups with prices.

@@ -1,4 +1,4 @@
-"""What changed since an earlier report of `audit` or `risk`."""
+"""Finds the changes since an earlier report of `audit` or `risk`."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> lis
 
 
 class _Unevaluated(NamedTuple):
-    """What a report did not evaluate. `subjects`: (rule, object); "" as the object: some objects. `rules`: those that
-    were not evaluated for unknown objects.
+    """The subjects that a report did not evaluate. `subjects`: (rule, object); "" as the object: some objects. `rules`:
+    those that were not evaluated for unknown objects.
     """
 
     subjects: set[tuple[str, str]]

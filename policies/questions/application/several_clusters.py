@@ -70,7 +70,7 @@ def _reason_of(document: AnswerDocument) -> str:
 
 
 def rank_of(document: AnswerDocument) -> list[int]:
-    """Numbers that are larger for a worse answer, the most important first."""
+    """The sort key of an answer: numbers that are larger for a worse answer, the most important first."""
     effects = document.effects
     later = document.counters_with_new_nodes or effects
     loss = int(effects.lost > 0), document.priority or 0
@@ -109,7 +109,7 @@ def _table(heads: Sequence[str], clusters: Sequence[OnCluster]) -> Table:
 
 
 def total_of(counters: Iterable[Effects]) -> Effects:
-    """The sums of counters; of the time that workloads are down, the longest."""
+    """The sums of counters; for the time that workloads are down, the maximum."""
     every = [*counters]
     sums = Effects(*map(sum, zip(*every, strict=True))) if every else Effects()
     return sums._replace(down_seconds=max((each.down_seconds for each in every), default=0))

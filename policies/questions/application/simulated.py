@@ -1,4 +1,4 @@
-"""Changes of a cluster as arrivals of a simulation: from files, and what admission makes of them."""
+"""Converts changes of a cluster to arrivals of a simulation: reads them from files, and applies admission to them."""
 
 from __future__ import annotations
 
@@ -329,9 +329,9 @@ def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObj
 
 
 def _has_pods(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
-    """Report whether a workload is stored with the same template and has all its Pods: an apply then creates none."""
+    """Report whether a workload is stored with the same template and has all its Pods, so an apply creates none."""
     stored = cluster.workload(fields.group_kind(obj), *_key(obj))
-    if stored is None or stored.object is obj:  # with `_scaled_up`, the workload grows
+    if stored is None or stored.object is obj:  # the event scales the workload up
         return False
     old, new = (
         pod_template_of(each, registry.POD_TEMPLATE_PATHS) for each in (stored.object, applied_to(stored.object, obj))
@@ -343,7 +343,7 @@ def _has_pods(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
 def fault_of_defaults(cluster: ClusterSnapshot, workload: fields.ApiObject) -> fields.InvalidObject | None:
     """Return the error if defaults of LimitRanges make the new Pods of a stored workload invalid."""
     where = registry.POD_TEMPLATE_PATHS.get(fields.group_kind(workload), ())
-    with suppress(fields.InvalidObject):  # no new Pods, whatever the LimitRanges
+    with suppress(fields.InvalidObject):  # creates no new Pods
         spec = fields.mapping(workload, *where, "spec")
         return _fault_of_defaults(cluster, spec, where, fields.ref_of(workload, "default")) if where else None
     return None

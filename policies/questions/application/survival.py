@@ -1,5 +1,5 @@
-"""How many nodes let a cluster survive the loss of any zone, node or pool: none of the protected Pods preempted or
-Pending. The answer is simulated: each loss, with the nodes added before.
+"""Finds how many nodes a cluster needs to survive the loss of any zone, node or pool, so that no protected Pod is
+preempted or Pending. Each loss is simulated after the addition of the nodes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _SETTLE: Final = 120.0
 _MAX_GROWN: Final = 6
 """Maximum number of choices, each with more nodes, that are simulated in random runs until one prevents harm in all."""
 _FIRST: Final = 2
-"""Number of losses that are simulated first: those that did harm last. The others are only if these do none."""
+"""Number of losses that are simulated first, which did harm most recently. The others follow only if these do none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class SurvivalRequest:
 
 
 class _Kind(NamedTuple):
-    """A kind of node to add: of a node group, or like those of a pool in a zone. `family`: of those that differ in
-    little but the zone and the price. `max_added`: None for any number. `name`: of the group or pool.
+    """A kind of node to add: of a node group, or like those of a pool in a zone. `family`: equal for kinds that differ
+    mainly in zone and price. `max_added`: None for any number. `name`: the name of the group or pool.
     """
 
     family: str
@@ -138,7 +138,7 @@ class _Harm(NamedTuple):
     incomplete: bool = False
 
     def beyond(self, alone: _Harm) -> _Harm:
-        """The harm without that which happens anyway."""
+        """The harm in addition to `alone`, which happens anyway."""
         preempted, pending, lost = (max(own - other, 0) for own, other in zip(self[:3], alone[:3], strict=True))
         missing = self.missing if preempted or pending else {}
         return _Harm(preempted, pending, lost, missing, self.incomplete or alone.incomplete)
@@ -284,14 +284,14 @@ class _Search:
         self.held: dict[Sequence[int], tuple[int, int]] = {}
         """Choice -> the number of random runs of the losses, and of those in which no more nodes are needed."""
         self.before: Mapping[str, _Harm] = {}
-        """The harm of the losses without new nodes, without that which happens anyway."""
+        """The harm of the losses without new nodes, in addition to harm that happens anyway."""
         self.choice: Sequence[int] | None = None
         """The best choice of `run`; None without one."""
         self.is_least = False
         """Whether all better choices were tried."""
 
     def run(self) -> None:
-        """Search the best choice. Raises InvalidInput if there is nothing to lose, and _TimeIsUp."""
+        """Search for the best choice. Raises InvalidInput if there is nothing to lose, and _TimeIsUp."""
         (self._alone,) = counted(self._world, [question_of_loss(Loss("nothing", ()))], self._counting, self._report)
         self.before = self.harms_of(self.none)
         if not self.before:
@@ -342,23 +342,25 @@ class _Search:
                 self._report()
 
     def harms_of(self, choice: Sequence[int], names: Container[str] | None = None) -> Mapping[str, _Harm]:
-        """Return the harm of the losses with the nodes of a choice, of all or those with these names."""
+        """Return the harm of the losses with the nodes of a choice. `names`: only these losses; None for all."""
         self._simulate([choice], names)
         return {each.title: self._done[choice, each.title] for each in self.questions(choice, names)}
 
     def harmful(self, choice: Sequence[int], names: Container[str] | None = None) -> Mapping[str, _Harm]:
-        """Return the harm that nodes prevent."""
+        """Return the harm of losses with the nodes of a choice, only where more nodes would prevent it."""
         return {name: harm for name, harm in self.harms_of(choice, names).items() if not harm.is_prevented}
 
     def in_random_runs(self, choice: Sequence[int], names: Sequence[str]) -> list[tuple[str, _Harm]]:
-        """Return losses, and their harm in random runs of these losses in turn, with the nodes of a choice."""
+        """Return the name and the harm of each random run; the runs simulate these losses in turn, with the nodes of a
+        choice.
+        """
         questions = self.questions(choice, names)
         runs = random_runs(questions, self._world, self._counting)
         return [(questions[run % len(questions)].title, harm.beyond(self._alone)) for run, harm in enumerate(runs, 1)]
 
     def in_all_runs(self, choice: Sequence[int], names: Sequence[str]) -> Sequence[int]:
-        """Return more nodes, with which no random run of these losses does harm that nodes prevent; the same ones if
-        these are not found. Sets `held`.
+        """Return a larger choice with which no random run of these losses does harm that nodes prevent; the same choice
+        if none is found. Sets `held`.
         """
         many = choice
         while many not in self.held and len(self.held) < _MAX_GROWN:
@@ -412,7 +414,7 @@ class _Search:
         return harms
 
     def cheaper(self, below: tuple[float, float]) -> Iterator[Fix]:
-        """Yield the simulated choice with a smaller key that helps most, and the Pods that more nodes would help."""
+        """Yield the most helpful simulated choice with a smaller key, and the Pods that more nodes would help."""
         tried = {each: max(harm.helped.total() for harm in many.values()) for each, many in self._by_choice().items()}
         cheaper = [each for each in tried if any(each) and self.key(each) < below]
         for best in sorted(cheaper, key=lambda each: (tried[each], self.key(each)))[:1]:
@@ -426,7 +428,7 @@ class _Search:
             yield Fix(f"or {self.purchase(best)}", effect)
 
     def explained(self, choice: Sequence[int], loss: LossHarm) -> tuple[list[Cause], list[Fix]]:
-        """Return why replicas stay lost with a choice, and if quotas reject Pods, what raised quotas change."""
+        """Return why replicas stay lost with a choice, and if quotas reject Pods, the effect of raising the quotas."""
         answer, quotas = self.answer_of(choice, loss.loss), list[Fix]()
         why = [*why_lost(answer)]
         if any(cause.kind == Kind.QUOTA for cause in why) and (edits := [*of_quotas(self._cluster, answer)]):
@@ -434,7 +436,7 @@ class _Search:
         return why, quotas
 
     def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> Fix:
-        """Return a fix with raised quotas, the nodes that are enough then, and what a loss then harms."""
+        """Return a fix with raised quotas, the number of nodes that then suffices, and the remaining harm of a loss."""
         cluster = with_edits(self._cluster, edits)
         other = _Search(cluster, self._request, self.kinds, self._progress, self._end - monotonic())
         action = f"first {'; '.join(each.action for each in edits)}"
@@ -455,7 +457,7 @@ class _Search:
         return f"{plural(sum(choice), 'node')}{cost}: {self._text_of(choice)}"
 
     def price(self, choice: Sequence[int]) -> Price | None:
-        """Return what a choice costs; None without prices."""
+        """Return the price of a choice; None without prices."""
         (cents, _), price = self.key(choice), self.kinds[0].price
         return price._replace(cents=cents) if price is not None and cents else None
 
@@ -466,7 +468,9 @@ class _Search:
         )
 
     def key(self, choice: Sequence[int]) -> tuple[int, int]:
-        """What a better choice has less of: its price, 0 if a kind has none; then its nodes."""
+        """The sort key of a choice, lower for a better one: its price (0 if a kind has no price), then its number of
+        nodes.
+        """
         return sum(map(mul, self._cents, choice)), sum(choice)
 
     def choices(self, before: Mapping[str, _Harm]) -> Iterator[tuple[Sequence[int], bool]]:
@@ -526,9 +530,8 @@ class _Search:
             )
 
     def _with_fewer(self, choice: Sequence[int], names: Sequence[str]) -> Iterator[Sequence[int]]:
-        """Yield smaller choices that suffice, each with a node less than the one before; of expensive kinds first.
-
-        Does not try those that leave as few nodes of a family after a loss as did not suffice before.
+        """Yield smaller choices that suffice, each with one node less than the previous one; removes nodes of expensive
+        kinds first. Skips choices that leave too few nodes of a family after a loss, as earlier choices showed.
         """
         for number in sorted(range(len(choice)), key=lambda number: -self._cents[number]):
             while choice[number]:
@@ -562,7 +565,7 @@ class _Search:
             choice = self._covering({key: own.next for key, own in left.items()})
 
     def _family(self, number: int) -> object:
-        """Return what is equal for kinds that share new nodes evenly; by price, these cost the same."""
+        """Return a value that is equal for kinds that share new nodes evenly; in a search by price, also by price."""
         kind = self.kinds[number]
         return (kind.family, kind.price) if self._by_price else kind.family
 
@@ -575,10 +578,9 @@ class _Search:
         return sum(choice[number] for number in self._numbers(name, family))
 
     def _covering(self, wanted: Mapping[tuple[str, object], int]) -> Sequence[int]:
-        """Return few nodes of which losses leave as many as wanted, or as many as are allowed.
-
-        `wanted`: by loss and family. Adds a node of the kind that most losses leave that still want one, of which the
-        fewest are added.
+        """Return a small choice of which each loss leaves as many nodes as `wanted` (by loss and family), or as many as
+        are allowed. Repeatedly adds a node of the kind that helps the most losses; of equal kinds, the one with the
+        fewest nodes.
         """
         choice = [*self.none]
         while True:
@@ -601,8 +603,8 @@ class _Search:
         return nodes
 
     def _shares(self, choice: Sequence[int], harm: _Harm, name: str) -> Iterator[tuple[int | None, _Missing]]:
-        """Yield what is missing, each with the kind that is preferred for it, or by price the one whose nodes cost
-        least; None if no more may be added.
+        """Yield the missing amounts, each with the preferred kind of node (with prices, the cheapest); None if no more
+        nodes may be added.
         """
         for numbers, more in harm.missing.items():
             families = {self._family(number) for number in numbers}
@@ -614,9 +616,8 @@ class _Search:
             yield min(costs, key=lambda number: costs[number], default=None), more
 
     def added(self, choice: Sequence[int], before: Mapping[str, _Harm]) -> list[AddedNodes]:
-        """Return the nodes of a choice, with the Pods for which all of the family are added.
-
-        `before`: the harm without new nodes.
+        """Return the nodes of a choice, each with the Pods for which the nodes of its family are added. `before`: the
+        harm without new nodes.
         """
         classes = defaultdict[str, Tally[str]](Tally)
         for harm in before.values():
@@ -642,9 +643,8 @@ def _protection(cluster: ClusterSnapshot, protect: Sequence[str]) -> Callable[[O
 
 
 def _kinds(cluster: ClusterSnapshot, groups: Sequence[NodeGroup], like: str) -> list[_Kind]:
-    """Return the kinds of nodes to add: the node groups, or else the pools in each zone. Raises InvalidInput.
-
-    Those are first on whose nodes most Pods with a priority above 0 run.
+    """Return the kinds of nodes to add: the node groups, or else the pools in each zone. Raises InvalidInput. Kinds on
+    whose nodes the most Pods with a priority above 0 run come first.
     """
     nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
     model = cluster.objects.nodes.get(("", like))
@@ -689,7 +689,7 @@ def _kinds_of_pools(nodes: Sequence[Node]) -> list[_Kind]:
 
 
 def _likeness(group: NodeGroup) -> object:
-    """What node groups have in common among which new nodes are spread evenly."""
+    """Return a value that is equal for node groups among which cluster-autoscaler spreads new nodes evenly."""
     ignored = frozenset[str]().union(*IGNORED_LABELS.values())
     labels = frozenset((key, value) for key, value in group.node.labels.items() if key not in ignored)
     return group.node.taints, labels, frozenset(group.allocatable.items())

@@ -212,7 +212,7 @@ def whatif(
 
 
 class _Asking(NamedTuple):
-    """What simulations of a question need. `watch`: records the Pods on nodes."""
+    """The settings for simulations of a question. `watch`: records the Pods on nodes."""
 
     cluster: Cluster
     autoscaling: Autoscaling
@@ -252,7 +252,7 @@ class _Asking(NamedTuple):
         return self._completed(question, after, answer)
 
     def _completed(self, question: questions.Question, after: ClusterSnapshot, answer: Answer) -> Answer:
-        """Add to an answer what only the cluster tells."""
+        """Complete an answer with data of the cluster, which the simulation does not know."""
         snapshot, options = self.cluster.snapshot, self.cluster.config.options
         pods, victims = snapshot.pods.values(), {each.victim for each in answer.after.preempted}
         victims_before = (pod for pod in pods if pod.key in victims)
@@ -284,7 +284,7 @@ def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -
 
 
 def _outcomes(change: Change, answer: Answer, repeated: Repeated | None) -> Sequence[Ending]:
-    """Return the outcomes of Events: of several runs, or that of the answer."""
+    """Return the outcomes of Events: those of several runs, or the single outcome of the answer."""
     if not isinstance(change, Events):
         return ()
     first, others = Outcome(answer.after.simulation), list[Ending]()
@@ -295,14 +295,14 @@ def _outcomes(change: Change, answer: Answer, repeated: Repeated | None) -> Sequ
 
 
 def _horizon(question: questions.Question) -> float:
-    """Return the simulated seconds that a question needs at most: a DaemonSet replaces its Pods node by node."""
+    """Return the maximum seconds to simulate for a question: longer for DaemonSets, which replace Pods node by node."""
     slow = question.restarts or any(group_kind(arrival.object) == registry.DAEMON_SET for arrival in question.arrivals)
     most = question.upgrade.horizon if question.upgrade else _A_DAY if slow else 0.0
     return max(DEFAULT_UNTIL, min(most, MAX_UNTIL))
 
 
 def _restarts_alone(question: questions.Question) -> list[Arrival]:
-    """Return the restarts that are simulated with a class change: of the workloads whose template stays as it is."""
+    """Return the restarts that a class change simulates for workloads whose template does not change."""
     change = question.class_change
     if change is None or not change.restarted:
         return []
@@ -327,7 +327,7 @@ def _new_pods(
 
 
 def _blocks(answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot) -> Blocks:
-    """Return what the change blocks, also next Pods of CronJobs, and Pods that its LimitRanges make invalid."""
+    """Return what the change blocks, including the next Pods of CronJobs and Pods that its LimitRanges make invalid."""
     next_jobs = dict(_next_jobs(answer, question, before, after))
     limited = dict(_by_limit_ranges(answer, question, before, after))
     return answer.after.blocks._replace(recreation=next_jobs | dict(answer.after.blocks.recreation) | limited)
@@ -337,9 +337,8 @@ def _next_jobs(
     answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot
 ) -> Iterator[tuple[str, NotRecreated]]:
     """Yield the CronJobs without running Pods in changed namespaces, by name, whose next Pods ResourceQuotas reject at
-    the end, and did not before.
-
-    Pods of other CronJobs that start in the simulation run until its end. Their namespaces have the usage of the start.
+    the end but not at the start. Pods of other CronJobs that start in the simulation run until its end, so their
+    namespaces count with the usage at the start.
     """
     api, origins = answer.after.simulation.api, answer.after.simulation.timeline.origins
     started = {each.namespace for each in origins.values() if each.kind == registry.CRON_JOB and not each.before}

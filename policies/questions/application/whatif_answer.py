@@ -71,7 +71,7 @@ _SIZES: Final = ("CPU", "MEMORY", "EXTENDED RESOURCES")
 _MAX_NAMES: Final = 20
 """Maximum number of names of nodes in a row of a table."""
 _MAX_KEPT: Final = 4
-"""Of more nodes that stay, the first table has a row for each cause instead of each node."""
+"""If more nodes than this cannot be removed, the first table has a row for each cause instead of each node."""
 
 
 class Simulated(NamedTuple):
@@ -171,7 +171,9 @@ def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown:
 
 
 def _wanted(answer: Answer) -> Iterator[str]:
-    """Yield what the change is for: nodes that can go, drained, upgraded and added ones, and new Pods that run."""
+    """Yield the intended results of the change: nodes that can be removed, are drained, upgraded or added, and new
+    Pods.
+    """
     after, removal, new = answer.after, answer.removal, new_pods_of(answer)
     if removal is not None:
         stops = f"; {removal.kept[0].node} stops the next" if removal.missing and removal.kept else ""
@@ -267,13 +269,13 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
 
 
 def _in_vain(answer: Answer) -> int:
-    """Return how many Pods are preempted though no Pod of higher priority then runs there."""
+    """Return how many Pods are preempted although no Pod of higher priority then runs in their place."""
     summary = answer.after.summary
     return sum(summary.names.name_of(each.origin.workload) not in answer.placeholders for each in summary.in_vain)
 
 
 def _down_of(answer: Answer, effects: Effects) -> str:
-    """Return what stands after the number of workloads that are down, such as ` workloads completely, up to 5 s`."""
+    """Return the text after the number of workloads that are down, such as ` workloads completely, up to 5 s`."""
     complete, down = sum(map(_is_complete, answer.outages)), f" workload{'s' * (effects.down > 1)}"
     if not effects.down:
         return down
@@ -346,7 +348,7 @@ def _warnings(result: Simulated) -> Iterator[str]:
 
 
 def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
-    """Yield what is wrong also without the change; exceeded quotas only of namespaces whose Pods are rejected."""
+    """Yield problems that also exist without the change; exceeded quotas only of namespaces whose Pods are rejected."""
     without, names = answer.without_change, answer.after.summary.names
     rejecting = {names.group(row.group).partition("/")[0] for row in answer.after.summary.missing}
     exceeded = {name: quota for name, quota in answer.exceeded_quotas.items() if name.partition("/")[0] in rejecting}
@@ -362,18 +364,18 @@ def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
 
 
 def _is_complete(outage: Interruption) -> bool:
-    """Report whether no replica runs for a time."""
+    """Report whether the workload has no running replica for some time."""
     return outage.most >= outage.replicas
 
 
 def _without_replicas(answer: Answer) -> Iterator[str]:
-    """Yield which workloads have no replica for a time, or at the end, if too many are affected for a row each."""
+    """Yield which workloads have no replica for some time, or at the end, if they are too many for one row each."""
     *_, workloads = of_workloads(answer)
     if not workloads.detail:
         return
     down = [(-each.priority, -each.longest, each.workload) for each in answer.outages if _is_complete(each)]
     lasting = (each for each in own_workloads(answer) if each.lost and not each.after and not each.failure)
-    gone = [(-each.priority, -each.lost, each.workload) for each in lasting]  # WHY says which Jobs fail
+    gone = [(-each.priority, -each.lost, each.workload) for each in lasting]  # WHY names the failed Jobs
     for when, names in (("for a time", down), ("at the end", gone)):
         if names:
             yield f"no replica runs {when}: {listed([name for *_, name in sorted(names)], 3)}"
@@ -381,7 +383,7 @@ def _without_replicas(answer: Answer) -> Iterator[str]:
 
 def _of_quotas_left(answer: Answer) -> Iterator[str]:
     """Yield the quotas of PriorityClasses that limit fewer Pods after a change of classes, in namespaces where no other
-    limits their number; nothing if Pods are lost, which use less of each quota.
+    quota limits their number; nothing if Pods are lost, because lost Pods lower the usage.
     """
     quotas = answer.after.simulation.api.quotas
     if quotas is None or answer.after.lost:
@@ -404,7 +406,7 @@ def _is_by_class(quota: ResourceQuota) -> bool:
 
 
 def _of_the_time_after(answer: Answer) -> Iterator[str]:
-    """Yield what is delayed, impossible or forced because of the change."""
+    """Yield sentences about operations that the change delays, blocks or forces."""
     summary = answer.after.summary
     if summary.quotas and summary.all_run_at is not None:
         quotas = listed(summary.quotas)
@@ -435,7 +437,7 @@ def _removed_placeholders(answer: Answer) -> int:
 
 
 def _doubts(answer: Answer) -> Iterator[str]:
-    """Yield what makes the counters doubtful."""
+    """Yield reasons for doubts about the counters."""
     summary = answer.after.summary
     if summary.is_unfinished and not summary.stopped and (names := _cron_jobs(answer)):
         jobs = f"CronJob{'s' * (len(names) > 1)} {listed(names, 2)} create{'s' * (len(names) == 1)} Jobs"
@@ -460,7 +462,7 @@ def _cron_jobs(answer: Answer) -> list[str]:
 
 
 def _of_chance(answer: Answer) -> Iterator[str]:
-    """Yield which workloads may lose replicas, or be preempted, instead of others."""
+    """Yield which workloads may lose replicas, or have preempted Pods, in place of other workloads."""
     after = answer.after
     every = (after.rivals, after.equal_victims, after.may_stay_pending)
     rivals, equal, pending = ([name for name in names if name not in answer.placeholders] for names in every)
@@ -480,7 +482,7 @@ def _of_chance(answer: Answer) -> Iterator[str]:
 
 
 def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
-    """The reasons of the counter that says most: rejected objects, blocked nodes, lost replicas, Pending Pods."""
+    """The reasons for the most important counter: rejected objects, blocked nodes, lost replicas or Pending Pods."""
     if result.faults:
         return why_rejected(result.faults)
     if effects.blocked and (answer.after.upgrade or answer.after.not_drained):
@@ -499,7 +501,7 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
 
 
 def _why_blocked(answer: Answer) -> Why:
-    """The nodes that are not drained, each with the PDB that blocks it."""
+    """The nodes that are not drained, each with the PDB that blocks its drain."""
     nodes = Tally[str]()
     for pods in answer.after.not_drained.values():
         pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})
@@ -535,11 +537,11 @@ _REASONS: Final = {
     Kind.QUOTA: "{} rejects new Pods",
     Kind.NO_CONTROLLER: "no controller recreates them",
 }
-"""Kind of reason -> its text with the object in question, unless the reason itself is a text."""
+"""Kind of reason -> its text, which the object in question completes; other reasons contain their text."""
 
 
 def _text_of(reason: Reason, share: Share) -> str:
-    """The reason with the workloads that it concerns; of Jobs that fail, their number; of capacity, the classes."""
+    """The reason with the affected workloads; for failed Jobs, their number; for capacity, the classes."""
     if reason.kind is Kind.CAPACITY:
         by_class = share.pods.most_common()
         classes = [f"{pods:,} {f'of class {name}' if name else 'without a class'}" for name, pods in by_class]
@@ -585,7 +587,7 @@ def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
 
 
 def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
-    """The nodes that can go, with what they have, and those that cannot, with the reason."""
+    """Yield the nodes that can be removed, with their Pods and price, and the nodes that cannot, with the reason."""
     nodes = {node.name: node for node in answer.after.simulation.world.nodes}
     chosen = sorted((nodes[name] for name in removal.nodes), key=pool_of)
     rows: Rows = []
@@ -684,8 +686,8 @@ def _scaled(answer: Answer) -> list[tuple[WorkloadCount, int]]:
 
 
 def _scaled_tables(answer: Answer) -> Iterator[Table]:
-    """Yield the workloads that do not reach their new number of replicas: first those that shrink instead. With -v,
-    also the workloads that reach it.
+    """Yield the workloads that do not reach their new number of replicas; those that shrink instead come first. With
+    -v, also the workloads that reach it.
     """
     heads = ("WORKLOAD", "CLASS", "VALUE", "BEFORE", "AFTER", "WANTED")
     tables: dict[str, Rows] = {"SHRINKS INSTEAD: ITS PODS ARE PREEMPTED": [], "SCALED ONLY IN PART": [], "SCALED": []}
@@ -739,7 +741,7 @@ def _details(answer: Answer) -> Iterator[Table]:
 
 
 def _on_new_nodes(answer: Answer) -> Iterator[Table]:
-    """Yield which Pods get to added nodes, and the DaemonSets whose Pods do not."""
+    """Yield which Pods are scheduled on added nodes, and the DaemonSets whose Pods are not."""
     added = answer.after.new_nodes
     starved = added.pending_daemon_sets if added is not None else answer.after.pending_daemon_sets
     cells: Rows = [
@@ -801,7 +803,7 @@ def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
 
 
 def _down(outage: Interruption | None) -> str:
-    """Return how many replicas are down for how long in all; -v has the number of times and the longest one."""
+    """Return how many replicas are down, and for how long in total; -v shows how often, and the longest time."""
     if outage is None:
         return ""
     more = " in all" if outage.seconds > outage.longest else ""
@@ -809,7 +811,7 @@ def _down(outage: Interruption | None) -> str:
 
 
 def _class_table(rows: Rows) -> Table:
-    """A row for each PriorityClass, the highest value first, with its workload that loses most. `rows`: by workload."""
+    """A row for each PriorityClass, the highest value first, with the workload that loses most. `rows`: by workload."""
     cells: Rows = []
     classes = grouped(((-int(row[2]), row[1]), row) for row in rows)
     for (value, name), own in sorted(classes.items()):
@@ -824,7 +826,7 @@ def _class_table(rows: Rows) -> Table:
 
 def quota_tables(simulation: Simulation, detail: int = 0, least: float = 0) -> Iterator[Table]:
     """Yield a row for each resource whose usage or limit at the end differs from that at the start, the fullest quota
-    first. `detail`: of the table, unless a limit differs. `least`: the share of a limit from which usage has a row.
+    first. `detail`: of the table, unless a limit differs. `least`: minimum share of the limit for a row.
     """
     rows: list[tuple[float, list[str | int]]] = []
     for before, after in simulation.api.quotas.changes() if simulation.api.quotas is not None else ():

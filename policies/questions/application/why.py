@@ -463,7 +463,7 @@ def _former_workload(cluster: ClusterSnapshot, namespace: str, name: str) -> tup
 
 
 def _pod_of(cluster: ClusterSnapshot, records: PostMortem | None, key: str) -> Pod | None:
-    """Return the Pod `namespace/name`, or as it was in the earlier snapshot."""
+    """Return the Pod `namespace/name` from the cluster, or else from the earlier snapshot."""
     namespace, _, name = key.partition("/")
     return cluster.pods.get((namespace, name)) or (records.former(namespace, name) if records is not None else None)
 
@@ -478,8 +478,8 @@ def _preventions(
     records: PostMortem,
     workloads: Collection[str] | None = None,
 ) -> tuple[Sequence[Fix], Sequence[str]]:
-    """Return what would have prevented preemptions, by simulation of the earlier snapshot with the first preemptors;
-    without that, why there is none. `workloads`: only those whose victims count (default: all).
+    """Return what would have prevented preemptions, by simulation of the earlier snapshot with the first preemptors,
+    and why that is missing. `workloads`: count only victims of these (default: all).
     """
     in_order = sorted(victims, key=lambda victim: (victim.time, victim.by))
     workloads = {victim.workload for victim in victims} if workloads is None else workloads
@@ -564,7 +564,7 @@ def _pod(
     reasons = why_not(prediction) if prediction is not None and prediction.outcome == "pending" else ()
     is_bound = pod is not None and bool(pod.node_name)
     missing = evidence.missing() if diagnosis.state != "pending" or is_bound or evidence.not_read else []
-    if pod is None or pod.effective_priority > 0:  # others preempt hardly any Pod
+    if pod is None or pod.effective_priority > 0:  # other Pods preempt hardly any Pod
         missing = [*dict.fromkeys([*missing, *_read_preemptions(sources, evidence.preemptions)])]
     messages = _messages(evidence, pod.uid if pod is not None else "")
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
@@ -580,13 +580,13 @@ _KINDS: Final = ", ".join(sorted(kind.rpartition("/")[2].lower() for kind in POD
 
 
 def _not_found(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence) -> Exception:
-    """Return the error for a Pod that is not in the cluster, and of which nothing else is known."""
+    """Return the error for a Pod that is not in the cluster and has no records."""
     namespace, name = evidence.namespace, evidence.name
     key, near = f"{namespace}/{name}", pod_not_found(cluster, namespace, name)
     if namespace != request.default_namespace and unknown_namespace(cluster, namespace):
         near += f". Fix: for a workload, write KIND/NAME; known: {_KINDS}"
     near += quota_hint(cluster, namespace)
-    if evidence.not_read:  # they could name a Pod that was deleted
+    if evidence.not_read:  # these could show that the Pod was deleted
         return SourceError(key, "; ".join([near, *evidence.missing()]))
     if evidence.lacks_events and ". Fix: " not in near:
         near += f"; nothing is known of deleted Pods: {NO_EVENTS}"
@@ -596,7 +596,7 @@ def _not_found(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence
 def _of_preemptions(
     cluster: ClusterSnapshot, evidence: Evidence, key: str
 ) -> tuple[Sequence[PreemptedPod], Sequence[Fix], Sequence[str]]:
-    """Return the Pods that a Pod preempted, and what would have prevented its own preemption; why there is nothing."""
+    """Return the Pods that a Pod preempted, what would have prevented its own preemption, and why this is missing."""
     events, records = evidence.preemptions, evidence.records
     preempted = preempted_since(cluster, events, 0.0, events.latest, records)
     of_it = [each for each in preempted if each.by == key]
@@ -651,7 +651,7 @@ def _by_user(troubles: Iterable[Trouble], request: Request) -> tuple[Trouble, ..
 
 
 def _workload_now(cluster: ClusterSnapshot, evidence: Evidence) -> Iterator[Shown]:
-    """Yield how many Pods of the workload of a Pod that is gone run and are Pending, earlier and now."""
+    """Yield the running and Pending Pods, earlier and now, of the workload of a Pod that no longer exists."""
     before, key = evidence.records.before if evidence.records is not None else None, (evidence.namespace, evidence.name)
     if before is None or key not in before.pods or key in cluster.pods:
         return
@@ -687,7 +687,7 @@ _STOPPED: Final = {"suspend": "suspended", "paused": "paused"}
 
 
 def _inactive(obj: ApiObject) -> str | None:
-    """Return why a workload's controller creates no Pods, or no new ones; None if it does."""
+    """Return why a workload's controller creates no Pods, or no new ones; None if it creates them."""
     job = job_record(obj) if group_kind(obj) == JOB else None
     if job is not None and job.failed is not None:
         return f"failed ({brief(job.failed.reason or job.failed.type, _LONGEST_REASON)})"

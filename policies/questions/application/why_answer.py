@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 _OTHERS_KNOW: Final = {"not-predicted", "other-scheduler", "disrupted"}
-"""Problems that only the messages of the cluster explain."""
+"""Ids of problems that forewarn cannot explain: the answer shows the messages of the cluster."""
 _FEW_VICTIMS: Final = 5
 _ROOM: Final = 50
 """Maximum characters of a cause with details in a row."""
@@ -165,7 +165,7 @@ def _counters(prediction: Prediction, effects: Effects) -> Iterator[Counter]:
 
 
 def _causes(diagnosis: Diagnosis, effects: Effects | None) -> Why | None:
-    """All causes, the first one first; None if the clause says all."""
+    """All causes, the main cause first; None if the clause already contains them."""
     first, *others = diagnosis.troubles or [None]
     if first is None or (first.id == "will-preempt" and not others and not first.help):
         return None
@@ -346,7 +346,7 @@ def _clause_of_cluster(result: ClusterWhy, pending: int, not_created: int) -> st
 
 def _of_pending_group(group: PendingGroup) -> list[str | int]:
     about, _, reason = group.cause.partition(": ")
-    # A row has no room for a long cause: only the reason of the nodes in question, or no details.
+    # A long cause does not fit in a row: use only the reason about these nodes, or omit the details.
     brief = reason if 0 < len(reason) <= _ROOM and " (" not in about else about.partition(" (")[0]
     cause = group.cause if len(group.cause) <= _ROOM else brief
     return [group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, cause]

@@ -1,6 +1,5 @@
-"""What kustomize may read and run. The checked files cannot allow more than the options of the command.
-
-forewarn reads the kustomization, and all that it reaches, before kustomize does.
+"""Checks what kustomize would read and run. The checked files cannot allow more than the options of the command.
+forewarn reads the kustomization, and everything that it references, before kustomize does.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Refused(Exception):
 
 
 class Limits(NamedTuple):
-    """What kustomizations may do: read files of these trees, and use helm, any file of the trees, the network."""
+    """Permissions of kustomizations: reading files of these trees, and options for helm, all files, and the network."""
 
     trees: Trees
     helm: bool = False
@@ -100,7 +99,7 @@ class Checker:
 
 
 class _Checking:
-    """Checks one place."""
+    """Checks the kustomization or file at one place."""
 
     def __init__(self, limits: Limits, place: _Place) -> None:
         self._limits, self._place = limits, place

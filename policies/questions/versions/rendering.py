@@ -41,9 +41,9 @@ RENDERED: Final = "(rendered)"
 _SOURCE: Final = re.compile(rb"^# Source: ([^\n/]+)/([^\n]+?)\r?$", re.MULTILINE)
 _SEPARATOR: Final = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE)
 _COMPONENT: Final = re.compile(rb"^kind:[ \t]*[\"']?Component\b", re.MULTILINE)
-"""A part of other kustomizations: it patches what only they contain."""
+"""Matches a Component, which only works as part of another kustomization."""
 _API_VERSIONS: Final = sorted({f"{new.replacement}/{old.rpartition('/')[2]}" for old, new in REMOVED.items()})
-"""Kinds with versions for which charts ask, and of which helm without a cluster knows only the versions."""
+"""Versions with kinds that charts may ask for; without a cluster, helm knows only the versions."""
 _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
 _FIX: Final = "make the command succeed, or exclude the directory"
 _VALUES: Final = "compare two directories with the output of `helm template`, or exclude the directory"
@@ -62,7 +62,7 @@ _FIXES: Final = {
     "at <": _VALUES,
     "no such file or directory": "add the file, or exclude the directory",
 }
-"""Parts of errors, and the fix."""
+"""Part of an error -> the fix."""
 _VARIES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[/:]\S*|[0-9]+")
 """Parts of an error that differ between directories with one cause: names, paths, positions."""
 _MESSAGE: Final = 300
@@ -160,7 +160,7 @@ class _Renderer:
         return f"1.{self._config.options.minor or NEWEST}.0"
 
     def fail(self, file: str, failure: tools.Failure) -> None:
-        """Record a directory that cannot be rendered."""
+        """Record that a directory cannot be rendered."""
         known = "missing in charts/" if _DEPENDENCIES.search(failure.why) else _fix_of(failure.why)
         self._failures[known or _VARIES.sub("", failure.why.rpartition(": ")[2])].append((file, failure))
 
@@ -215,9 +215,8 @@ class _Renderer:
 def render(
     files: Input, request: LintRequest, allowed: RenderRequest, concerned: Callable[[str], bool]
 ) -> list[Unrendered]:
-    """Render charts and kustomizations: their output replaces their files in the input. Returns what fails.
-
-    `concerned`: tells for a directory whether to render it.
+    """Render charts and kustomizations: their output replaces their files in the input. Returns the failures.
+    `concerned`: reports whether to render a directory.
     """
     directories = _found(request.paths, request.config, as_git=request.gitignore)
     for directory in [directory for directory in directories.charts if not concerned(directory)]:

@@ -252,11 +252,11 @@ _DEPENDENCIES: Final = "missing in charts/ directory: "
 
 
 _SECOND_TRY: Final = re.compile(r"': must build at directory: '[^']*': file is not directory$")
-"""What kustomize says of a file after its cause, because it also tries the file as a directory."""
+"""The end of kustomize's error about a file, which follows the cause because kustomize also tries it as a directory."""
 
 
 _OF_TEMPLATE: Final = re.compile(r"(?:execution error at |at <(?!.* at <)).*")
-"""The end of helm's error: what a template says, or the expression that failed and its error."""
+"""The end of helm's error: the message of a template, or the expression that failed and its error."""
 
 
 def end_of(output: str) -> str:
@@ -308,7 +308,7 @@ def write_gate(path: str, helm: str, trees: Trees) -> None:
 
 
 def main() -> None:
-    """Replace this process by helm."""
+    """Replace this process with helm."""
     helm, roots, *arguments = sys.argv[1:]
     trees = Trees(tuple(json.loads(roots)))
     environment = {name: value for name, value in os.environ.items() if name not in _DIRECTORIES}

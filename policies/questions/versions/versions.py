@@ -165,7 +165,7 @@ def read_version(
 
 
 def _unread(files: Input, root: str, differing: set[str], snapshots: Iterable[str]) -> Iterator[str]:
-    """Yield what of the differing files is not compared."""
+    """Yield sentences about differing files that are not compared."""
     for fault in files.unreadable:
         if not isinstance(fault, SourceError) or not os.path.isabs(fault.file):
             yield str(fault)
@@ -247,7 +247,7 @@ def not_compared(base: Side, head: Side, changed: Iterable[str], within: Sequenc
 
 
 def _others(path: str) -> Mapping[str, list[Any]]:
-    with suppress(SourceError, Fault, ValueError, RecursionError):  # the comparison names it
+    with suppress(SourceError, Fault, ValueError, RecursionError):  # the comparison reports the error
         texts = [value for value, _ in values(read_file(path), path)]
         if any(_is_running(obj) for text in texts for obj in (items_of(text) or [text])):
             return {}
@@ -261,7 +261,7 @@ _VALUES: Final = re.compile(r"(^|[-._])values([-._].*)?\.ya?ml$")
 
 
 def _is_rendered(path: str) -> bool:
-    """Report whether a file has the values with which a chart is rendered."""
+    """Report whether a file contains values for rendering a chart."""
     directory, name = os.path.split(path)
     return name == "values.yaml" and os.path.isfile(os.path.join(directory, "Chart.yaml"))
 
@@ -269,7 +269,7 @@ def _is_rendered(path: str) -> bool:
 def manifests(root: str) -> Iterator[tuple[str, bytes]]:
     """Yield the relative path and contents of each file of manifests."""
     for file in find_files([root], as_git=True):
-        with suppress(SourceError):  # the comparison names it
+        with suppress(SourceError):  # the comparison reports the error
             yield os.path.relpath(file.path, root), read_file(file)
 
 

@@ -51,11 +51,11 @@ class WorkloadCount(NamedTuple):
     pending: Hidden[int]
     message: str
     again: Hidden[Recreator] = Recreator.CONTROLLER
-    """What recreates the Pods of the workload."""
+    """The kind of component that recreates the Pods of the workload."""
     kind: Hidden[str] = ""
     """`group/Kind` of the Pods' controller; of a simulated workload, of the top-level workload."""
     with_node: Hidden[int] = 0
-    """The number of DaemonSet Pods on deleted nodes, which need no replacement."""
+    """The number of DaemonSet Pods on deleted nodes; they need no replacement."""
     failure: str = ""
     """The reason why the Pods' Job fails; "" if it does not."""
     unwanted: Hidden[int] = 0
@@ -74,7 +74,7 @@ class WorkloadCount(NamedTuple):
 
     @property
     def decrease(self) -> int:
-        """How many fewer Pods run, if new Pods of other schedulers count as running; 0 if not fewer run."""
+        """How many fewer Pods run, counting new Pods of other schedulers as running; at least 0."""
         return max(self.before - self.after - self.left, 0)
 
     @property
@@ -214,7 +214,7 @@ class WithoutChange(NamedTuple):
 
     @property
     def effects(self) -> tuple[object, ...]:
-        """What happens to the Pods of each workload."""
+        """The effects on the Pods of each workload, for comparisons."""
         return dict(self.lost_by_workload), self.summary.effects
 
 
@@ -482,7 +482,7 @@ class Answer(NamedTuple):
     reprioritized: Hidden[Sequence[Ranked]] = ()
     """The workloads that the change itself changes, and whose new Pods get another priority or preemptionPolicy."""
     placeholders: Hidden[Sequence[str]] = ()
-    """The affected workloads whose Pods only reserve capacity."""
+    """The affected workloads that consist of placeholder Pods."""
     placeholder_pods: Hidden[int] = 0
     """The number of running Pods at the start that only reserve capacity."""
     exceeded_quotas: Hidden[Mapping[str, str]] = MappingProxyType({})

@@ -63,9 +63,9 @@ if TYPE_CHECKING:
 _NEW: Final = 2.0
 """Seconds for which cluster-autoscaler waits for more Pods. Source: unschedulablePodTimeBuffer."""
 _IRRELEVANT: Final = ("Workload", "Status", "PodGroup")
-"""Kinds of changes after which no Pod needs another node."""
+"""Kinds of changes that cannot make a Pod need another node."""
 _LEAST_STEP: Final = 1e-6
-"""Seconds of a step of a simulation before the first node, at least."""
+"""Minimum seconds of a step of the simulation before the first node arrives."""
 
 
 class Worst(NamedTuple):
@@ -121,7 +121,7 @@ class ClusterAutoscalerRounds(Rounds):
         super().__init__(simulation, delay)
 
     def deliver(self) -> None:
-        """Let nodes arrive, and be removed, from now on."""
+        """Start to deliver nodes to the simulation, and to remove nodes from it."""
         super().deliver()
         if self._removals is not None:
             clock = self._simulation.clock
@@ -196,7 +196,7 @@ class ClusterAutoscalerRounds(Rounds):
         return Counter(arrival.group for arrival in self._upcoming())
 
     def _scale_down(self, removals: Removals, states: Sequence[PodState], *, are_new: bool) -> None:
-        """Scan for nodes to remove, unless nothing has changed and no time has passed that matters."""
+        """Scan for nodes to remove, unless nothing has changed and no relevant time has passed."""
         clock, due = self._simulation.clock, removals.next_scan()
         if self._has_changed or removals.is_limited or (due is not None and clock.now >= due):
             self._has_changed = False
@@ -215,7 +215,7 @@ class ClusterAutoscalerRounds(Rounds):
             self._simulation.await_time(time)
 
     def _wake(self) -> None:
-        """Scan now, unless a scan follows anyway."""
+        """Scan now, unless a scan is already scheduled."""
         now = self._simulation.clock.now
         if not self._expected and self._last_scan < now:
             self._scan(now)
@@ -350,7 +350,7 @@ class Branch:
         results = {rounds.autoscaler: rounds.result(names, pending) for rounds in every}
         down = next((each for rounds in every if (each := rounds.scale_down()) is not None), None)
         plan, considered = results.get("node_groups"), end.cluster_autoscaler.considered
-        if plan is not None:  # `end` counts the Pods that fit where Pods below the cutoff run
+        if plan is not None:  # `end` also counts Pods that fit in place of Pods below the cutoff
             left = considered - sum(item.pods for item in plan.no_scale_up)
             plan = plan._replace(fit_existing_nodes=min(plan.fit_existing_nodes, max(left, 0)))
             known = plan.scale_ups or considered or plan.not_predicted or plan.truncated
@@ -374,7 +374,7 @@ def _send(pipe: int, grown: Grown) -> None:
 
 def _received(pipe: int) -> Any:
     """Return the value that `_send` wrote; None if the other process ended. Both processes are this program."""
-    # A pickle has its own end: other forks may hold the pipe open, so that there is no end of file.
+    # Read one pickle, not to the end of the file: other forks may hold the pipe open.
     with os.fdopen(os.dup(pipe), "rb") as file, suppress(EOFError, pickle.UnpicklingError):
         return pickle.load(file)
     return None
@@ -415,7 +415,7 @@ def _with_new_nodes(after: EndState, grown: Grown, end: EndState) -> WithNewNode
 
 
 def _rows(after: EndState, end: EndState, worst: Worst) -> Iterator[WorkloadBack]:
-    """Yield the workloads of the end without new nodes, and those that miss Pods only with these, at `end`."""
+    """Yield the workloads in the end without new nodes, and those that miss Pods only with new nodes."""
     names, last = end.summary.names, {bound.workload: bound.t for bound in end.bound}
     lowest = {names.name_of(workload): running for workload, running in worst.by_workload.items()}
     without, with_nodes = ({each.workload: each for each in one.workloads} for one in (after, end))

@@ -697,9 +697,8 @@ def seen_by_cluster_autoscaler(pods: Iterable[Pod], snapshot: Snapshot, cutoff: 
 def _as_seen(
     snapshot: Snapshot, pods: list[Pod], daemons: list[Pod], cutoff: int
 ) -> tuple[Snapshot, list[Pod], list[Pod]]:
-    """Return the Snapshot without Pods below the cutoff, and the Pods that do not fit instead of them.
-
-    `daemons`: Pods of DaemonSets, which also use existing nodes.
+    """Return the Snapshot without Pods below the cutoff, and the Pods that do not fit in their place. `daemons`: Pods
+    of DaemonSets, which also use existing nodes.
     """
     seen = without_expendable(snapshot, cutoff)
     if seen is snapshot:
@@ -736,7 +735,7 @@ def _why_ignored(waiting: Waiting, snapshot: Snapshot, cutoff: int | None = None
         _NOT_TRIED: not waiting.tried,
         below_cutoff(cutoff or 0): cutoff is not None and is_expendable(pod, cutoff),
         _NOMINATED: nominated and (is_passed_over or snapshot.semantics.every_nominated_pod_is_passed_over),
-        _NO_CLAIM: lacks_claim(pod, snapshot.objects),  # VolumeBinding rejects it for the template of each node group
+        _NO_CLAIM: lacks_claim(pod, snapshot.objects),  # VolumeBinding rejects the Pod on each template
         _DAEMON: not is_provisionable(pod) if is_karpenter else is_daemon_pod(pod),
     }
     return next((why for why, holds in causes.items() if holds), "")

@@ -236,7 +236,7 @@ def effect_of(
 
 
 def with_class(workload: ApiObject, name: str) -> ApiObject:
-    """Return a workload whose template names the PriorityClass `name`."""
+    """Return a copy of a workload whose template names the PriorityClass `name`."""
     path = (*POD_TEMPLATE_PATHS[group_kind(workload)], "spec")
     spec = {
         key: value for key, value in mapping(workload, *path).items() if key not in ("priority", "preemptionPolicy")
@@ -245,7 +245,7 @@ def with_class(workload: ApiObject, name: str) -> ApiObject:
 
 
 def with_field(obj: ApiObject, value: object, *path: str) -> ApiObject:
-    """Return an object with this value in a field."""
+    """Return a copy of an object with `value` in the field at `path`."""
     first, *rest = path
     return {**obj, first: with_field(mapping(obj, first), value, *rest) if rest else value}
 

@@ -144,8 +144,8 @@ class OverQuota(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What an answer compares with the end. `before`, `replicas`, `templates`: by workload. `pdbs`: those with too few
-    Pods.
+    """The start of a simulation, which an answer compares with its end. `before`, `replicas`, `templates`: by workload.
+    `pdbs`: those with too few Pods.
     """
 
     before: Mapping[tuple[str, str], Count]
@@ -239,8 +239,8 @@ def answer_after(
 
 
 def prepare(simulation: Simulation, question: Question) -> None:
-    """Record equal victims and draws, and expect what the arrivals of a question do not contain: the steps of an
-    upgrade, and the starts of CronJobs.
+    """Prepare a simulation to record equal victims and draws, and add what the arrivals of a question do not contain:
+    the steps of an upgrade, and the starts of CronJobs.
     """
     simulation.scheduler.algorithm.equal = []
     if is_repeated(simulation.world.pods, simulation.world.nodes):
@@ -395,8 +395,8 @@ def _replicas(
 ) -> Counter[tuple[str, str]]:
     """Return the desired Pods of the workloads that a question changes, by (`group/Kind`, `namespace/name`).
 
-    Those of a DaemonSet or Job while it exists: the running ones before the event; of a Job that runs for a known time:
-    those that it still needs.
+    For an existing DaemonSet or Job, these are the Pods that run before the event; for a Job with a known run time, the
+    Pods that it still needs.
     """
     found = Counter[tuple[str, str]]()
     for arrival in question.arrivals:
@@ -550,7 +550,7 @@ def failure_text(failed: Sequence[_Failed]) -> str:
 
 
 def _lost_pods(simulation: Simulation) -> Iterator[Pod]:
-    """Yield the Pods that existed at time 0 and were preempted or deleted since, or whose node was removed."""
+    """Yield the Pods that existed at time 0 and have been preempted or deleted, or whose node was removed."""
     removed = {event.pod for event in simulation.timeline.events if event.event in ("preempted", "deleted", "gone")}
     removed.update(state.pod.key for state in simulation.api.strays())
     for state in simulation.world.pods:
@@ -559,7 +559,7 @@ def _lost_pods(simulation: Simulation) -> Iterator[Pod]:
 
 
 def _failed_with_jobs(simulation: Simulation, before: Container[Key]) -> Iterator[PodLoss]:
-    """Yield what else fails, for example a JobSet, because Jobs failed during the simulation.
+    """Yield objects that fail because their Jobs failed during the simulation, such as a JobSet.
 
     `before`: Jobs that had failed before.
     """

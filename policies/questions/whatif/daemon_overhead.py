@@ -60,7 +60,7 @@ def overhead_of(
         causes = sorted(lower, key=lambda key: _size(daemons[key]))[-_MAX_DAEMON_SETS:]
         if not causes or not is_helped(pod, causes):
             continue
-        for each in [*causes]:  # a small one may not be a reason
+        for each in [*causes]:  # a DaemonSet with small requests may not be a reason
             others = [key for key in causes if key != each]
             causes = others if others and is_helped(pod, others) else causes
         rows = [("/".join(key[1:]), daemons[key].effective_priority, _requests(daemons[key])) for key in causes]

@@ -109,7 +109,7 @@ def joined(phrases: Sequence[str]) -> str:
 
 
 def creates_pods(answer: Answer) -> bool:
-    """Report whether the change itself creates Pods, which a loss or a drain does not."""
+    """Report whether the change itself creates Pods, unlike a loss or a drain."""
     is_loss = all(arrival.op in ("lost", "cordon", "drain") for arrival in answer.after.simulation.world.arrivals)
     return answer.after.upgrade is None and not is_loss and answer.after.new_nodes is None
 
@@ -184,7 +184,7 @@ def of_runs(answer: Answer) -> Iterator[str]:
 
 
 def own_workloads(answer: Answer) -> list[WorkloadCount]:
-    """The affected workloads whose Pods do not only reserve capacity."""
+    """The affected workloads without those of placeholder Pods."""
     return [each for each in answer.after.workloads if each.workload not in answer.placeholders]
 
 
@@ -245,8 +245,8 @@ def _add(shares: dict[Reason, Share], reason: Reason, workload: WorkloadCount, p
 
 
 def reasons_of_loss_of(workload: WorkloadCount, answer: Answer) -> Iterator[tuple[Reason, int]]:
-    """Yield the reasons of a workload's lost replicas: first those that kube-apiserver rejects. What a StatefulSet does
-    not create after a Pending Pod has the reason of this Pod.
+    """Yield the reasons of a workload's lost replicas: first those that kube-apiserver rejects. Pods that a StatefulSet
+    does not create after a Pending Pod have the reason of this Pod.
     """
     if workload.failures:
         is_limit = {*workload.failures} == {"BackoffLimitExceeded"}
@@ -276,7 +276,7 @@ def _has_failed_indexes(workload: WorkloadCount, answer: Answer) -> bool:
 
 
 def quota_of(workload: str, answer: Answer) -> str:
-    """What rejects Pods of a workload, such as `quota shop/q`."""
+    """The object that rejects Pods of a workload, such as `quota shop/q`."""
     namespace = answer.after.summary.names.group(workload).partition("/")[0]
     return rejecting([(namespace, row.message) for row in answer.after.summary.missing if row.group == workload])
 

@@ -341,14 +341,14 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     member = pod if is_scheduled_by_group(pod, snapshot) and not why_group_not_predicted(pod, snapshot) else None
     if member is not None and needs_claims(member, snapshot):
         raise InvalidObject(f"not predicted: {CLAIMS}", ref=ref_of(obj, "default"))
-    if member is not None:  # equal Pods fit as often alone as in groups, one after the other
+    if member is not None:  # scheduled one after the other, as many equal Pods fit without a group as with it
         pod = replace(pod, spec=replace(pod.spec, pod_group=""))
     why = not_predicted(pod, snapshot)
     if why:
         fix = ". Fix: remove spec.nodeName" if pod.node_name else ""
         raise InvalidObject(f"not predicted: {why}{fix}", ref=ref_of(obj, "default"))
     without, full = fill(snapshot, pod)
-    # Why not is asked of the filters alone: whom the next one could push out takes as long as all else together.
+    # Only the filters give the reasons: searching victims for the next Pod takes as long as everything else.
     last = replace(pod, preemption_policy=PREEMPT_NEVER)
     prediction = Prediction(full, last, reasons=True) if full is not None else None
     notes = notes if full is not None else [*notes, _NOT_FILLED]
@@ -383,7 +383,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
 
 
 def _exceeded(pod: Pod, snapshot: Snapshot) -> dict[str, int]:
-    """Return, by resource, the largest amount that a node has, for those of which the Pod requests more."""
+    """Return, for each resource of which the Pod requests more than any node has, the largest amount of a node."""
     asks = pod.occupies.resource
     nodes = [info.node.allocatable for info in snapshot.node_infos]
     amounts = {
@@ -394,7 +394,7 @@ def _exceeded(pod: Pod, snapshot: Snapshot) -> dict[str, int]:
 
 
 def _foreign(pod: Pod, snapshot: Snapshot) -> list[str]:
-    """Return a note about third-party plugins after the choice of a node; empty without any."""
+    """Return a note about third-party plugins that run after the choice of a node; empty without such plugins."""
     names = foreign_after_choice(framework_of(snapshot, pod))
     return [f"not predicted whether Pods that fit are bound: third-party plugins ({listed(names)})"] if names else []
 
@@ -541,7 +541,7 @@ def _by_group(
                 estimate = Estimate(base, group, template_info(group, daemon_sets, base.semantics), nodes)
                 more, why = _of_group(estimate, pod, nodes, full is not None)
                 results.append(OfGroup(group.name, nodes, capped, more, why))
-                estimates += [estimate.on(base, nodes)] if nodes else []  # without the nodes that it added
+                estimates += [estimate.on(base, nodes)] if nodes else []  # removes the nodes that the estimate added
             return results, _together(base, pod, results, estimates, left) if full is not None else None
     except CutShort:
         rest = groups[len(results) :]

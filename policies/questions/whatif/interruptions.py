@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     Workload = tuple[str, str]
 
 _LONG: Final = 120
-"""Seconds from which on interruptions of a part of the Pods are reported: longer than to replace those of a lost node.
-"""
+"""Minimum seconds of a reported interruption of some Pods: longer than replacing the Pods of a lost node takes."""
 _WHOLE: Final = 30
-"""Seconds of the shortest interruption of all Pods: the usual grace period."""
+"""Minimum seconds of a reported interruption of all Pods: the default grace period."""
 MINUTE: Final = 60
 """Seconds of the shortest interruption, between two interruptions, and for which a Pod must run until it is preempted,
 to count as running."""
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
-"""The events after which a Pod does not run."""
+"""Events after which a Pod no longer runs."""
 
 
 class Interruption(NamedTuple):
@@ -68,7 +67,7 @@ class _Time(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """Describes a time in which at least `down` of the `replicas` do not run."""
+    """A level of interruption: at least `down` of the `replicas` do not run."""
 
     down: int
     replicas: int
@@ -140,7 +139,7 @@ class RunningPods:
 
 
 def _without_brief_runs(events: Sequence[Event]) -> list[Event]:
-    """The events without the starts of Pods that are preempted within a minute."""
+    """Return the events without starts of Pods that are preempted within a minute."""
     starts: dict[str, int] = {}
     brief = set[int]()
     for place, event in enumerate(events):
@@ -166,7 +165,7 @@ def interruptions(
 
 
 def _scaled(simulation: Simulation, start: Mapping[Workload, int]) -> Iterator[_Step]:
-    """Yield how users scale and delete workloads, also before the start, up to the running Pods at the start."""
+    """Yield the changes by which users scale or delete workloads; replicas count up to the number at the start."""
     more = surplus(simulation, start)
     replicas = Counter(start) - more
     yield from (_Step(0, workload, 0, -pods) for workload, pods in more.items())

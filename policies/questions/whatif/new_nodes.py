@@ -92,7 +92,7 @@ class Rounds:
         return True
 
     def _takes(self, pod: Pod) -> bool:
-        """Report whether a Pod may be the reason for a round."""
+        """Report whether a Pod may trigger a round."""
         if pod.node_name or self._simulation.api.conditions.get(pod.uid, ("", ""))[0] != UNSCHEDULABLE:
             return False
         return not pod.terminal
@@ -101,7 +101,7 @@ class Rounds:
         """Schedule a round, unless one is scheduled already. `uid`: of the Pod that needs it."""
 
     def _pending(self) -> list[PodState]:
-        """The Pods that may be the reason for a round now."""
+        """The Pods that may trigger a round now."""
         found = []
         for key, uid in [*self._waiting.items()]:
             state = self._simulation.api.pods.get(key)
@@ -112,7 +112,7 @@ class Rounds:
         return found
 
     def _upcoming(self) -> list[Added]:
-        """The nodes on their way: a node that arrives now may not be there yet."""
+        """The launched nodes that are not ready, including a node that arrives at this moment."""
         now, existing = self._simulation.clock.now, self._simulation.api.nodes
         return [added for (_, node, at), added in self.launched if at >= now and node.name not in existing]
 
@@ -205,7 +205,7 @@ def arrivals_of(nodes: Iterable[NewNode]) -> list[Arrival]:
 
 
 def namer(taken: Container[str]) -> Callable[[str], str]:
-    """Return a function that names new nodes of a group, unlike nodes that exist and each other."""
+    """Return a function that returns an unused name for a new node of a group. `taken`: names of existing nodes."""
     free: dict[str, Iterator[str]] = {}
 
     def name_of(group: str) -> str:

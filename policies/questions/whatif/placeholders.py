@@ -154,7 +154,7 @@ def _usable(snapshot: Snapshot, priority: int, options: Options) -> list[Pod]:
     """
     usable: dict[str, Pod] = {}
     for info in snapshot.node_infos:
-        with suppress(MissingNode):  # upstream then preempts no Pods on this node
+        with suppress(MissingNode):  # kube-scheduler then preempts no Pods on this node
             for victim in victims_below(priority, (info,), snapshot):
                 if all(is_placeholder(pod, options) for pod in victim.pods):
                     usable |= {pod.identity: pod for pod in victim.pods if _reserves(pod, options)}

@@ -212,7 +212,9 @@ def each_loss(cluster: ClusterSnapshot, scope: str, selector: str, nodes: Iterab
 
 
 def question_of_loss(loss: Loss, added: Iterable[Node] = (), delay: float = 0.0) -> Question:
-    """Return the question of adding nodes, and of a loss `delay` seconds later, or at once without added nodes."""
+    """Return the question of adding nodes, and of a loss `delay` seconds later; without added nodes, of an immediate
+    loss.
+    """
     creations = [_of_node("create", node.name, node) for node in added]
     at = delay if creations else 0.0
     losses = (_of_node("lost", name)._replace(at=at) for name in loss.nodes)
@@ -332,7 +334,7 @@ def _rescaled(target: Key, replicas: int, scalers: Sequence[_Scaler], seconds: f
     key, obj = scalers[0]
     (least, most), scaler = _limits_of(obj), "/".join(key)
     kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
-    if kept and kept != replicas and len(scalers) == 1:  # two autoscalers of a workload change nothing
+    if kept and kept != replicas and len(scalers) == 1:  # two autoscalers for one workload do nothing
         scaling = _scaling(target, kept)._replace(at=seconds + _HPA_SYNC, sooner=_HPA_SYNC)
         return [Rescaling(f"HPA {scaler} sets replicas to {kept} within {_HPA_SYNC:.0f} s", scaling)]
     limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
@@ -388,14 +390,14 @@ def rescaled(
 
 
 def _is_stored(obj: ApiObject, cluster: ClusterSnapshot) -> bool:
-    """Report whether an object is a workload that an apply does not change, which ignores the status."""
+    """Report whether an object is a workload that an apply does not change, ignoring the status."""
     stored = cluster.workload(group_kind(obj), *ref_of(obj, registry.DEFAULT_NAMESPACE)[2:])
     given = {name: value for name, value in obj.items() if name != "status"}
     return stored is not None and applied_to(stored.object, given) == stored.object
 
 
 def _limits_of(autoscaler: ApiObject) -> tuple[int, int]:
-    """Return minReplicas and maxReplicas; kube-apiserver rejects an object without."""
+    """Return minReplicas and maxReplicas; kube-apiserver rejects an object without maxReplicas."""
     least = integer(at(autoscaler, *_LEAST))
     return 1 if least is None else least, integer(at(autoscaler, *_MOST)) or 0
 

@@ -1,4 +1,4 @@
-"""Races between Pods of equal priority: which of them stays Pending is not certain."""
+"""Finds races between Pods of equal priority, in which chance decides which Pod stays Pending."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ K = TypeVar("K")
 RUNS: Final = 24
 """Number of runs if chance decides between different consequences."""
 _ROUNDS: Final = 2
-"""How often nodes, workloads and Pods are compared by each other's fields."""
+"""Number of rounds in which nodes, workloads and Pods get each other's fields for comparisons."""
 _CONTENTION: Final = frozenset({"unschedulable", "preempted", "refused"})
 """Events after which it matters which Pod, node or workload comes first."""
 
@@ -78,7 +78,7 @@ class Repeated(NamedTuple):
         return _outcome(ending) == _outcome(self.outcomes[0])
 
     def described(self, answer: Answer) -> Answer:
-        """Return the answer of the first outcome with what chance may change."""
+        """Return the answer of the first outcome, completed with the effects that depend on chance."""
         after, runs = answer.after, self.runs
         rivals = sorted({*after.rivals, *self.rivals})
         victims = sorted({*after.equal_victims, *self.equal_victims})
@@ -225,7 +225,7 @@ def without_names(world: World) -> World:
 
 
 def _with_parts(kinds: Mapping[K, object], parts: Iterable[tuple[K, object]]) -> dict[K, object]:
-    """Add to the fields of each node or workload those of its Pods or ReplicaSets, as a digest."""
+    """Add a digest of the fields of Pods or ReplicaSets to the fields of their node or workload."""
     by_key = grouped((key, repr(fields)) for key, fields in parts)
     return {key: _digest_of((fields, sorted(by_key.get(key, ())))) for key, fields in kinds.items()}
 
@@ -313,7 +313,7 @@ def _pending(ending: Ending) -> Counter[str]:
 
 
 def _more_than(first: Ending, endings: Iterable[Ending], amounts: Callable[[Ending], Counter[str]]) -> list[str]:
-    """Return the workloads that have more in another run than in the first outcome."""
+    """Return the workloads with a larger amount in another run than in the first outcome."""
     most = defaultdict[str, int](int)
     for ending in endings:
         for name, number in amounts(ending).items():

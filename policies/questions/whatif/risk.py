@@ -100,7 +100,7 @@ def _outcomes(
     names: Sequence[str],
     lose: Callable[[Sequence[Question]], Iterable[Tallied]],
 ) -> dict[str, Tallied]:
-    """Return what happens without a loss, and with that of each zone and node, by what is lost."""
+    """Return the effects by lost zone or node, and of no loss."""
     every = {loss.title: loss for scope in ("zone", "node") for loss in each_lost(cluster, scope)}
     of_zones, of_nodes = [f"zone {zone}" for zone in zones], [f"node {name}" for name in names]
     # Nodes first: each takes less time than a zone, so progress moves at once.
@@ -187,7 +187,7 @@ def _risk(
     amounts = [
         free_amounts.maximum(allowed, None),
         *map(free_amounts.free_for, pods[:1]),
-    ]  # a DaemonSet's names one node
+    ]  # the affinity of a DaemonSet's Pod names one node
     free = Amounts(max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
     preemptors = [Preemptor(c.name, c.value, free, free_amounts.maximum(allowed, c.value)) for c in above[:MAX_CLASSES]]
     own = {what: each.row for what, each in losses.items() if name in each.row.lost}

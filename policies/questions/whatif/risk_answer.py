@@ -191,7 +191,7 @@ def _clause(risks: Risks) -> str:
 
 
 def _simulated_kinds(risks: Risks) -> Iterator[tuple[str, str]]:
-    """Yield the kinds of simulated losses, each with how many are simulated if not all are."""
+    """Yield the kinds of simulated losses, each with the number of simulated losses unless all are simulated."""
     for kind, some, every in zip(_KINDS, risks.simulated, risks.total, strict=True):
         if some:
             yield kind, "" if some == every else f" ({some:,} of {plural(every, kind)} simulated)"
@@ -234,7 +234,7 @@ def _has_new_nodes(risks: Risks) -> bool:
 
 
 def _warnings(risks: Risks) -> Iterator[str]:
-    """Yield what was not simulated, or not completely."""
+    """Yield sentences about losses that were not simulated, or not completely."""
     partial = [
         f"{some:,} of {plural(every, kind)}"
         for kind, some, every in zip(_KINDS, risks.simulated, risks.total, strict=True)
@@ -394,5 +394,5 @@ def changes_counter(changes: Sequence[ReportChange]) -> Counter:
 
 
 def changes_table(changes: Sequence[ReportChange]) -> Table:
-    """What changed since an earlier report."""
+    """Return the changes since an earlier report."""
     return Table(("CHANGE SINCE THE EARLIER REPORT", "WHAT", "WHY"), [[*each] for each in changes])

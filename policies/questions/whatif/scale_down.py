@@ -147,7 +147,9 @@ class Removals:
         )
 
     def _marked(self) -> Iterator[tuple[str, Removable]]:
-        """Yield the nodes that cluster-autoscaler had found unneeded before the simulation starts, by their taint."""
+        """Yield the nodes that cluster-autoscaler found unneeded before the start of the simulation, as their taint
+        shows.
+        """
         now = self._simulation.api.seconds
         for name, node in self._simulation.api.nodes.items():
             value = next((taint.value for taint in node.taints if taint.key == _CANDIDATE), "")
@@ -187,7 +189,7 @@ class Removals:
             yield settings.deletion_delay
         if (left := api.nodes.get(name)) is None:
             problem = "the node no longer exists"
-        elif problem:  # uncordons as upstream's CleanTaints
+        elif problem:  # uncordons the node, as upstream's CleanTaints does
             taints = tuple(taint for taint in left.taints if taint != TO_BE_DELETED)
             api.put_node(replace(left, unschedulable=left.unschedulable and not settings.cordons, taints=taints))
         else:

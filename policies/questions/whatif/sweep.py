@@ -134,11 +134,9 @@ class WorkloadLoss(NamedTuple):
 
 
 class Tallied(NamedTuple):
-    """The effect of one case.
-
-    `left_out`: objects with which controllers cannot continue, and workloads whose Pods are not all simulated. `end`:
-    of the simulation, also in a steady state. `later`: the workloads that lose replicas, after new nodes have arrived;
-    empty if no autoscaler is simulated.
+    """The effect of one case. `left_out`: objects that controllers cannot process, and workloads whose Pods are not all
+    simulated. `end`: of the simulation, also in a steady state. `later`: the workloads that lose replicas, after new
+    nodes have arrived; empty if no autoscaler is simulated.
     """
 
     row: Row
@@ -341,8 +339,8 @@ class Row(NamedTuple):
 
     @property
     def rank(self) -> Sequence[int]:
-        """Numbers that are larger for a worse case, the most important first: the highest priority of lost replicas,
-        then the counters at the end and without new nodes.
+        """The sort key, larger for a worse case, the most important number first: the highest priority of lost
+        replicas, then the counters at the end and without new nodes.
         """
         loss = rank_of_loss(self.counters.lost, self.priority)
         return *loss, *self.end.in_order, *self.counters.in_order, int(not self.steady)
@@ -473,7 +471,7 @@ def _status(sweep: Sweep, worst: Row | None) -> AnswerStatus:
 
 
 def harms(row: Row, sweep: Sweep) -> bool:
-    """Report whether a case does harm beyond what happens without a loss."""
+    """Report whether a case does more harm than happens without a loss."""
     alone = sweep.without_change
     is_same = alone is not None and (row.rank, row.workloads, row.victims) == (
         alone.rank,
@@ -508,7 +506,7 @@ def _warnings(sweep: Sweep, worst: Row | None) -> Iterator[str]:
 
 
 def _tables(sweep: Sweep, rows: Sequence[Row]) -> Iterator[Table]:
-    """Yield a row for each case, or if they are many, one for all with the same effects, and the cases with -v."""
+    """Yield a row for each case; if there are many, a row for each distinct effect, and with -v each case."""
     table = _table(sweep, rows)
     if is_long := len(rows) > MAX_ROWS:
         alike = grouped((tuple(bool(getattr(row.counters, name)) for name in _COLUMNS), row) for row in rows)

@@ -35,7 +35,7 @@ _NODE_TERMS: Final = ("spec", "affinity", "nodeAffinity", _REQUIRED, "nodeSelect
 _CREATING: Final = "ContainerCreating"
 BACK_OFF: Final = "CrashLoopBackOff"
 _USUAL: Final = (_CREATING, "PodInitializing", BACK_OFF)
-"""Reasons of waiting containers that start soon, or whose last termination is reported."""
+"""Reasons of waiting containers that are no problem: they start soon, or their last termination is reported."""
 
 
 class Condition(NamedTuple):
@@ -342,7 +342,7 @@ class Trouble(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The reason, or the words of the id."""
+        """The reason, or else the id as words."""
         in_words = self.reason or _WORDS.get(self.id)
         return in_words or " ".join(_NAMES.get(word, word) for word in self.id.split("-"))
 
@@ -432,7 +432,7 @@ class Events:
         self._max_events = _MAX_WORKLOAD_EVENTS if of_workload else _MAX_EVENTS
         self._last: dict[str, dict[tuple[str, ...], Event]] = {}
         self.limit = 0
-        """The maximum of Events that are kept, if some were dropped; else 0."""
+        """The maximum number of Events that are kept, if some were dropped; otherwise 0."""
         self.read = 0
         """Number of Events that were added, about any object."""
 
@@ -653,9 +653,9 @@ class Evidence:
     def __init__(self, namespace: str, name: str, kind: str = POD) -> None:
         self.namespace, self.name, self.kind = namespace, name, kind
         self.otherwise: Evidence | None = None
-        """Another meaning of the name."""
+        """The evidence for the other meaning of an ambiguous name."""
         self.records: PostMortem | None = None
-        """What audit logs and an earlier snapshot show; None without these."""
+        """Records of audit logs and of an earlier snapshot; None if there are none."""
         self.events = Events(namespace, name, of_workload=kind != POD)
         self.not_read = ""
         """Why Events could not be read."""
@@ -668,7 +668,7 @@ class Evidence:
         self.ending: dict[str, PodRecord] = {}
         """The deleted Pods of all namespaces that still exist, by `namespace/name`."""
         self.latest = 0.0
-        """The latest time in the objects; the state was read after it."""
+        """The latest time in the objects: the state was not read before it."""
         self._owned: dict[str, tuple[str, str]] = {}
         """ReplicaSet or Job -> kind and name of its controller."""
 

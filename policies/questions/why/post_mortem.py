@@ -1,4 +1,4 @@
-"""What audit logs and an earlier snapshot add to Events: preempted Pods that no longer exist, and their preemptors."""
+"""Evidence from audit logs and an earlier snapshot: preempted Pods that no longer exist, and their preemptors."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _MAX_RECORDS: Final = 300_000
 """Maximum number of Pods, nodes and nominations that are kept from audit logs."""
 _USER: Final = "system:kube-scheduler"
 _KUBELET: Final = "system:node:"
-"""How the names of kubelets begin, which delete Pods that have terminated."""
+"""Prefix of the user names of kubelets, which delete Pods that have terminated."""
 _PREEMPTION: Final = ("DisruptionTarget", "PreemptionByScheduler")
 """Type and reason of the condition of a victim."""
 _NEAR: Final = 60.0
-"""Seconds between the deletion of a victim and the nomination of its preemptor, at most."""
+"""Maximum seconds between the deletion of a victim and the nomination of its preemptor."""
 
 Key = tuple[str, str]
 """Namespace and name of a Pod."""
@@ -221,7 +221,7 @@ def preventions(before: ClusterSnapshot, preemptors: Sequence[Pod], workloads: C
 
 
 def _cycles(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Prediction]:
-    """Return the scheduling cycle of each Pod after those before it."""
+    """Return the scheduling cycle of each Pod, in the cluster after the cycles of the previous Pods."""
     cycles = list[Prediction]()
     for pod in pods:
         cycles.append(Prediction(snapshot, pod))

@@ -86,7 +86,7 @@ _PRESSURE_EVENTS: Final = {"MemoryPressure": "NodeHasInsufficientMemory", "DiskP
 _SLACK: Final = 30
 """Seconds after the grace period in which a kubelet usually removes a Pod."""
 _REMAINS: Final = ("stuck-terminating", "being-deleted")
-"""The reasons why a deleted Pod still exists, the first one to show first."""
+"""Ids of reasons why a deleted Pod still exists; the answer shows the first of these that applies."""
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """The finalizer of each Pod of a Job, which the Job controller removes as soon as the Pod has ended."""
 _REJECTED: Final = "Pod was rejected: "
@@ -96,7 +96,7 @@ _TOLERATES: Final = {
     None: "tolerates its NoExecute taint without limit, and stays",
     -1: "does not tolerate its NoExecute taint, and is deleted",
 }
-"""Result of `tolerated_for` that is no number of seconds -> what happens to the Pod."""
+"""Special result of `tolerated_for`, instead of a number of seconds -> what happens to the Pod."""
 _SHOWN: Final = 3
 _ROLLOUT: Final = 600.0
 """Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
@@ -177,7 +177,7 @@ def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     condition = pod.disruption
     is_shutdown = pod.reason == "Terminated" and pod.message.startswith(_SHUTDOWN)
     if condition is not None:
-        message = condition.message or pod.message  # the kubelet writes the cause to both
+        message = condition.message or pod.message  # the kubelet writes the cause to the condition and the status
         yield from _by_reason(evidence, pod, condition.reason, message, condition.when)
     elif pod.reason and pod.message.startswith(_REJECTED):
         # A Pod is also rejected after a restart of the kubelet. Only its Event has a time.
@@ -459,7 +459,7 @@ def _finished(pod: PodRecord) -> float:
 
 
 def _with(text: str, message: str) -> str:
-    """The text with a message of the cluster; the text alone if that is empty."""
+    """The text followed by a message of the cluster; only the text if the message is empty."""
     return f"{text}: {cut(message, LONG)}" if message else text
 
 
@@ -478,7 +478,7 @@ def _unready(state: PodState, record: PodRecord) -> Trouble:
 
 
 def _creating(evidence: Evidence, record: PodRecord) -> Iterator[Trouble]:
-    """Yield what the kubelet does before it creates the containers, by its last Event."""
+    """Yield the step in which the kubelet is before it creates the containers, according to its last Event."""
     if not record.creating:
         return
     message = f"container {listed([*record.creating], 3)} is not created yet (ContainerCreating)"
@@ -835,7 +835,7 @@ def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> D
 
 
 def _of_its_owner(pod: Pod) -> Iterator[Trouble]:
-    """Yield what fails or is interrupted because the Pod terminates. Jobs are in `causes`."""
+    """Yield other objects that fail or are interrupted because the Pod terminates; for Jobs, see `causes`."""
     is_ending = pod.terminating or pod.preempted or pod.phase == "Failed"
     loss = loss_of(pod, lambda *_: None) if is_ending else None
     if loss is not None:
@@ -989,9 +989,9 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
         fix = predictions.fix_of(predictions.reasons_of([prediction]))
         return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix)
     if found := cause(prediction):
-        return Trouble("fits-nowhere", found.short, predictions.fix_of([(found, 0)]))  # at any position in the queue
+        return Trouble("fits-nowhere", found.short, predictions.fix_of([(found, 0)]))  # at any queue position
     nowhere = on_no_node(prediction, named=True)
-    reserves = predictions.is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
+    reserves = predictions.is_placeholder(pod, Options())  # a higher class would prevent its preemption
     taints = _tolerated_with_effect(queued)
     edits = [f"add a toleration for {taint}, with which it fits on {plural(nodes, 'node')}" for taint, nodes in taints]
     if not reserves:
@@ -1011,7 +1011,9 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
 
 
 def _tolerated_with_effect(queued: InQueue) -> list[tuple[Taint, int]]:
-    """The taint whose toleration lets the Pod run on most nodes without preemption, and their number; if any does."""
+    """The taint whose toleration lets the Pod run on the most nodes without preemption, and their number; [] if none
+    does.
+    """
     prediction, pod = queued.prediction, queued.prediction.pod
     fits = Counter[Taint]()
     for taint in {taint for info in prediction.snapshot.node_infos for taint in info.node.taints if taint.repels_pods}:
@@ -1042,7 +1044,7 @@ def _smaller_request(queued: InQueue) -> Iterator[tuple[str, Prediction]]:
 
 
 _SHRUNK: Final = (("cpu", "milli_cpu", 1, 10, "m"), ("memory", "memory", 1 << 20, 1 << 20, "Mi"))
-"""A resource, its field, the bytes or thousandths of its unit, the step of what is tried, and its suffix."""
+"""Resource, its field, the size of its unit in bytes or thousandths, the step between tried amounts, and the suffix."""
 _RUNS: Final = ("fits", "preempts")
 
 
@@ -1053,7 +1055,7 @@ def _effect_of(tried: Prediction) -> str:
 
 def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
     """The lowest recommendable class with which the Pod would preempt, a higher one unless its own class never
-    preempts; "" if none of the next ones.
+    preempts; "" if none of the first ones helps.
     """
     pod = queued.prediction.pod
     least = pod.effective_priority + (pod.preemption_policy != PREEMPT_NEVER)
@@ -1080,7 +1082,7 @@ def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
 _MAX_PODS: Final = 2000
 """Maximum number of Pods for which reasons are computed."""
 _BY_CONTROLLERS: Final = frozenset(("deleted-by-controller", "scaled", "deleted"))
-"""Reasons of ends that a user or controller requested; they are listed last."""
+"""Ids of terminations that a user or controller requested; they are listed last."""
 _COMPLETED: Final = "completed"
 _NOT_ENDINGS: Final = frozenset((_COMPLETED, "drain-blocked", "former-preempted", "former-ended"))
 
@@ -1205,8 +1207,8 @@ def all_pending(cluster: ClusterSnapshot) -> Iterator[tuple[Pod, str, Prediction
 
 
 def _pending(cluster: ClusterSnapshot, evidence: Evidence, pods: Sequence[Pod], now: float | None) -> list[PendingPods]:
-    """Return the Pending Pods by outcome and cause, except those behind the first of the queue: alone, they would seem
-    to fit. `pods`: sorted by name.
+    """Return the Pending Pods by outcome and cause, except those after the first MAX_PENDING of the queue, which would
+    seem to fit if evaluated alone. `pods`: sorted by name.
     """
     queued = _in_turn(cluster, pods) if pods else {}
 
