@@ -205,7 +205,7 @@ class _Change(NamedTuple):
 
 
 class _Followed:
-    """A prediction without a result. `since`: time of the request. `placed`: the decision is in the cache."""
+    """A prediction without a result. `since`: time of the request. `placed`: whether the cache has the decision."""
 
     __slots__ = ("act", "acted", "expected", "placed", "pod", "since")
 
@@ -424,7 +424,7 @@ def _check_private(directory: Path) -> None:
 
 
 def serve_table(port: int, table: Callable[[], Any]) -> Callable[[], None]:
-    """Answer each connection with the table as JSON; returns a function that stops. Raises OSError."""
+    """Answer each connection with the table as JSON; return a function that stops this. Raises OSError."""
     path = path_of(port)
     with suppress(FileExistsError):  # a killed process left it behind
         path.parent.mkdir(0o700)

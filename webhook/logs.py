@@ -171,7 +171,7 @@ def is_in_a_pod(environment: Mapping[str, str]) -> bool:
 def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
     """Send the logs of this process to stderr; return a function that writes the remaining lines.
 
-    A command calls this function once, in a Pod before any other step. In a Pod (by `environment`), everything that
+    Each command calls this function once; in a Pod, before any other step. In a Pod (by `environment`), everything that
     the process prints becomes a log line: usage errors, Python warnings, tracebacks.
     """
     global _writer

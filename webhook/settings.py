@@ -77,8 +77,8 @@ class Settings:
 
 
 class _Flag(NamedTuple):
-    """A flag with its environment variable: FOREWARN_ and the name in capitals. `repeats`: the flag is repeatable, and
-    the variable has comma-separated values.
+    """A flag with its environment variable: FOREWARN_ and the name in capitals. `repeats`: whether the flag is
+    repeatable, and the variable has comma-separated values.
     """
 
     name: str

@@ -335,7 +335,7 @@ class Results:
 
 
 class PreemptionCounts(NamedTuple):
-    """Numbers of compared changes: with predicted preemptions, with preemptions, and with both."""
+    """Numbers of compared changes with predicted preemptions, with actual preemptions, and with both."""
 
     predicted: int = 0
     happened: int = 0
@@ -371,8 +371,8 @@ def as_predicted(results: Mapping[str, int], causes: str | None = None) -> str:
 class WorkloadTable(NamedTuple):
     """The results for workloads and Pods without a controller.
 
-    `not_judged`: unknown results by reason. `explained_by`: explained results by cause. `preemptions`: how many changes
-    preempted.
+    `not_judged`: reason -> number of unknown results. `explained_by`: cause -> number of explained results.
+    `preemptions`: how many changes preempted.
     """
 
     results: Mapping[str, int]

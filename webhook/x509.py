@@ -140,7 +140,7 @@ class Caller(NamedTuple):
 
 
 def rejections(chain: bytes, caller: Caller, now: datetime) -> Iterator[str]:
-    """Yield why an API server rejects the first certificate (as crypto/x509). Raises NoCertificate."""
+    """Yield why an API server rejects the first certificate, as crypto/x509 does. Raises NoCertificate."""
     if why := validity_of(chain).fault(now):
         yield why
     names = names_of(chain)

@@ -40,7 +40,7 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
         self._shards, self._length = shards or (_Shard(),), length
 
     def derived(self, make: Callable[[Mapping[K, V]], T]) -> list[T]:
-        """Return `make(shard)` for each shard. Each result is cached in its shard, also for other snapshots."""
+        """Return `make(shard)` for each shard. Each result is cached in its shard, which snapshots may share."""
         return [_derived(shard, make) for shard in self._shards]
 
     def __getitem__(self, key: K) -> V:

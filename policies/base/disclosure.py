@@ -23,7 +23,8 @@ class Disclose(StrEnum):
 class Shown(NamedTuple):
     """How much of a prediction a requester may see.
 
-    `coarse`: ranges instead of numbers about other Pods. `not_predicted`: why the prediction is hidden; "" if shown.
+    `coarse`: whether numbers about other Pods are shown as ranges. `not_predicted`: why the prediction is hidden; "" if
+    shown.
     """
 
     coarse: bool = False
@@ -58,7 +59,7 @@ def count_range(number: int) -> Range:
 
 
 def priority_range(lowest: int, highest: int) -> Range:
-    """Return the range that contains two priority values. The ranges: below 0, from 0, from 1,000, from 1,000,000."""
+    """Return the range that contains two priority values. Ranges begin at 0, 1,000 and 1,000,000; one is below 0."""
     bands = [
         next(band for band in _PRIORITIES if band.highest is None or value <= band.highest)
         for value in (lowest, highest)

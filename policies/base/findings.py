@@ -139,7 +139,7 @@ class Details(Protocol):
 
 
 Harm = tuple[int, int]
-"""What a problem does to Pods, as a sort key, the worst first: the kind of harm, and minus the highest priority."""
+"""What a problem does to Pods, as a sort key, worst first: (kind of harm, negative of the highest priority)."""
 EVICTIONS_FAIL: Final[Harm] = (2, 0)
 NO_HARM: Final[Harm] = (3, 0)
 
@@ -345,8 +345,8 @@ _LINE_COMMAND_IN_MARKUP: Final = later(r"^([ \t]*)((?=::)[:]|(?=(?:---|\+\+\+|~~
 def no_command(text: str, *, is_patch: bool = False) -> str:
     """Return a line without commands of CI systems (such as `::error::`); carets on the next line remain aligned.
 
-    Only a file name can start a line with a command, so `./` is added before it. `is_patch`: the line belongs to a
-    patch; its `---` and `+++` remain.
+    Only a file name can start a line with a command, so `./` is added before it. `is_patch`: whether the line belongs
+    to a patch, whose `---` and `+++` remain.
     """
     if "##" in text:
         text = _NAMED_COMMAND.sub("# ", text)
@@ -358,7 +358,7 @@ def no_command(text: str, *, is_patch: bool = False) -> str:
 
 
 def no_command_in_json(text: str) -> str:
-    """Return JSON without commands of CI systems: escapes replace commands in strings, where alone they can occur."""
+    """Return JSON without commands of CI systems: escapes replace commands in strings, the only place for them."""
     return _FOLD.sub(r"\1\\u003a", _NAMED_COMMAND.sub(r"#\\u0023", text))
 
 

@@ -46,8 +46,8 @@ def limit_memory(more: int) -> None:
 def forked(work: Callable[[int], None]) -> tuple[int, int] | None:
     """Fork a process for `work`; return its process id and a pipe with its results, or None if a fork is impossible.
 
-    `work` gets the other end of the pipe; exceptions end the process silently. The caller must read the pipe to its
-    end, and then wait for the process.
+    `work`: called with the other end of the pipe; exceptions end the process silently. The caller must read the pipe to
+    its end, and then wait for the process.
     """
     if sys.platform != "linux":
         return None

@@ -227,7 +227,7 @@ def direction_of(request: AdmissionRequest, config: Config) -> Direction:
 def exemption_of(
     request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, now: datetime
 ) -> str | None:
-    """Return why the request is not evaluated: "" without a named exemption, None if it is evaluated."""
+    """Return why the request is not evaluated ("" if no named exemption is the reason); None if it is evaluated."""
     if direction_of(request, config) in PASSED:
         return ""
     return config.exemption(request.user, namespace_of(request, cluster), now) or None
@@ -360,7 +360,7 @@ def decide_validation(review: prediction_access.ReviewContext, subject: Reviewed
 
 
 def _of_impacts(subject: ReviewedObject, impacts: Sequence[Impact], *, staleness: bool) -> dict[str, Any]:
-    """Return the fields of a decision with the values of the latest prediction; none without a prediction.
+    """Return the fields of a decision that describe the latest prediction; none without a prediction.
 
     A prediction that missed the deadline is not compared with kube-scheduler's decision.
     """
@@ -496,7 +496,7 @@ class _Annotated(NamedTuple):
 
 
 def _annotated(review: prediction_access.ReviewContext, patch: tuple[PatchOperation, ...]) -> _Annotated:
-    """Return the change of the impact annotation on the patched object: set, remove or leave it."""
+    """Return the change of the impact annotation on the patched object: set, remove or keep it."""
     request, cluster, config = review.request, review.cluster, review.config
     if request.operation not in STORING or request.subresource:
         return _Annotated()

@@ -105,7 +105,7 @@ def _fitted(text: Text, limit: int, name: str) -> str:
 
 
 def _with_fewer_sentences(text: Text) -> Iterator[list[str]]:
-    """Yield the further sentences, then those without the last one, and so on; caveats stay."""
+    """Yield the further sentences, then the same without the last one, and so on; caveats are kept."""
     for count in range(len(text.more), -1, -1):
         yield [sentence for place, sentence in enumerate(text.more) if place < count or sentence in text.caveats]
 

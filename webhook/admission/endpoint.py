@@ -206,7 +206,8 @@ def _short(findings: Sequence[Finding], count: int, annotated: bool) -> str:
     """Return one line for all short warnings of a request: `Deployment shop/web: would preempt 1 Pod (14 warnings
     shortened; see annotation) [preempts-running-pods]`.
 
-    `count`: the user's short warnings within SECONDS. `annotated`: forewarn writes the impact annotation on the object.
+    `count`: the user's short warnings within SECONDS. `annotated`: whether forewarn writes the impact annotation on the
+    object.
     """
     rules = list(dict.fromkeys(finding.rule for finding in findings))
     is_predicted = annotated and any(rule in impact_annotation.ABOUT_PREDICTIONS for rule in rules)
@@ -296,7 +297,7 @@ class Endpoint:
     def rejected(self, hook: Hook, reply: Reply, *, is_known: bool = False, **fields: object) -> Reply:
         """Count and log a response without an AdmissionReview, and return the response.
 
-        `is_known`: the caller is an API server. `fields`: more fields of the log line.
+        `is_known`: whether the caller is an API server. `fields`: more fields of the log line.
         """
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, str(reply.status))
         reason = _REASON.get(reply) or RejectionReason.from_status(reply.status)
@@ -496,9 +497,7 @@ busy machine, the process waits for a CPU before it can stop.
 
 
 class _Attempted(NamedTuple):
-    """The decision of an attempt on the evaluating thread. `used_up`: the attempt's time limit stopped the
-    prediction.
-    """
+    """The decision of an attempt on the evaluating thread. `used_up`: whether its time limit stopped the prediction."""
 
     decision: Decision
     used_up: bool

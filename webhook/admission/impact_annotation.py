@@ -80,7 +80,7 @@ class Impacts:
     ) -> Impact | None:
         """Return the impact of an object on a cluster state, from the cache or from `work_out`.
 
-        Incomplete impacts are not cached. `is_last`: no later call needs this impact.
+        Incomplete impacts are not cached. `is_last`: whether no later call needs this impact.
         """
         state, cache = self._of
         if state is not cluster:
@@ -131,12 +131,13 @@ def retained(subject: ReviewedObject, config: Config) -> str:
 
 
 def text_of(impact: Mapping[str, object], is_stale: bool = False) -> str:
-    """Return an impact as JSON; equal impacts give equal bytes. `is_stale`: the cache is stale."""
+    """Return an impact as JSON; equal impacts give equal bytes. `is_stale`: whether the cache is stale."""
     return json.dumps({**impact, "staleCache": True} if is_stale else impact, separators=(",", ":"), sort_keys=True)
 
 
 def annotation(impact: Impact | None, is_stale: bool = False, audience: Audience = OPEN) -> str | None:
-    """Return the text of the annotation: "" if all Pods fit, None without new Pods. `is_stale`: the cache is stale.
+    """Return the text of the annotation: "" if all Pods fit, None without new Pods. `is_stale`: whether the cache is
+    stale.
 
     All users with read access to the object can read the annotation, so `audience` is the object's namespace, not the
     requester.

@@ -1,4 +1,5 @@
-"""AdmissionReview v1: parse requests, and serialize responses; HTTP responses without one: a metav1.Status.
+"""AdmissionReview v1: parse requests, and serialize responses; HTTP responses without an AdmissionReview: a
+metav1.Status.
 
 Sources: k8s.io/api/admission/v1, apiserver pkg/admission/plugin/webhook/request/admissionreview.go (accepted requests).
 """
@@ -104,8 +105,8 @@ class Grant(NamedTuple):
     """The reviews that forewarn answers for one token in a webhook's path: those of the resources in the webhook's
     rules.
 
-    `resources`: (API group, resource, subresource), each may be `*`. `is_shown`: requesters without write access to
-    PriorityClasses can read the path in an error of the API server.
+    `resources`: (API group, resource, subresource), each may be `*`. `is_shown`: whether requesters without write
+    access to PriorityClasses can read the path in an error of the API server.
     """
 
     resources: frozenset[tuple[str, str, str]] = frozenset()

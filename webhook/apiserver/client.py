@@ -336,7 +336,7 @@ class ApiServer:
         self._connected_at = -_RECONNECT_SECONDS
 
     def open(self) -> ApiServer:
-        """Find the address and credentials now instead of at the first request; returns self. Raises ApiError."""
+        """Find the address and credentials now instead of at the first request; return self. Raises ApiError."""
         self._current()
         return self
 
@@ -442,7 +442,7 @@ class ApiServer:
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float, name: str = "") -> Watch:
         """Watch a kind for about `seconds`. It raises Silent after `silence` seconds without an event or bookmark.
 
-        `resource_version`: "" also reports the present objects. `name`: watches only the object of this name.
+        `resource_version`: "" to report present objects, too. `name`: of the only object to watch.
         """
         query = {
             "watch": "true",

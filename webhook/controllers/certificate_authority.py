@@ -372,7 +372,7 @@ class Issuer:
     def observe(self) -> None:
         """Read the token key, and the CA of the certificate that replicas may serve. Raises ObjectApiError, BadSecret.
 
-        The CA may be another one than in the Secret of the CAs, if that was emptied or restored.
+        This CA may differ from those in the Secret of the CAs if that Secret was emptied or restored.
         """
         secret = self._api.get(self._leaf)
         self.token_key = self.token_key or token_key_of(secret)

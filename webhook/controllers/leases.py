@@ -339,7 +339,7 @@ class Reserver:
         return "expired" if age >= STALE_SECONDS else None
 
     def _read(self) -> Reservation:
-        """Read the Lease; a missing one is created, reserved until the request of its last holder must be over."""
+        """Read the Lease; create a missing one, reserved until the request of its last holder must be over."""
         reservation = Reservation(read_lease(self._api, self._path, _RECREATED, LEASE_SECONDS).object)
         with self._lock:
             self._observation.seconds(reservation)

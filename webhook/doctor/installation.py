@@ -71,8 +71,8 @@ class Webhook(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """The registered webhooks. `webhooks`: forewarn's webhooks by name. `is_known`: both kinds of configurations were
-    readable.
+    """The registered webhooks. `webhooks`: forewarn's webhooks by name. `is_known`: whether both kinds of
+    configurations were readable.
     """
 
     webhooks: Mapping[str, Webhook]
@@ -627,7 +627,7 @@ def _restricts(policy: ApiObject, installation: Installed, direction: str) -> bo
 
 
 def _admits_api_servers(rule: Any, port: int) -> bool:
-    """Report whether an ingress rule admits the port from everywhere, or from an address block."""
+    """Report whether an ingress rule admits connections to the port from everywhere, or from an address block."""
     peers, ports = at(rule, "from") or (), at(rule, "ports") or ()
     return (not peers or any(at(peer, "ipBlock") for peer in peers)) and (
         not ports or any(_is_port(entry, port) for entry in ports)

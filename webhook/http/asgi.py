@@ -199,8 +199,8 @@ class Strangers:
 
 
 class Rereads:
-    """Reads the webhook configurations again for requests from unknown callers, at most once in `seconds`. Each request
-    waits for a read that begins after the request. Only for one event loop.
+    """Reads the webhook configurations again for requests from unknown callers, at most once every `seconds`. Each
+    request waits for a read that begins after the request. Only for one event loop.
     """
 
     def __init__(self, read: Callable[[], Awaitable[bool]], seconds: float) -> None:
@@ -260,7 +260,7 @@ class Limits:
     first: float = 10.0
     """Time until the first request, if more than half of all connections are open."""
     body: float = 30.0
-    """Maximum time for a whole body. An API server no longer waits for the response to an older request."""
+    """Maximum time for a whole body. After it, the API server no longer waits for the response."""
     patience: float = 1.0
     """Seconds for a body while other bodies wait for memory; then the slowest body is dropped."""
     capacity: int = 256 * 1024 * 1024

@@ -82,8 +82,8 @@ class Server(uvicorn.Server):
         self._opening: set[asyncio.Task[Any]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, in place of uvicorn's method, which accepts any number of connections, waits 60 seconds
-        for a handshake, and without a file descriptor stops for a second.
+        """Start to listen, in place of uvicorn's method, which accepts any number of connections, waits 60 seconds for
+        a handshake, and pauses for a second if there is no file descriptor.
         """
         await self.lifespan.startup()
         self.servers = []

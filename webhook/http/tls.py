@@ -25,8 +25,8 @@ class TlsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """Requirements for clients: the minimum TLS version, and the CAs (PEM) of client certificates; empty: no client
-    certificate needed.
+    """Requirements for clients: the minimum TLS version, and the CAs (PEM) of client certificates; if these are empty,
+    no client certificate is needed.
     """
 
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3

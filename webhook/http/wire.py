@@ -188,7 +188,8 @@ class Waiting(Protocol):
 
 
 class Turns:
-    """Gives steps to connections: group after group, in a group network after network. Only for one event loop.
+    """Gives steps to connections: one group after the other, and within a group one network after the other. Only for
+    one event loop.
 
     `is_caller`: whether API servers have sent requests from a network. These networks are one group, which has every
     second step, and no limit per second.

@@ -252,7 +252,7 @@ class Pace(NamedTuple):
     watch: float = 300.0
     """Minimum duration of a watch; the maximum is twice as long, to spread the load of API servers."""
     silence: float = 90.0
-    """Maximum time without a bookmark, which arrives every minute. After it, the connection is dead: list again."""
+    """Maximum time without a bookmark, which arrives every minute. Then the connection counts as dead: list again."""
     least: float = 0.8
     longest: float = 5.0
     """Maximum wait after failures. `least` is doubled after each further failure in a row.
@@ -262,7 +262,7 @@ class Pace(NamedTuple):
     calm: float = 60.0
     """Minimum duration of a watch that resets the number of failures."""
     relist: float = 30.0
-    """Maximum wait before a list if watches after several lists failed. A list is much work for API servers."""
+    """Maximum wait before a list if watches after several lists failed, because a list is much work for API servers."""
 
 
 DEFAULT_PACE: Final = Pace()
@@ -575,8 +575,8 @@ class Informer:
         return f"cluster state not synced: {listed(texts, _SHOWN)}"
 
     def _follow_release(self, version: Callable[[], str]) -> None:
-        """Read the Kubernetes version repeatedly, because clusters are upgraded while webhooks run; the release
-        thread's main loop.
+        """Read the Kubernetes version repeatedly, because clusters are upgraded while webhooks run: the main loop of
+        the release thread.
 
         Retries after failures with a backoff; until the first response, predictions use the newest release.
         """

@@ -76,7 +76,7 @@ class Effects(NamedTuple):
 
     @property
     def harm(self) -> bool:
-        """Whether there are effects other than short PDBs, blocked nodes and rollouts, and placeholder Pods."""
+        """Whether there are effects other than PDBs with too few Pods, blocked nodes or rollouts, and placeholders."""
         return any(self[: self._fields.index("pdbs_short")])
 
     @property
@@ -87,7 +87,8 @@ class Effects(NamedTuple):
     def conditions(self, with_new_nodes: Effects | None = None) -> frozenset[str]:
         """Return the conditions of `--fail-on` that are met: the names of the counters that are not 0, with hyphens.
 
-        `with_new_nodes`: decide about Pending Pods, lost replicas and workloads that are down, unless None.
+        `with_new_nodes`: unless None, these effects decide about Pending Pods, lost replicas and workloads that are
+        down.
         """
         end = with_new_nodes or self
         counters = self._replace(pending=end.pending, lost=end.lost, down=end.down)
@@ -110,7 +111,7 @@ LABELS: Final = {
 NO_CLASS: Final = "(no class)"
 """The cell for Pods without a PriorityClass."""
 MAX_ROWS: Final = 10
-"""Maximum number of rows of a table without -v, without its head and total; a longer one is grouped."""
+"""Maximum number of rows of a table without -v (head and total not counted); a longer table is grouped."""
 ALWAYS_SHOWN: Final = ("victims", "preempted", "pending", "lost")
 """Counters that are shown even if they are 0, unless an answer cannot have them."""
 
