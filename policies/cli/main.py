@@ -82,12 +82,12 @@ GROUPS: Final = ("whatif", "webhook", "info")
 _PARENTS: Final = ("classes",)
 """Commands that take no arguments without `-`, except the second word of another command."""
 _DEFAULT: Final = "overview"
-"""The command of a command line without one."""
+"""The command that runs if the command line names none."""
 _SERVERS: Final = ("demo", "ui", "webhook ca-injector", "webhook serve")
 """Commands that run until they are stopped."""
 _WITHOUT_END: Final = "lint"
-"""The command that ends without freeing its memory, a twentieth of its time for one file; it has no threads, processes
-and temporary files.
+"""The command that exits without freeing its memory, which would take a twentieth of its time for one file; it has no
+threads, child processes or temporary files.
 """
 _COLLECT_AFTER: Final = 200_000, 50
 """Thresholds of Python's garbage collector in other commands, which create few cycles: see `gc.set_threshold`."""
@@ -109,15 +109,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             status = _run(name, arguments)
         finally:
-            sys.stdout.flush()  # not left to the interpreter's end, where nobody would say what is wrong
+            sys.stdout.flush()  # at the interpreter's exit, nothing would report the error
             if is_program:
-                gc.freeze()  # the interpreter's end need not look for garbage
+                gc.freeze()  # avoids a garbage collection at the interpreter's exit
         if is_program and name == _WITHOUT_END:
             print(end="", file=sys.stderr, flush=True)  # noqa: T201
             os._exit(status)
         return status
     except BrokenPipeError:
-        _write_no_more()  # the reader went away (`| head`): nothing to say
+        _write_no_more()  # the reader has closed the pipe (`| head`): no error
         return 141
     except OSError as error:
         if not is_about_output(error):
@@ -185,7 +185,7 @@ def _prepare_streams() -> None:
 
 
 class _Errors(io.TextIOWrapper):
-    """Standard error. If it cannot be written, the exit status is the same."""
+    """Standard error that ignores errors of writing, so that they do not change the exit status."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):

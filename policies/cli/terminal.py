@@ -144,7 +144,7 @@ def counting(
     numbers = ""
 
     def put(line: str) -> None:
-        with suppress(OSError, RuntimeError):  # the terminal is gone, or the alarm came while the line is written
+        with suppress(OSError, RuntimeError):  # the terminal is closed, or the alarm interrupts a write
             stream.write(line)
             stream.flush()
 

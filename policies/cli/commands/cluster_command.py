@@ -136,7 +136,7 @@ class Several(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a command is about: the sources of one cluster (none if the command needs no cluster), or `several`.
+    """The input of a command: the sources of one cluster (none if the command needs no cluster), or `several`.
 
     `announced`: the running cluster that is used by default; `loaded` prints its name on standard error. `name`: of one
     of several clusters. `has_groups`: a file describes node groups.
@@ -155,8 +155,8 @@ class Run(NamedTuple):
 def choose_cluster(
     options: argparse.Namespace, parser: argparse.ArgumentParser, output: Output, *, required: bool = True
 ) -> Run:
-    """Return what the options are about; the default is the current context if `required`. Exits if `--context`,
-    `--kubeconfig` or `--cluster` has no effect.
+    """Return the clusters that the options select; the default is the current context if `required`. Exits if
+    `--context`, `--kubeconfig` or `--cluster` has no effect.
     """
     use_kubeconfig(options)
     parser = getattr(options, "own", parser)
@@ -179,7 +179,7 @@ def choose_cluster(
 def _check_context(
     options: argparse.Namespace, contexts: Sequence[str], snapshots: Sequence[str], parser: argparse.ArgumentParser
 ) -> None:
-    """Exit if `--context` or `--kubeconfig` is given, but all clusters of the command line are other ones."""
+    """Exit if `--context` or `--kubeconfig` is given although no cluster of the command line uses it."""
     given = options.cluster
     is_live = any(source.partition(":")[0] == LIVE for source in given) or bool(contexts)
     for option, value, is_read in (
@@ -199,7 +199,7 @@ def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
 
     `into`: the Cache to fill. `more`: further arguments of `load_cluster`.
     """
-    from forewarn.policies.inputs.sources.cluster import (  # a linter without a cluster does not wait for it
+    from forewarn.policies.inputs.sources.cluster import (  # late: linting without a cluster does not need it
         described,
         load_cluster,
     )
@@ -343,7 +343,7 @@ def add_namespace_option(add: Callable[..., object]) -> None:
 
 
 def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tuple[argparse.Namespace, Run]:
-    """Parse the options of a command about a cluster; also return what they are about (see `choose_cluster`)."""
+    """Parse the options of a command about a cluster; also return its clusters (see `choose_cluster`)."""
     options = parsed(parser, arguments)
     output: Output = getattr(options, "output", Output("text"))
     color, level = getattr(options, "color", "never"), int(getattr(options, "verbose", 0))
@@ -373,7 +373,7 @@ def check_several(options: argparse.Namespace, run: Run, parser: argparse.Argume
 def print_answer(printed: Printed, notices: Iterable[str]) -> None:
     """Print an answer, then lines on standard error."""
     printed.print()
-    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
+    sys.stdout.flush()  # keeps the report before its summary if both are written to one pipe
     for line in notices:
         print_notice(line)
 
@@ -405,7 +405,7 @@ def answered(command: str, output: Output, answer: Callable[[], int], places: Pl
 
 
 def _print_rejected(output: Output, document: AnswerDocument) -> None:
-    """Print the answer about objects that are all rejected, as text or JSON."""
+    """Print the answer if all objects are rejected, as text or JSON."""
     from forewarn.policies.cli.render.answer import text
 
     if output.form == "json":

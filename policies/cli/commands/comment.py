@@ -28,16 +28,15 @@ class NoComment(ValueError):
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Another host must not get the token."""
+    """Follows no redirects, because another host must not get the token."""
 
     def redirect_request(self, *_: Any) -> None:
         """Follow no redirect."""
 
 
 class _Place(NamedTuple):
-    """Where comments are. `comments`: the address of the list. `comment`: that of a comment, without its id.
-
-    `method`: updates a comment. `headers`: of all requests, with the token.
+    """The API for comments. `comments`: the address of the list. `comment`: the address of a comment, without its id.
+    `method`: the HTTP method that updates a comment. `headers`: for all requests, with the token.
     """
 
     comments: str
@@ -47,7 +46,7 @@ class _Place(NamedTuple):
     author: int | None = None
 
     def is_own(self, comment: Any) -> bool:
-        """Whether forewarn may have written a comment: contributors can copy the marker."""
+        """Report whether forewarn may have written a comment. The marker is no proof: contributors can copy it."""
         if not str(at(comment, "body")).startswith(MARKER) or not isinstance(at(comment, "id"), int):
             return False
         if self.author is not None:
@@ -56,7 +55,7 @@ class _Place(NamedTuple):
 
 
 def post(markdown: str, environment: Mapping[str, str], *, is_needed: bool) -> str:
-    """Post the comment, or update that of an earlier run; return its address, or "" if there is none.
+    """Post the comment, or update the comment of an earlier run; return its address, or "" if there is none.
 
     `is_needed`: post a first comment; otherwise, only an existing one is updated. Raises NoComment.
     """
@@ -71,7 +70,7 @@ def post(markdown: str, environment: Mapping[str, str], *, is_needed: bool) -> s
 
 
 def _token(environment: Mapping[str, str], of_system: str) -> str:
-    """Return the token; one system never gets that of another."""
+    """Return the token for a CI system; no system gets the token of another one."""
     token = environment.get("FOREWARN_TOKEN") or environment.get(of_system) or ""
     if not token.isascii() or not token.isprintable() or not token:
         raise NoComment(f"no token. Fix: set the variable FOREWARN_TOKEN or {of_system}")

@@ -52,7 +52,7 @@ _SHELLS: Final = {
 
 def main(arguments: Sequence[str], commands: Commands) -> int:
     """Run the command; return the exit status. `commands`: all commands by name."""
-    if arguments[:1] == ["--words"]:  # of the scripts
+    if arguments[:1] == ["--words"]:  # the words that a script asks for
         print(*choices(arguments[1:] or [""], commands), sep="\n")  # noqa: T201
         return 0
     parser = Parser(
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str], commands: Commands) -> int:
 
 
 def choices(words: Sequence[str], commands: Commands) -> list[str]:
-    """Return the words of which the last of these may be a part; empty if any word is possible, such as a file."""
+    """Return the possible completions of the last of these words; empty if any word is possible, such as a file."""
     *before, word = words
     groups, is_option = first_words(commands), word.startswith("-")
     if not before:
@@ -84,7 +84,7 @@ def choices(words: Sequence[str], commands: Commands) -> list[str]:
 
 
 def _options(before: Sequence[str], commands: Commands) -> Mapping[str, Sequence[str]]:
-    """Return, by option, the possible values of the command that these words begin with; empty without a command."""
+    """Return, by option, the possible values for the command at the start of these words; empty without a command."""
     two = " ".join(before[:2])
     if two in commands:
         return options_of(commands[two])

@@ -109,7 +109,7 @@ def page_of(rule: Rule) -> Iterator[Block]:
     """The parts of a rule's documentation."""
     documentation = documentation_of(rule)
     yield Block("prose", documentation.what)
-    texts = {**_CHECKED, **rule.OBJECTS}  # in the same order for every rule
+    texts = {**_CHECKED, **rule.OBJECTS}  # uses the same order for every rule
     checked = ", ".join(dict.fromkeys(text for target, text in texts.items() if target in rule.TARGETS))
     where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
     severity = f"{where} severity: {linter_severity(rule) or 'none'}."
@@ -119,7 +119,7 @@ def page_of(rule: Rule) -> Iterator[Block]:
         if text := getattr(documentation, heading.lower()):
             yield Block("heading", heading)
             first = text.split(maxsplit=1)[0]
-            is_name = first in _LOWERCASE or "-" in first  # kubectl, forewarn
+            is_name = first in _LOWERCASE or "-" in first  # keeps names of programs, such as kubectl, in lower case
             yield Block("prose", text if is_name else capital(text))
     yield Block("heading", "Example")
     for example in documentation.examples:
@@ -162,7 +162,7 @@ _INTRODUCED: Final = {
     ("Cluster", "Bad"): "The cluster contains these objects:",
     ("Cluster", "Good"): "After the fix, the cluster contains these objects:",
 }
-"""Heading and mode of examples that are no objects of the input -> the line above."""
+"""Heading and mode of examples that are not objects of the input -> the line above the example."""
 
 
 def _reported(rule: Rule) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The options `--as`, `--as-group` and `--as-uid`, with kubectl's meaning.
 
-They are environment variables for the live source, as `--kubeconfig` is KUBECONFIG.
+They set environment variables for the live source, as `--kubeconfig` sets KUBECONFIG.
 """
 
 from __future__ import annotations

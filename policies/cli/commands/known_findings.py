@@ -76,7 +76,9 @@ def earlier_report(result: dict[str, Any] | None, since: str, run: Run) -> dict[
 
 
 def compared(path: str | None, compare: Callable[[], T]) -> T:
-    """Return the comparison with a file of `--since` or `--baseline`. Raises InvalidInput if it is another file."""
+    """Return the comparison with a file of `--since` or `--baseline`. Raises InvalidInput if the file is no such
+    report.
+    """
     try:
         return compare()
     except ValueError as fault:
@@ -100,7 +102,7 @@ def _read(path: str, what: str) -> dict[str, Any]:
 def less_known(
     findings: list[Finding], baseline: dict[str, Any] | None, path: str, files: Sequence[str] = ()
 ) -> tuple[list[Finding], int, list[str]]:
-    """The findings that a baseline does not have, the number of others, and a notice about those no longer found.
+    """The findings that a baseline does not contain, the number of others, and a notice about entries no longer found.
 
     `path`: of the baseline. `files`: the checked files. Raises InvalidInput.
     """

@@ -85,11 +85,11 @@ FOLDED: Final[Mapping[str, Callable[[Finding], object]]] = {
     "quota-exceeded": lambda finding: (finding.message, finding.object.namespace),
     "daemon-set-without-class": lambda finding: (finding.severity, finding.message, finding.object.name),
 }
-"""Rules that repeat one message for many objects, and what findings that are reported once have in common."""
+"""Rules that repeat one message for many objects -> the key of findings that are reported only once."""
 
 
 def folded(findings: list[Finding]) -> list[Finding]:
-    """Return the findings, with those of FOLDED rules that have one cause merged to one, with their number."""
+    """Return the findings; findings of a FOLDED rule with the same cause are merged into one, with their number."""
     alike: dict[object, list[Finding]] = {}
     groups: list[list[Finding]] = []
     for finding in findings:
@@ -124,7 +124,7 @@ def _print(form: str, report: Report, stream: TextIO, color: bool, limit: int) -
 
 
 WITH_HEAD: Final = ("json", "sarif", "junit", "markdown", "html", "openreports")
-"""Formats whose report has the head of the answer; with others, the summary has it."""
+"""Formats whose report contains the head of the answer; for other formats, the summary contains it."""
 
 
 def _rendered(form: str, report: Report) -> Iterable[str]:
@@ -200,7 +200,7 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
 
 
 def _about_notes(findings: Sequence[Finding], *, shown: bool) -> Iterator[str]:
-    """Yield the numbers of notes that are not shown, and of those that would be errors elsewhere."""
+    """Yield the number of notes that are not shown, and the number of notes that would be errors elsewhere."""
     hidden = 0 if shown else sum(finding.severity is Severity.NOTE for finding in findings)
     if hidden:
         yield f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}"
@@ -221,7 +221,7 @@ MAX_LEFT_OUT: Final = 100
 
 
 MAX_PASSES: Final = 3
-"""How often `--fix` checks again: a fix may reveal further findings."""
+"""Maximum number of passes of `--fix`: a fix may reveal further findings."""
 
 
 def lint_parser() -> argparse.ArgumentParser:
@@ -300,7 +300,7 @@ def main(arguments: Sequence[str]) -> int:
     notes = options.verbose or bool(options.select) or fails_at is Severity.NOTE
     fails_at = None if options.exit_zero or options.write_baseline else fails_at
     job = _Job(options, request, release, outputs, baseline, options.write_baseline, fails_at, notes)
-    with no_collection():  # a run frees little, so collections only cost time
+    with no_collection():  # a run frees little memory, so collections only cost time
         return _lint(job, run, shows_fixes=options.diff)
 
 
@@ -449,7 +449,7 @@ def _report(job: _Job, result: Lint) -> int:
 
 
 def _why_nothing(job: _Job, files: Input) -> str:
-    """Return the error if nothing was checked; "" if something was, or with --allow-empty."""
+    """Return the error if nothing was checked; "" if something was checked, or with --allow-empty."""
     if job.options.allow_empty or (files.reported and (files.objects or files.diagnostics)):
         return ""
     empty = "no objects found. Fix: pass --allow-empty to accept that"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pygls.lsp.server import LanguageServer
 
-with suppress(ImportError):  # `main` reports it
+with suppress(ImportError):  # `main` reports the error
     from lsprotocol import types
 
 
@@ -143,7 +143,7 @@ class _Session:
         """The checked text, and its field for a class name at a position; None for both if there is none."""
         row, lines = position.line, self.server.workspace.get_text_document(uri).source.split("\n")
         field = class_field_at(lines[row], self.character(position, lines)) if row < len(lines) else None
-        return (self.check(uri), field) if field else (None, None)  # a check of each key would cost too much
+        return (self.check(uri), field) if field else (None, None)  # checking after each key press would cost too much
 
     def place(self, checked: Checked, where: Location) -> types.Location:
         """A location of the linter as one of the protocol."""
@@ -330,7 +330,7 @@ class ClassField(NamedTuple):
     is_quoted: bool
 
     def scalar(self, name: str) -> str:
-        """Another name as the field's value: a string in YAML, too."""
+        """Format a name as the field's value, with quotes if YAML would not read it as a string."""
         is_plain = self.is_quoted or (name[0].isalpha() and name not in _NOT_STRINGS)
         return f"{'' if self.has_gap or self.is_quoted else ' '}{name if is_plain else json.dumps(name)}"
 
@@ -364,7 +364,7 @@ class Workspace:
         return Checked(text, [f for f in findings if f.location.file == path], given, list(_classes(given)))
 
     def line_of(self, where: Location) -> str:
-        """The line of a location in a saved file; "" if it is gone."""
+        """The line of a location in a saved file; "" if it no longer exists."""
         return SourceLines(self._read()).line_of(where.file, where.line) or ""
 
     def _with(self, path: str, text: str) -> Input:

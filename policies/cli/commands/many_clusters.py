@@ -198,7 +198,7 @@ def _contexts(names: Sequence[str]) -> Iterator[Cluster]:
 
 
 def name_of(path: str) -> str:
-    """The name of a snapshot's file without suffix; the path, if the name says only that it is a cluster."""
+    """The name of a snapshot's file without suffix; the path if the file has a generic name such as "cluster"."""
     name = _SUFFIX.sub("", os.path.basename(path.rstrip("/")))
     return path if name == "cluster" else name
 

@@ -83,7 +83,7 @@ def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
 
 
 def _named(named: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
-    """The results with unique names: those of different snapshots with the same name get their paths as names.
+    """The results with unique names: if different snapshots have the same name, their paths become the names.
 
     Raises SourceError if several results are about the same cluster.
     """

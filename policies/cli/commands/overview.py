@@ -1,4 +1,4 @@
-"""`forewarn` without a command: show what is at risk in a cluster, and the commands that go on."""
+"""`forewarn` without a command: show what is at risk in a cluster, and the commands for details."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ R = TypeVar("R", bound="Result")
 
 
 class Output(NamedTuple):
-    """Where an answer goes. `file`: "" for standard output.
+    """The destination and formats of an answer. `file`: "" for standard output.
 
     `is_given`: the command line names the format. `level`: 1 with -v, 2 with -vv. `others`: further formats, each in a
     file.
@@ -53,7 +53,9 @@ class Output(NamedTuple):
 
     @contextmanager
     def redirected(self) -> Iterator[None]:
-        """Redirect standard output to the file, if there is one; a failed block writes nothing. Raises SourceError."""
+        """Redirect standard output to the file, if there is one; if the block fails, the file is unchanged. Raises
+        SourceError.
+        """
         if not self.file:
             yield
             return
@@ -137,7 +139,7 @@ _NO_CHOICE: Final = later(r"(argument .{1,200}): invalid choice: '?(.{0,200}?)'?
 _VALUE_OF_FLAG: Final = later(r"argument (?:-\w/)?(--[\w-]+): ignored explicit argument ")
 _QUOTE: Final = "'"
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".gz")
-"""The ends of the names of files that probably are manifests or snapshots."""
+"""Suffixes of files that are probably manifests or snapshots."""
 _FILES: Final = ("-f", "--file", "--filename")
 _UNEXPECTED: Final = later(r"unrecognized arguments: ([^- ]\S*)")
 _ABOUT_POSITIONAL: Final = later(r"argument [^-]|the following arguments are required: ")
@@ -152,7 +154,7 @@ _NOT_IN_FOREWARN: Final = {
     "--disable --skip --exclude": "pass --ignore RULE",
     "-r -R --recursive": "leave it out, because directories are read with all their files",
 }
-"""Options of kubectl and of linters -> what to do instead, if it uses no option that the command lacks."""
+"""Options of kubectl and of linters -> what to do instead; used only if the command has the options in the text."""
 _OPTION: Final = later(r"(?:pass )(-\S+)")
 _COMMON: Final = (
     "--help",
@@ -242,14 +244,14 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parse the arguments. Options before the name of a subcommand are an error."""
         if self._subparsers and args and args[0][:1] == "-" and args[0] not in self._option_string_actions:
-            args = ()  # argparse would take the value of the option as the name
+            args = ()  # argparse would read the value of the option as the name
         self._given = args or ()
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Print the error with a fix, and exit with status 2."""
         if _NO_CHOICE.match(message) and not (self._subparsers or message.startswith("argument -")):
-            # The unknown value may be that of an unknown option.
+            # The unknown value may belong to an unknown option.
             names = (word.partition("=")[0] for word in self._given if word[:2] == "--" != word)
             unknown = next((name for name in names if name not in self._option_string_actions), "")
             message = f"unrecognized arguments: {unknown}" if unknown else message
@@ -307,7 +309,7 @@ class Parser(argparse.ArgumentParser):
         return f". Fix: write {self.prog} {' '.join(map(_as_written, words))}{known}"
 
     def _instead_of(self, word: str) -> str:
-        """A message suffix for one argument too many."""
+        """A message suffix for an unexpected argument."""
         option = next((name for name in ("-f", "--cluster") if name in self._option_string_actions), "")
         if option and (word.endswith(SUFFIXES) or os.path.exists(word)):
             return f"; did you mean {option} {brief(word, 80)}?"
@@ -321,13 +323,13 @@ def _rank_in_help(action: argparse.Action) -> int:
 
 
 def _as_written(action: argparse.Action) -> str:
-    """An argument as the usage line of the help has it: `-f FILE`, `KIND/NAME`, `--max`."""
+    """An argument as the usage line of the help shows it: `-f FILE`, `KIND/NAME`, `--max`."""
     value = "" if action.nargs == 0 else str(action.metavar or "|".join(action.choices or [action.dest.upper()]))
     return " ".join(filter(None, (*action.option_strings[:1], value)))
 
 
 def converted(read: Callable[[str], T], text: str, fault: type[Exception]) -> T:
-    """Return the value that `read` makes of a text. Raises argparse.ArgumentTypeError instead of its error."""
+    """Convert a text with `read`. Raises argparse.ArgumentTypeError in place of the exception `fault`."""
     try:
         return read(text)
     except fault as problem:
@@ -359,7 +361,7 @@ def integer_between(least: int, limit: int) -> Callable[[str], int]:
 
 
 def any_duration(text: str) -> float:
-    """Parse a duration: seconds, or such as `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
+    """Parse a duration: a number of seconds, or such as `90s`, `5m` or `1h`. Raises argparse.ArgumentTypeError."""
     try:
         return seconds(text, "")
     except ValueError as fault:

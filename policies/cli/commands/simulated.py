@@ -118,7 +118,7 @@ def _instance_types(path: str | None) -> Sequence[InstanceType]:
 
 
 def configuration(path: str | None) -> Config:
-    """Return the configuration in the file, by default that in this directory or a parent. Raises ConfigError."""
+    """Return the configuration in the file; by default, the one in this directory or a parent. Raises ConfigError."""
     file = path or find_config(os.curdir)
     if not file:
         return Config()

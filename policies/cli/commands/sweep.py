@@ -52,7 +52,7 @@ def evaluate_sweep(
         identity |= _group_options(options.node_templates, autoscaling)
         of = len(names_of(cluster, scope))
         part = as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity))
-        return Evaluated(0, printed=Printed([part]))  # whether anything has happened is asked of the whole
+        return Evaluated(0, printed=Printed([part]))  # the merge of all parts decides the status
     from forewarn.policies.questions.application.several_clusters import rank_of, row_of
 
     document = sweep.document

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         if isinstance(cache, DigestedCache) and shard is not None:
             identity = run_options("test", release, options.until, cache, options.config) | _identity(request)
             sys.stdout.write(as_json(marked(result.to_dict(), shard, len(given), cache.digest, identity)))
-            return OK  # whether one is broken is asked of the whole
+            return OK  # the merge of all parts decides the status
         write_results(result, run.output)
         return status_of(result)
 
@@ -80,7 +80,7 @@ def _identity(request: ExpectationsRequest) -> dict[str, Any]:
 
 
 def status_of(result: Expectations) -> int:
-    """The exit status: FAILED if one was not evaluated, BROKEN if one is violated, otherwise OK."""
+    """The exit status: FAILED if an expectation was not evaluated, BROKEN if one is violated, otherwise OK."""
     if any(tested.not_evaluated for tested in result.expectations):
         return FAILED
     return BROKEN if any(tested.failures for tested in result.expectations) else OK

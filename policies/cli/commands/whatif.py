@@ -163,9 +163,8 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def _of_options(name: str) -> _Request:
-    """Make requests of this type: each field is the option of its name, manifests those of -f.
-
-    A request is read again for each fix that is tried.
+    """Return a function that creates a request of the type `name` from options: each field has the value of the option
+    with its name; `manifests` are the files of -f. Each fix that is tried reads the manifests again.
     """
 
     def request(options: argparse.Namespace) -> Change:

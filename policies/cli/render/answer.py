@@ -31,11 +31,11 @@ One fix stays, and so do causes of at least a quarter of the counter.
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
 _LEAST_ROWS: Final = 4
-"""Number of rows of the first table that displace fixes and causes; all rows of a table with a total."""
+"""Rows of the first table that take precedence over fixes and causes; a table with a total takes it for all rows."""
 _MIN_ROOM: Final = 32
 """Minimum characters of a wrapped column."""
 _SHORTEST_NAME: Final = 32
-"""Characters to which a name in the first column is cut at most."""
+"""Minimum characters that remain of a shortened name in the first column."""
 _ICONS: Final = {
     AnswerStatus.OK: "✅",
     AnswerStatus.WARN: "⚠️",
@@ -110,7 +110,7 @@ def _status_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    """The text in lines that have room beside an indent; a word that is too long keeps its line."""
+    """The text wrapped to lines that fit beside an indent; a word that is too long stays on one line."""
     return _in_lines(one_line(text), WIDTH - len(indent))
 
 
@@ -184,7 +184,7 @@ def table_lines(table: Table, paint: Painter, limit: int = 0) -> Iterator[str]:
 
 
 def _shown_rows(table: Table, limit: int) -> Sequence[Sequence[Cell]]:
-    """The first rows, or all: a line about one more row takes as much as the row."""
+    """The rows up to `limit`; all rows if only one more exists, because a line about it would take the same space."""
     has_room = not limit or len(table.rows) <= min(limit + 1, MAX_ROWS)
     return table.rows if has_room else table.rows[:limit]
 
@@ -258,7 +258,7 @@ def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
 
 
 def _fix_lines(document: AnswerDocument, paint: Painter, limit: int) -> Iterator[str]:
-    """Yield the heading and as many fixes as have room; nothing without a fix."""
+    """Yield the heading and at most `limit` fixes; nothing without a fix."""
     fixes = document.fix[:limit]
     if not document.fix:
         return
@@ -276,7 +276,7 @@ def _fix_lines(document: AnswerDocument, paint: Painter, limit: int) -> Iterator
 
 
 def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:
-    """One line, which has the end of a long path, and as many of the assumptions as have room; all with -v."""
+    """Yield one line with the source (the end of a long path) and the assumptions that fit; with -v, all of them."""
     label, source = "INPUT  ", input_text(head)
     if (more := len(source) + len(label) - WIDTH) > 0:
         source = f"…{source[more + 1 :]}"

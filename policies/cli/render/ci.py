@@ -61,7 +61,7 @@ def _bytes(line: str, column: int) -> int:
 
 
 def github(findings: Sequence[Finding]) -> tuple[list[str], list[Finding]]:
-    """Return GitHub workflow commands, the most severe first; and the findings above GitHub's limit."""
+    """Return GitHub workflow commands, the most severe first; and the findings beyond GitHub's limit."""
     lines: list[str] = []
     rest: list[Finding] = []
     shown: dict[Severity, int] = defaultdict(int)

@@ -27,7 +27,7 @@ MAX_BYTES: Final = 60_000
 def text(
     document: AnswerDocument, head: AnswerHead, clusters: Sequence[AnswerOn], paint: Painter, level: int
 ) -> Iterator[str]:
-    """The answer about several clusters as lines of text, with `level` followed by that about each."""
+    """The answer about several clusters as lines of text; if `level` is above 0, followed by the answer about each."""
     yield from answer.text(document, head, paint, level)
     for each in clusters if level else ():
         yield ""
@@ -99,7 +99,7 @@ def document_of(outcomes: Sequence[Outcome]) -> AnswerDocument:
 
 
 _REJECTED: Final = "rejected: "
-"""The start of a reason that is an answer by itself."""
+"""The start of a reason that is an answer of its own, not an error."""
 
 
 def head_of(outcomes: Iterable[Outcome]) -> AnswerHead:
@@ -108,7 +108,7 @@ def head_of(outcomes: Iterable[Outcome]) -> AnswerHead:
 
 
 def lines(outcomes: Sequence[Outcome], paint: Painter, level: int) -> Iterator[str]:
-    """The answer as lines of text, with `level` followed by the report on each cluster."""
+    """The answer as lines of text; if `level` is above 0, followed by the report on each cluster."""
     yield from answer.text(document_of(outcomes), head_of(outcomes), paint, level)
     for outcome in outcomes if level else ():
         yield ""
@@ -117,7 +117,7 @@ def lines(outcomes: Sequence[Outcome], paint: Painter, level: int) -> Iterator[s
 
 
 def markdown(outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
-    """Return the answer as Markdown, with `in_full` followed by the report on each cluster below its name."""
+    """Return the answer as Markdown; with `in_full`, followed by the report on each cluster below its name."""
     answered = (outcome for outcome in outcomes if in_full and not outcome.reason)
     reports = (f"## {text_of(brief(each.name, _LONGEST))}\n\n{str(each.report).strip()}\n" for each in answered)
     return "\n".join([answer.markdown(document_of(outcomes), head_of(outcomes), 0), *reports])

@@ -17,7 +17,7 @@ def line_of(head: AnswerHead) -> str:
 def input_text(head: AnswerHead) -> str:
     """The names of the sources, their time and the release: `b.json 2026-06-09 23:59Z, Kubernetes 1.36 (assumed)`.
 
-    Without a release, the names. Those of versions (`main → change`) are complete, and those of files without
+    Without a release, only the names. Names of versions (`main → change`) are complete; names of files omit
     directories.
     """
     origin, release = head.origin, f"Kubernetes {head.release}"
@@ -32,7 +32,7 @@ def input_text(head: AnswerHead) -> str:
 
 
 def assumptions_of(head: AnswerHead) -> list[str]:
-    """What the answer assumes, beside the release."""
+    """The assumptions of the answer, except the release."""
     return [clause for clause in head.assumes if clause != f"Kubernetes {head.release}"]
 
 
@@ -44,7 +44,7 @@ def below_title(markdown: str, head: AnswerHead) -> str:
 
 
 def merged(documents: Iterable[Any]) -> AnswerHead:
-    """Return the head of several parts of an answer: that of the first, with the assumptions of all. Raises
+    """Return the head for several parts of an answer: the head of the first, with the assumptions of all. Raises
     ValueError for input without a head.
     """
     heads = [_from_dict(document) for document in documents]

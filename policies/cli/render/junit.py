@@ -22,7 +22,7 @@ _MAX_FAILURES: Final = 30
 _Part = tuple[str, Sequence[str], Mapping[str, str]]
 """What a case reports: `failure`, `error` or `system-out`, the lines of its text, and attributes."""
 _Case = tuple[str, str, Sequence[_Part]]
-"""A class name, a name by which GitLab identifies the case, and what it reports; it has passed without that."""
+"""A class name, a name by which GitLab identifies the case, and what the case reports; () for a passed case."""
 
 
 def of_findings(report: Report) -> Iterator[str]:

@@ -73,7 +73,7 @@ def _document(report: Report, version: str, results: list[Any]) -> dict[str, Any
 
 def _rules(report: Report) -> list[dict[str, Any]]:
     used = {finding.rule for finding in report.findings}
-    others = sorted(used - {rule.ID for rule in RULES})  # of other packages
+    others = sorted(used - {rule.ID for rule in RULES})  # rules of other packages
     return [*(_rule(rule) for rule in RULES if rule.ID in used), *({"id": name} for name in others)]
 
 

@@ -69,12 +69,12 @@ _LONGEST_CELL: Final = 200
 _SPECIAL: Final = re.compile(
     r"([\\`*\[\]<>#|~$@&]|(?<![^\W_])_|_(?![^\W_])|^[-+=](?=[-+=\s])|:(?=//|\d+:\D|[\w+-]*[a-z+-][\w+-]*:))"
 )
-"""What changes other text; a colon makes emoji (`:name:`)."""
+"""Characters with a meaning in Markdown or HTML; colons delimit emoji (`:name:`)."""
 _WORDS: Final = re.compile(r"\s+|\S+")
 _LINKED: Final = re.compile(
     r"www\.|://|\w@|@\w|#\d|\b(?:mailto|xmpp|gh-\d)|^[({\[]*(?=\d*[a-f])[0-9a-f]{7,40}(?![0-9a-z-])", re.IGNORECASE
 )
-"""In a word that GitHub makes a link of, even if it is escaped: addresses, e-mail, users, issues, and commits."""
+"""Matches in words that GitHub turns into links even if escaped: addresses, e-mail, users, issues and commits."""
 
 
 def markdown_findings(findings: Sequence[Finding]) -> str:
@@ -97,7 +97,9 @@ def _row(finding: Finding) -> str:
 
 
 def text_of(text: str) -> str:
-    """The text with special characters of Markdown and HTML escaped. Words that GitHub would make links of are code."""
+    """The text with special characters of Markdown and HTML escaped. Words that GitHub would turn into links become
+    code.
+    """
     parts = groupby(_WORDS.findall(one_line(text)), lambda word: _LINKED.search(word) is not None)
     return "".join(
         "".join(map(_code, words)) if are_linked else _SPECIAL.sub(r"\\\1", "".join(words))

@@ -313,7 +313,7 @@ def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(result: Result | Audit, head: AnswerHead, command: str = "") -> dict[str, Any]:
-    """Return a result as a page has it. `command`: with the manifests; "" if the address alone gives the command."""
+    """Return a result as the data of a page. `command`: the command with manifests; "" if the address determines it."""
     page = pages.page_of(result, head)
     return {
         "title": no_command(brief(page.title, _LONGEST)),
@@ -333,7 +333,7 @@ def _progress_of(print_notice: PrintNotice) -> Progress:
 
 
 def _counting(what: str, print_notice: PrintNotice) -> Progress:
-    """Return a function that prints each number once; a question calls it more often, so that it can be cancelled."""
+    """Return a function that prints each number once. A question calls it more often, because a call can cancel it."""
     print_notice("preparing the simulations")
     last = -1
 

@@ -1,4 +1,4 @@
-"""The Flask application of `forewarn ui`, and what its pages show of a cluster until the cluster is read again."""
+"""The Flask application of `forewarn ui`, and the data of a cluster that its pages show until it is read again."""
 
 from __future__ import annotations
 

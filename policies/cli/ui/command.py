@@ -66,7 +66,7 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
         return state.answer, shown_of(state, ", ".join(map(described, run.cluster)))._asdict()
 
     ask, about = load()
-    processes, shown = Processes(ask, answering(load)), Shown(**about)  # before there are threads
+    processes, shown = Processes(ask, answering(load)), Shown(**about)  # before threads start
     try:
         with socket.create_server((HOST, port)) as listening:
             bound_port = listening.getsockname()[1]
@@ -87,7 +87,7 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
 
 
 def state_of(run: Run, release: Release, named: Sequence[str]) -> State:
-    """The cluster, and what else questions need. Raises SourceError and ConfigError."""
+    """The cluster and other data for questions. Raises SourceError and ConfigError."""
     buffers = CapacityBuffers()
     cache = loaded_for(run, None, release, collect=buffers.collect).cache
     require_nodes(cache.snapshot())
@@ -99,7 +99,7 @@ def state_of(run: Run, release: Release, named: Sequence[str]) -> State:
 
 
 def shown_of(state: State, source: str) -> Shown:
-    """What all pages show of the cluster. `source`: its description."""
+    """The data of the cluster that all pages show. `source`: the description of the cluster."""
     cluster = state.cache.snapshot()
     counts = f"{plural(len(cluster.objects.nodes), 'node')}, {plural(len(cluster.pods), 'Pod')}"
     named = ((each.name, each.value) for each in cluster.priority_classes.values() if is_name(each.name))

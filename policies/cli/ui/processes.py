@@ -38,7 +38,7 @@ MAX_BYTES: Final = 64 << 20
 LOAD_SECONDS: Final = 600
 """Maximum seconds to read the cluster."""
 BEAT: Final = 0.25
-"""Seconds between two looks at the connection of a page."""
+"""Seconds between two checks of the connection of a page."""
 _LONG: Final = 30.0
 _NICE: Final = 5
 """Niceness of questions with a limit longer than `_LONG` seconds."""
@@ -68,7 +68,7 @@ class Processes:
         self._lock = Lock()
         self._ours, theirs = socket.socketpair()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads of numpy, which hold no lock of Python
+            warnings.simplefilter("ignore", DeprecationWarning)  # numpy's threads hold no Python lock
             self._pid = os.fork()
         if self._pid == 0:
             self._ours.close()
@@ -101,9 +101,8 @@ class Processes:
         return last.answer
 
     def ask(self, question: dict[str, Any], seconds: float) -> Generator[Step, None, None]:
-        """The steps of a question, at least one each BEAT; the last one has the answer. Raises Unanswered.
-
-        A generator that is closed kills the process.
+        """Yield the steps of a question, at least one every BEAT seconds; the last one has the answer. Raises
+        Unanswered. Closing the generator kills the process.
         """
         free = self._short if seconds <= _LONG else self._long
         while not free.acquire(timeout=BEAT):
@@ -157,7 +156,7 @@ def _steps(connection: socket.socket, until: float) -> Iterator[Step]:
 
 
 def _serve(connections: socket.socket, run: Run, load: Load) -> NoReturn:
-    """Fork for each connection that arrives, until the other end is closed."""
+    """Fork a process for each connection that arrives, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which closes the connection
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -183,7 +182,7 @@ def _serve(connections: socket.socket, run: Run, load: Load) -> NoReturn:
 
 
 def _loaded(connection: socket.socket, load: Load) -> Run:
-    """The function for questions about the cluster as it is now. Ends this process without one."""
+    """Return the function for questions about the current cluster. Exits this process if loading fails."""
     signal.alarm(LOAD_SECONDS)
     gc.unfreeze()
     try:
@@ -199,13 +198,13 @@ def _loaded(connection: socket.socket, load: Load) -> Run:
 
 
 def _share_memory() -> None:
-    """Let the garbage collector of later processes change no page of what they share."""
+    """Prevent the garbage collector of forked processes from changing memory pages that they share."""
     gc.collect()
     gc.freeze()
 
 
 def _watch(connection: socket.socket, run: Run) -> NoReturn:
-    """Answer one question in another process, which is killed with its own if the page disconnects or time is over."""
+    """Answer one question in a child process; kill its process group if the page disconnects or the time is over."""
     try:
         os.setsid()
         with connection.makefile("rb") as sent:
@@ -234,7 +233,7 @@ def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> No
             _send(connection, {"progress": text})
 
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # processes can be waited for
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # this process can wait for its children
         without_streams()
         try:
             _send(connection, {"answer": run(question, print_notice)})

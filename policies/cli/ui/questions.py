@@ -261,7 +261,7 @@ def _asked(question: Question, query: Mapping[str, str], key: str) -> CommandLin
 
 
 def _with_namespace(question: Question, query: Mapping[str, str]) -> Mapping[str, str]:
-    """The inputs; of `NAMESPACE/KIND/NAME` as a name, the namespace is an input of its own."""
+    """Return the inputs; a name `NAMESPACE/KIND/NAME` is split, so that its namespace is a separate input."""
     namespace, slash, name = query.get("name", "").strip().partition("/")
     if _NAMESPACE in question.fields and slash and "/" in name:
         return {**query, "namespace": namespace, "name": name}

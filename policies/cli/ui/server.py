@@ -55,7 +55,7 @@ class Access:
         self.once = secrets.token_urlsafe(32)
         """A token for one use: other users of the machine can read the arguments of a browser that is started."""
         self._hosts = {f"{name}:{port}" for name in _NAMES} | ({*_NAMES} if port == 80 else set())
-        self._cookie = f"forewarn-ui-{port}"  # cookies do not know ports
+        self._cookie = f"forewarn-ui-{port}"  # browsers share cookies between ports
 
     def check(self) -> Response | None:
         """Check a request. Returns None if allowed, or a response that sets the cookie; aborts with 403 otherwise."""
@@ -130,8 +130,8 @@ class _Handler(WSGIRequestHandler):
 
 
 class Server(ThreadedWSGIServer):
-    """Has at most MAX_CONNECTIONS. Then, a new one replaces the oldest without a request of the owner, as every user
-    of the machine can open connections. If all are the owner's, the new one is closed.
+    """A server with at most MAX_CONNECTIONS. A further connection replaces the oldest one without a request of the
+    owner, because every user of the machine can open connections; if there is none, the new connection is closed.
     """
 
     def __init__(self, listener: socket.socket, app: WSGIApplication) -> None:
@@ -142,7 +142,7 @@ class Server(ThreadedWSGIServer):
         super().__init__(host, port, app, _Handler, fd=listener.fileno())
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer the requests of a connection on a thread of its own."""
+        """Answer the requests of a connection on a new thread."""
         with self._lock:
             is_accepted = len(self._open) < MAX_CONNECTIONS or self._close_stranger()
             if is_accepted:
@@ -153,7 +153,7 @@ class Server(ThreadedWSGIServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """The same, on that thread."""
+        """Answer the requests of a connection on the current thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -173,6 +173,6 @@ class Server(ThreadedWSGIServer):
         if oldest is None:
             return False
         del self._open[oldest]
-        with suppress(OSError):  # its thread sees the end, and closes it
+        with suppress(OSError):  # its thread then closes the connection
             oldest.shutdown(socket.SHUT_RDWR)
         return True

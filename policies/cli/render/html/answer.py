@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 
 _SEARCHED: Final = 10
-"""A table with more rows than this has a field to search."""
+"""A table with more rows than this gets a search field."""
 
 
 def page(document: AnswerDocument, head: AnswerHead, *parts: Element, drawn: dict[str, Any] | None = None) -> Page:
@@ -39,8 +39,8 @@ def page(document: AnswerDocument, head: AnswerHead, *parts: Element, drawn: dic
 
 
 def header(document: AnswerDocument, title: str = "h1") -> Element:
-    """Return the status, what was asked, the consequence, and a tile for each counter. `title`: the element of what
-    was asked.
+    """Return the status, the question, the consequence, and a tile for each counter. `title`: the tag of the question's
+    element.
     """
     is_bad = document.status not in (AnswerStatus.OK, AnswerStatus.WARN)
     counters = (
@@ -93,5 +93,5 @@ def _table(rows: Table, title: str) -> Iterator[Element]:
 
 
 def footer(head: AnswerHead) -> Element:
-    """Return the input and what is assumed."""
+    """Return the input and the assumptions."""
     return element("p", display_text(line_of(head)), class_="dim")

@@ -63,7 +63,7 @@ def element(tag: str, *children: Child, **attributes: str | float | bool) -> Ele
 
 
 def template(name: str) -> Element:
-    """Return the element in a file of `templates`. Line breaks and indents between elements do not count."""
+    """Return the element in a file of `templates`. Ignores line breaks and indents between elements."""
     root = fromstring(_shipped(f"templates/{name}"))
     for each in root.iter():
         each.text, each.tail = ((text or "").strip() or None for text in (each.text, each.tail))
@@ -117,7 +117,7 @@ def tiles(counters: Iterable[tuple[str, str, bool]]) -> Element:
 
 
 def _value(text: str) -> Iterator[Child]:
-    """Yield the number at the start of a text, and what follows in a smaller font."""
+    """Yield the number at the start of a text, and the rest in a smaller font."""
     number, space, more = text.partition(" ")
     yield number
     if more:

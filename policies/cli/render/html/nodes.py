@@ -31,7 +31,7 @@ _MAX_FRAMES: Final = 16
 _MAX_GROUPS: Final = 8_000
 _LONGEST_NAME: Final = 100
 _MAX_TITLES: Final = 60
-"""The most groups of nodes by pool and zone; if there are more, nodes are grouped by zone only."""
+"""Maximum number of groups of nodes by pool and zone; if there are more, nodes are grouped only by zone."""
 
 
 def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: bool = True) -> dict[str, Any]:
