@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -14,6 +13,7 @@ from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.applied import with_applied
+from forewarn.policies.kubernetes.controllers.disruption import SCALED
 from forewarn.policies.kubernetes.controllers.own_pods import needed, pods_of
 from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds import registry
@@ -159,8 +159,8 @@ def whatif(
     if admission rejects all objects.
     """
     autoscaling, places = replace(autoscaling_for(cluster, autoscaling), scale_down=until is not None), Places()
-    start = Start(_cache_for(change, cluster), autoscaling.groups, places, cluster.config.options)
-    cache = start.cache
+    cache, ignored = _cache_for(change, cluster)
+    start = Start(cache, autoscaling.groups, places, cluster.config.options)
     _require_lists(cluster, change, autoscaling)
     with places.locating():
         question = change.question(start)
@@ -172,7 +172,7 @@ def whatif(
             *simulated.passed_over(question.arrivals),
             *simulated.events_without_effect(cache.snapshot(), question.arrivals),
         ]
-        notes += [*question.notes, *_of_faults(faults)]
+        notes += [*question.notes, *_of_replicas(ignored, question), *_of_faults(faults)]
         if question.upgrade is not None:
             question.upgrade.extends_horizon = until is None
         horizon = _horizon(question) if until is None else until
@@ -377,14 +377,25 @@ def _by_limit_ranges(
             )
 
 
-def _cache_for(change: Change, cluster: Cluster) -> DumpCache:
-    """Return a copy of the cache, with the objects of running clusters on which only this change depends."""
-    cache = cluster.cache.copy()
-    with nullcontext() if isinstance(change, MaxReplicas) else suppress(SourceError):  # without permission to list them
-        for source in cluster.sources if isinstance(change, Apply | Events | MaxReplicas | Scale) else ():
+def _cache_for(change: Change, cluster: Cluster) -> tuple[DumpCache, list[str]]:
+    """Return a copy of the cache, with the objects of running clusters on which only this change depends, and what is
+    ignored. Raises SourceError if the change needs them.
+    """
+    cache, ignored = cluster.cache.copy(), list[str]()
+    for source in cluster.sources if isinstance(change, Apply | Events | MaxReplicas | Scale) else ():
+        try:
             for obj in objects_of(source, "autoscalers"):
                 cache.add(obj)
-    return cache
+        except SourceError as fault:
+            if isinstance(change, MaxReplicas):
+                raise
+            ignored.append(f"limits of HorizontalPodAutoscalers are ignored: {fault}")
+    return cache, ignored
+
+
+def _of_replicas(notes: list[str], question: questions.Question) -> list[str]:
+    """Return these notes about replicas; none for a question that sets no replicas."""
+    return notes if any(group_kind(arrival.object) in SCALED for arrival in question.arrivals) else []
 
 
 def _of_faults(faults: Sequence[Exception]) -> list[str]:

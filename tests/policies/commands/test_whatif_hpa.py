@@ -9,6 +9,7 @@ import pytest
 
 import forewarn
 from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.prediction.simulation.scenario import MAX_REPLICAS
 from forewarn.policies.questions.application.autoscaler_tables import tables_of
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Considered, Launches, NoLaunch
@@ -261,7 +262,17 @@ def test_the_autoscalers_of_a_running_cluster_are_listed(
 ) -> None:
     listed = "forewarn.policies.questions.application.whatif.objects_of"
     monkeypatch.setattr(listed, lambda _source, name: [autoscaler("a", 2)] if name == "autoscalers" else [])
-    assert running(asked(tmp_path, workload("a"), change=change), "a") == 2
+    assert running(result := asked(tmp_path, workload("a"), change=change), "a") == 2
+    assert "ignored" not in "".join(result.notes)
+
+    def denied(_source: str, _name: str) -> list[dict[str, Any]]:
+        raise SourceError("live", "cannot list horizontalpodautoscalers: 403")
+
+    monkeypatch.setattr(listed, denied)
+    ignored = "limits of HorizontalPodAutoscalers are ignored: live: cannot list horizontalpodautoscalers: 403"
+    assert ignored in asked(tmp_path, workload("a"), change=change).document.warnings
+    lost = asked(tmp_path, workload("a"), change=forewarn.LoseNodes(["n"]))
+    assert "ignored" not in "".join(lost.notes)
 
 
 @pytest.mark.parametrize(
