@@ -85,14 +85,22 @@ def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = pla
         yield from ("", *why)
     for table in document.tables:
         if table.detail <= level:
-            room = MAX_LINES - used - _height(table, 0)
-            lines = [*table_lines(table, paint, 0 if level else min(MAX_ROWS, max(room, 2)))]
+            lines = [*table_lines(table, paint, 0)] if level else _fitted(table, paint, MAX_LINES - used)
             used += len(lines) + 1
             if level or table is first or used <= MAX_LINES:
                 yield from ("", *lines)
     if fixes:
         yield from ("", *fixes)
     yield from after
+
+
+def _fitted(table: Table, paint: Painter, room: int) -> list[str]:
+    """Return the lines of a table and its first rows that have room, but at least two; a row may take several lines."""
+    for limit in range(min(MAX_ROWS, max(room - _height(table, 0), 2)), 1, -1):
+        lines = [*table_lines(table, paint, limit)]
+        if len(lines) < room:
+            break
+    return lines
 
 
 def _height(table: Table, rows: int) -> int:

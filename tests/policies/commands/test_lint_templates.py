@@ -259,7 +259,8 @@ _CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  na
         (_CLASS.replace("v1", "v1beta1") + "value: 5\n", {"removed-api-version": 1}),
         (_CLASS.replace("{{ .Release.Name }}", "Gold") + "value: 5\n", {"priority-class-name-invalid": 4}),
         (_CLASS.replace("{{ .Release.Name }}", "gold") + "{{ if .x }}\n{{ end }}\n", {"priority-value-missing": 4}),
-        (f"{_DEPLOYMENT}spec:\n  paused: true\n  {{{{ if .x }}}}\n  paused: true\n", {"duplicate-key": 8}),
+        (f"{_DEPLOYMENT}spec:\n  paused: true\n  {{{{ if .x }}}}\n  paused: true\n  {{{{ end }}}}\n",
+         {"duplicate-key": 8}),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("place", ["templates", "other"])

@@ -42,7 +42,8 @@ def snapshots(tmp_path: Path) -> Path:
 
 def table_of(text: str) -> list[dict[str, str]]:
     """The rows of the table of clusters by column head."""
-    heads, *rows = text.split("\n\n")[1].partition("\nINPUT")[0].splitlines()
+    table = text.split("\n\n")[1].partition("\nINPUT")[0]
+    heads, *rows = re.sub(r"\n +", " ", table).splitlines()  # the last cell may continue on the next line
     return [dict(zip(*(re.split(r" {2,}", line) for line in (heads, row)), strict=True)) for row in rows]
 
 
