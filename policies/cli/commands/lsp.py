@@ -146,7 +146,7 @@ class _Session:
         return (self.check(uri), field) if field else (None, None)  # checking after each key press would cost too much
 
     def place(self, checked: Checked, where: Location) -> types.Location:
-        """A location of the linter as one of the protocol."""
+        """Convert a location of the linter to a location of the protocol."""
         lines = checked.lines if where.file in checked.given.reported else []
         line = lines[where.line - 1] if lines else self.workspace.line_of(where) if self.workspace else ""
         span = self.span(1, where.column, where.end_column, [line])

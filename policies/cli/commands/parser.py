@@ -91,7 +91,7 @@ class Printed(NamedTuple):
 
 
 def in_every_format(output: Output, printed: Callable[[Output], Printed]) -> Printed:
-    """Return the answer in the formats of a command line. `printed`: returns it in one of them."""
+    """Return the answer in all formats of a command line. `printed`: returns the answer in one format."""
     others = [(each.file, printed(each._replace(level=output.level))) for each in output.others]
     return printed(output._replace(others=()))._replace(others=others)
 

@@ -54,7 +54,7 @@ class Built(NamedTuple):
 
 
 class _Reference(NamedTuple):
-    """A name in an object. `is_renamed`: whether kustomize changes the name with that of the named object."""
+    """A name in an object. `is_renamed`: whether kustomize updates the name if it renames the named object."""
 
     built: Built
     key: Key

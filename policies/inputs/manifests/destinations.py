@@ -82,7 +82,7 @@ def _objects(path: str, content: bytes) -> Iterator[ApiObject]:
 
 
 def directories_in(content: bytes, path: str) -> Iterator[str]:
-    """Yield the directories that the DEPLOYERS in a file name, as they stand there: of this or another repository."""
+    """Yield the directories that DEPLOYERS in a file name, unchanged; they may belong to another repository."""
     if not (_MAY_NAME_DIRECTORY.search(content) or (b"argoproj.io" in content and b"path" in content)):
         return
     for value in readable_values(content, path):

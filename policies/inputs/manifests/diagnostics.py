@@ -26,7 +26,8 @@ _BRACES: Final = later(
     r"|^[ \t]{0,100}<[^<>\n]{1,200}>[ \t]*$)",
     re.MULTILINE,
 )
-"""Template syntax. What it begins with comes first: few positions of a text need the alternatives.
+"""Template syntax. The lookahead for its first character comes first, so that few positions of a text need the
+alternatives.
 
 Linear time: every alternative ends on its line, and those with an end mark have a maximum length.
 """

@@ -76,7 +76,7 @@ class Document:
         self.indent, self.at = indent, at
         self._asked = 0
         self.masks: dict[str, str] = {}
-        """Characters that stand for others in this text (`yaml.lenient`), and for which."""
+        """Mask character in this text -> the original character that it replaces."""
 
     def like(self, text: str) -> Document:
         return Document(text.encode(), self.file, self.line, self.column, self.indent, self.at)

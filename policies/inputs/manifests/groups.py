@@ -87,8 +87,8 @@ class Member(_Fields):
     def identity(self) -> Identity:
         """Kind, namespace and name: a later object with the same identity replaces an earlier object.
 
-        The name of an object of a template is "", because templates may be rendered for one environment at a time. So
-        is that of a kind that only rules read.
+        The name of an object of a template is "", because templates may be rendered for one environment at a time. The
+        name of a kind that only rules read is "", too.
         """
         ref, kind = self.subject.ref, group_kind(self.subject.object)
         return kind, ref.namespace, "" if self.subject.is_partial or kind in registry.ONLY_LINTED else ref.name
@@ -190,12 +190,12 @@ class Tree:
                 yield member.directory
 
     def _tests(self) -> Iterator[str]:
-        """Yield the directories of tests, whose Pods run without those of other directories."""
+        """Yield the directories of tests; their Pods do not run together with Pods of other directories."""
         for directory in {m.directory for m in self._members}:
             yield from (directory[: found.end()] for found in _TESTS.finditer(directory))
 
     def groups(self) -> Iterator[Group]:
-        """Yield the groups: the shared objects first, then those of each branch."""
+        """Yield the groups: first the shared objects, then the objects of each branch."""
         chains: dict[str, tuple[str, ...]] = {}
         by_branch_and_id: dict[str, dict[int, Member]] = defaultdict(dict)
         for member in self._members:

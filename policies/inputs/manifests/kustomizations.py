@@ -181,7 +181,7 @@ def _entries_of(content: dict[str, Any], directory: str) -> Iterator[tuple[Path,
     """Yield the places and local paths in the lists of a kustomization: strings, the `path` of entries, or the `files`
     of generators.
 
-    What looks like a URL or an inline patch is a path if a file has this name.
+    A text that looks like a URL or an inline patch is a path if a file has this name.
     """
     for key in (*RESOURCES, *_PATCHES, *GENERATORS):
         for number, entry in enumerate(list_at(content, key)[: MAX_NAMED + 1]):

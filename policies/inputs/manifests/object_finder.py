@@ -184,7 +184,7 @@ class ObjectFinder:
         self.objects = 0
         self.skipped: Counter[str] = Counter()
         self.is_of_another_product = False
-        """Whether an object without `apiVersion` is of a kind that Kubernetes does not have."""
+        """Whether the file has an object without `apiVersion` whose kind does not exist in Kubernetes."""
 
     def fork(self) -> ObjectFinder:
         return ObjectFinder(self._wanted, self._namespace, self._texts, self._depth, self._within)

@@ -124,7 +124,9 @@ def mask(text: str, *, last: bool = False, every: bool = False) -> Masked | None
 
 
 def _last_branches(actions: Sequence[Action]) -> dict[int, int]:
-    """The last branches of blocks: number of the action that begins the block -> that of its last branch."""
+    """The last branches of blocks: number of the action that begins the block -> number of the action that begins its
+    last branch.
+    """
     opened, branches = list[int](), dict[int, int]()
     for number, action in enumerate(actions):
         if action.word in OPENS:
@@ -239,7 +241,7 @@ class _Pieces:
         self._add(sign * len(first) + newline + _blank(rest) if newline else sign * len(text))
 
     def _open_or_close(self, text: str, action: Action, number: int, out: _Block) -> None:
-        """Note the effect of an action on the open blocks, of which `out` is the last."""
+        """Record the effect of an action on the open blocks. `out`: the innermost open block."""
         if action.word in OPENS:
             self._conditions[number] = text[:_LONG_CONDITION]
         elif action.word in ELSE:
@@ -628,7 +630,8 @@ def _is_of_text(diagnostic: FileDiagnostic, masked: Masked, text: str) -> bool:
 
 def _repeated(kept: Location, lines: Sequence[str], masked: Masked) -> int | None:
     """Return the line (from 0) of an earlier equal key that is printed together with a key: the block of one contains
-    the block of the other. None if there is none, or if lines between them may begin another item of a list.
+    the block of the other. None if there is no such line, or if lines between the keys may begin another item of a
+    list.
     """
     start, end = kept.column - 1, kept.end_column - 1
     number, blocks = kept.line - 1, masked.blocks

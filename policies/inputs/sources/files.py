@@ -355,7 +355,7 @@ def read_file(file: File | str, limit: int = MAX_FILE) -> bytes:
 
 
 def kept(path: str) -> File | str:
-    """Return a file that can be read only once with its content, others as they are. Raises SourceError."""
+    """Return a file that can be read only once together with its content; other files unchanged. Raises SourceError."""
     file = File(path)
     is_read_once = path == STDIN or (file.is_stream and os.path.exists(path) and not os.path.isdir(path))
     return file._replace(data=read_file(file)) if is_read_once else path

@@ -195,7 +195,7 @@ class Pattern(NamedTuple):
 class _File(NamedTuple):
     """The patterns of the .gitignore file in the directory `base`, the last line first.
 
-    `ends`: matches a name that the last step of a pattern matches, other than those of `wide`, which end with `*`.
+    `wide`: the patterns that end with `*`. `ends`: matches names that the last step of another pattern matches.
     """
 
     base: str

@@ -109,7 +109,7 @@ def flat(value: Any, line: int) -> list[Value]:
 class Window:
     """The buffered part of the stream: discards decoded text, and reads more when necessary.
 
-    `block`: the least characters to read at once. `start`: the text before the stream.
+    `block`: minimum number of characters per read. `start`: the text before the stream.
     """
 
     def __init__(self, stream: Text, block: int = _CHUNK, start: str = "") -> None:
@@ -225,7 +225,7 @@ MAX_LINE: Final = 4 << 20
 """Maximum bytes of an event; longer ones are skipped."""
 MAX_BYTES: Final = 8 << 30
 _WANTED: Final = (b"kube-scheduler", b'"delete"', b'"eviction"')
-"""Each line of a wanted event has one of these."""
+"""Each line with a wanted event contains one of these texts."""
 _FIX: Final = "Fix: pass the file of kube-apiserver's --audit-log-path, with an event in each line"
 
 

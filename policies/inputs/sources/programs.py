@@ -183,7 +183,7 @@ def without_network(path: str) -> tuple[str, ...]:
 
 
 def _limit(process: int) -> None:
-    """Limit the memory and CPU time of a process and of those that it starts, on Linux."""
+    """Limit the memory and CPU time of a process and of its child processes, on Linux."""
     for what, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CPU, SECONDS)):
         with suppress(AttributeError, OSError, ValueError):  # ValueError: its limit is already lower
             resource.prlimit(process, what, (most, most))

@@ -183,8 +183,9 @@ class Repository:
 
 
 def _link_data(directory: str, private: str) -> None:
-    """Make two directories in a private one: `own`, the git directory of a linked work tree, and `shared`, what all
-    work trees share. They contain links to the data of a git directory, and no settings. Raises OSError, SourceError.
+    """Create two directories in a private one: `own`, the git directory of a linked work tree, and `shared`, the data
+    that all work trees share. They contain links to the data of a git directory, and no settings. Raises OSError,
+    SourceError.
     """
     common = os.path.realpath(os.path.join(directory, os.fsdecode(_small(directory, "commondir").strip())))
     for name, source, links in (("own", directory, _OWN), ("shared", common, _SHARED)):
@@ -204,7 +205,7 @@ def _link_data(directory: str, private: str) -> None:
 
 
 def _link_objects(common: str, target: str) -> None:
-    """Link the objects of a repository, but not those that it has in other directories. Raises SourceError."""
+    """Link the objects of a repository, except objects that it stores in other directories. Raises SourceError."""
     source = os.path.join(common, "objects")
     others = os.fsdecode(_small(os.path.join(source, "info"), "alternates")).strip()
     if not is_inside(source, common):

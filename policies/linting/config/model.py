@@ -142,7 +142,9 @@ class Config(NamedTuple):
         return self._replace(options=self.options._replace(limited_resources=limited))
 
     def runs(self, rule: Rule) -> bool:
-        """Whether a rule runs: selected (by default, all but those `ON_REQUEST`) and not disabled."""
+        """Report whether a rule runs: it is selected (by default, every rule except `ON_REQUEST` rules) and not
+        disabled.
+        """
         if rule.ID in self.disabled_rules:
             return False
         wanted = not rule.ON_REQUEST or rule.ID in self.severities or rule.ID in self.actions

@@ -231,8 +231,9 @@ _KEYS: Final = ("rule", "file", "kind", "namespace", "name", "field")
 def identity(finding: Finding) -> tuple[str, ...]:
     """Return the key of a finding that does not change when lines move: rule, file, object and field.
 
-    Includes the message only for findings about a file, without object and field. Other messages may change from run
-    to run: they contain numbers, nodes and other Pods. A finding that its rule was not evaluated is none of the rule.
+    Includes the message only for findings about a file, without object and field. Other messages may change from run to
+    run: they contain numbers, nodes and other Pods. The finding that a rule was not evaluated does not count as a
+    finding of the rule.
     """
     ref, file = finding.object, finding.location.file
     about = (ref.kind, ref.namespace, ref.name) if ref != NO_OBJECT else ("", "", "")

@@ -128,7 +128,7 @@ class _Named:
         return directory in self._above or not self._left_out.isdisjoint(upwards(directory))
 
     def _in_directory(self, directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-        """Yield the kustomization of a directory; without one, all manifests in it and below."""
+        """Yield the kustomization of a directory; if there is none, all manifests in the directory and below."""
         if names := _kustomizations(directory):
             yield from names
             return

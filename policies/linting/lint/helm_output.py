@@ -69,7 +69,7 @@ def _templates_in(output: bytes) -> Mapping[int, Template]:
 
 
 def _template_file(source: str, charts: Callable[[], Mapping[str, Sequence[str]]]) -> File | None:
-    """Return the only file below the working directory that a `# Source:` comment can name; None without one."""
+    """Return the only file below the working directory that a `# Source:` comment can name; None otherwise."""
     chart, *steps = source.split("/")
     if not {"", os.curdir, os.pardir}.isdisjoint(steps):
         return None
@@ -99,8 +99,7 @@ class Template:
         return Location(self._file, number, start, max(len(text) + 1, start + 1))
 
     def _line_for(self, line: int, part: _Part) -> int:
-        """Return the number of the template line whose `part` is equal to that of a line of the output; 0 if it is not
-        unique.
+        """Return the number of the template line with the same `part` as a line of the output; 0 if it is not unique.
 
         Equal lines match by their order; the only equal line of a template matches all lines of a loop.
         """

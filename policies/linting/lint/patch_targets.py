@@ -184,8 +184,8 @@ def _may_add_or_rename(used: Sequence[Kustomization]) -> bool:
 
 
 def _namespaces(objects: Sequence[ReviewedObject], used: Sequence[Kustomization]) -> _Namespaces:
-    """Return the namespaces of objects by kind, also with the version as in `v1 Deployment`, and name: those in files,
-    and those that kustomizations give them before the patches of the first one. The name of a template is "".
+    """Return the namespaces of objects by kind, also with the version as in `v1 Deployment`, and name: the namespaces
+    in files, and those that kustomizations set before the first one applies its patches. The name of a template is "".
     """
     prefixes, suffixes = ({each.affixes[end] for each in used} | {""} for end in (0, 1))
     given = {each.namespace for each in used[1:]}

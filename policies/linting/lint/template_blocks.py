@@ -57,8 +57,8 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
 
 
 def _dashed(lines: Sequence[str]) -> Iterator[tuple[int, int, str, str]]:
-    """Yield the lines with a dash that breaks YAML: the number (from 0), that of the last broken line, the problem and
-    the fix.
+    """Yield the lines with a dash that breaks YAML: the numbers (from 0) of this and of the last broken line, the
+    problem and the fix.
     """
     for number, line in enumerate(lines):
         if ": {{-" in line and _GLUED.fullmatch(line):

@@ -67,7 +67,7 @@ _LOWEST: Final = -(2**31)
 
 class Start(NamedTuple):
     """The cluster before a change. `cache`: a change may write to it. `places`: records the positions of objects.
-    `options`: those of rules, which select placeholder Pods.
+    `options`: the options of rules, which select placeholder Pods.
     """
 
     cache: DumpCache

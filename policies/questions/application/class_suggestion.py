@@ -1,4 +1,4 @@
-"""`classes suggest`: PriorityClasses for the workloads without one, by stated rules, and what a lost zone then costs.
+"""`classes suggest`: PriorityClasses for the workloads without one, by fixed rules, and their effect if a zone is lost.
 
 The rules ignore names. They use the kind of a workload, its PodDisruptionBudgets and HorizontalPodAutoscalers, and the
 classes of similar workloads.
@@ -194,7 +194,7 @@ class Suggestion(Result):
 def suggest_classes(
     cluster: Cluster, *, autoscaling: Autoscaling | None = None, progress: Progress | None = None
 ) -> Suggestion:
-    """Return PriorityClasses for the workloads without one, and what they change if a zone is lost.
+    """Return PriorityClasses for the workloads without one, and their effect if a zone is lost.
 
     Raises SourceError and InvalidObject.
     """

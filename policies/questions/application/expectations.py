@@ -209,10 +209,8 @@ def _count(fields: Mapping[str, Any], what: str) -> int:
 
 
 def _evaluated(item: Given, state: _State, places: Places) -> tuple[Tested, list[str]]:
-    """Evaluate an expectation; also return what the cluster state lacks, as clauses. Raises InvalidObject, SourceError,
-    ValueError.
-
-    Errors: a referenced object does not exist, or there are too many cases.
+    """Evaluate an expectation; also return clauses about missing cluster state. Raises InvalidObject, SourceError and
+    ValueError if a referenced object does not exist, or there are too many cases.
     """
     expectation, assumed = item.expectation, dict[str, None]()
     name = expectation.name
@@ -407,7 +405,7 @@ def _preempted(expectation: Expectation, answer: Answer) -> Iterator[str]:
 
 
 def _not_fitting(item: Given, fit: Fit, state: _State, places: Places, assumed: dict[str, None]) -> Iterator[str]:
-    """Yield a sentence for each object of the file of which too few Pods fit. `assumed`: collects assumptions."""
+    """Yield a sentence for each object of the file that has too few fitting Pods. `assumed`: collects assumptions."""
     objects, cluster = with_manifests(state.cluster, item.path(fit.file), state.request.namespace, places)
     for obj in objects:
         room = headroom(cluster, obj)

@@ -113,8 +113,8 @@ def with_fixes(document: AnswerDocument, fixes: Sequence[Fix], cluster: Cluster,
 
 
 def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterator[Fix]:
-    """Yield the trials that do less harm, the best first; if there are none, the trials that lower a counter. If no
-    fewer nodes are blocked, no more Pods may be missing: preempted ones run again.
+    """Yield the trials that do less harm, the best first; if there are none, the trials that lower a counter. A trial
+    that does not lower the number of blocked nodes must not leave more Pods missing; preempted Pods run again.
     """
     ranges = answer.typical_of.counters if answer.typical_of is not None else {}
     is_removal = answer.removal is not None
@@ -168,8 +168,8 @@ def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
 def _difference(before: Effects, trial: Trial, ranges: Mapping[str, Range]) -> str:
     """Return the counters that change, as text: `blocked 40 → 0, but lost 11 → 12`.
 
-    Falling counters are those of `_HEADLINE`, then those of the edits. Rising counters are those of `_HEADLINE`, and
-    the two that rise most.
+    Names falling counters of `_HEADLINE` and of the edits, rising counters of `_HEADLINE`, and the two counters that
+    rise most.
 
     `ranges`: of counters that depend on chance; a counter that stays in its range does not rise.
     """
@@ -342,7 +342,7 @@ def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     if 0 < len(nodes) <= len(present):
         many = ((node.name, " ".join(filter(None, key))) for key, node in models.items())
         like = [f"{added[name]} like {kind or name}" for name, kind in many if added[name]]
-        only = " (for this loss only)" * answer.is_zone_lost  # the loss of their own zone takes them along
+        only = " (for this loss only)" * answer.is_zone_lost  # the loss of their zone removes new nodes, too
         yield Edit(f"add nodes: {listed(like, 4)}{only}", (), "pending", nodes=nodes)
 
 

@@ -67,10 +67,12 @@ class HeadroomResult(Result):
     at_least: Hidden[int | None] = None
     """The number of Pods (or PodGroups) that must fit; None for any."""
     preempting: Hidden[bool] = False
-    """Whether those that fit with preemption count for `at_least`."""
+    """Whether Pods that fit only with preemption count for `at_least`."""
 
     def least(self, *, preempting: bool = False) -> Headroom:
-        """The headroom of the object of which the fewest replicas fit. `preempting`: with preemption."""
+        """The headroom of the object with the fewest fitting replicas. `preempting`: count replicas that fit with
+        preemption.
+        """
         return self._least(preempting).headroom
 
     def _least(self, preempting: bool) -> ObjectHeadroom:
@@ -467,7 +469,7 @@ class Capacity(Result):
 
 
 def full_quotas(quotas: Sequence[QuotaUse]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Return the ResourceQuotas that are exceeded, and others of which more than 90 % of a resource is used."""
+    """Return the exceeded ResourceQuotas, and the others that have more than 90 % of a resource in use."""
     exceeded = {(each.namespace, each.quota) for each in quotas if each.used.nano > each.hard.nano}
     short = {(each.namespace, each.quota) for each in quotas if each.percent > _NEARLY_USED and each.used}
     return exceeded, short - exceeded
@@ -589,7 +591,7 @@ def capacity(cluster: Cluster | ClusterSnapshot, options: Options | None = None)
 
 
 def quota_uses(cluster: ClusterSnapshot) -> list[QuotaUse]:
-    """Return the usage of each ResourceQuota, that of the highest percentage first."""
+    """Return the usage of each ResourceQuota, the highest percentage first."""
     namespaces = sorted({quota.namespace for quota in cluster.resource_quotas.values()})
     uses = [
         QuotaUse(quota.namespace, quota.name, resource, quota.used[resource], limit)

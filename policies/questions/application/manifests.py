@@ -63,7 +63,7 @@ def manifests_of(manifests: Manifest | Sequence[Manifest]) -> Sequence[Read]:
 
 
 def files_of(manifests: Iterable[Read]) -> Iterator[File]:
-    """Yield the files of all paths; an API object is a file of its own. Raises InvalidInput for another object."""
+    """Yield the files of all paths, and a file for each API object. Raises InvalidInput for other values."""
     for manifest in manifests:
         if isinstance(manifest, File):
             yield manifest

@@ -90,7 +90,8 @@ class PredictRequest:
     """Manifests of Pods and workloads.
 
     `namespace`: namespace of objects that name none. `replicas`: instead of the number in a manifest. `autoscaling`:
-    settings of autoscalers (default: those of the cluster). `options`: those of rules, which select placeholder Pods.
+    settings of autoscalers (default: those of the cluster). `options`: the options of rules, which select placeholder
+    Pods.
     """
 
     manifests: Manifest | Sequence[Manifest]
@@ -819,7 +820,7 @@ def nodes_why_not(prediction: Prediction, detail: int = 0) -> Iterator[Table]:
 
 
 def _nodes_of_new_pods(result: PredictResult) -> Iterator[Table]:
-    """Yield the nodes on which many new Pods run, most Pods first; those of DaemonSets by pool and zone."""
+    """Yield the nodes of many new Pods, the nodes with the most Pods first; for DaemonSets, by pool and zone."""
     nodes = {node.name: node for node in result.cluster.objects.nodes.values()}
     running = [each for each in result.predicted.alone if each.outcome in RUNNING and each.node in nodes]
     places = Tally[tuple[str, str, str]]()

@@ -346,8 +346,8 @@ def removal(
 ) -> Removal:
     """Return which `wanted` of these nodes can be removed, or as many as possible, and their price.
 
-    `world`: the cluster without arrivals. `options`: those of rules, which select placeholder Pods. `groups`: node
-    groups with prices.
+    `world`: the cluster without arrivals. `options`: the options of rules, which select placeholder Pods. `groups`:
+    node groups with prices.
     """
     search = _Search(cluster, world, nodes, options, groups)
     candidates = search.by_cost()

@@ -95,7 +95,7 @@ def document_of(question: str, clusters: Sequence[OnCluster]) -> AnswerDocument:
 
 
 def _tables(clusters: Sequence[OnCluster]) -> list[Table]:
-    """The table of clusters, and with -v one of further counters. A counter that a cluster does not have is empty."""
+    """The table of clusters, and with -v one of further counters. Counters that a cluster does not have are empty."""
     heads = dict.fromkeys(head for each in clusters for head in each.cells if head not in (_STATUS, _BECAUSE))
     shown = [head for head in heads if head in _ALWAYS or any(each.cells.get(head) for each in clusters)]
     first, second = ([head for head in shown if (head in _SECOND) is is_second] for is_second in (False, True))

@@ -225,7 +225,7 @@ class _Protected:
 
 
 class _Left(NamedTuple):
-    """What is known about how many new nodes of a family a loss must leave.
+    """Known bounds for the number of new nodes of a family that must remain after a loss.
 
     `few`: the largest number that is too small; `needed`: how many more nodes were needed with it. `enough`: the
     smallest number that is enough. `next`: the number to try next. `slope`: by how much one more node lowers `needed`.
@@ -286,7 +286,7 @@ class _Search:
         self.before: Mapping[str, _Harm] = {}
         """The harm of the losses without new nodes, in addition to harm that happens anyway."""
         self.choice: Sequence[int] | None = None
-        """The best choice of `run`; None without one."""
+        """The best choice that `run` found; None if it found none."""
         self.is_least = False
         """Whether all better choices were tried."""
 

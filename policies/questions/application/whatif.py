@@ -533,7 +533,7 @@ class Workloads:
         return of_class if self.namespace is None else f"{of_class} in namespace {self.namespace}"
 
     def has(self, namespace: str, priority_class: str) -> bool:
-        """Report whether a workload is one of these."""
+        """Report whether a workload with this namespace and PriorityClass is selected."""
         return self.namespace in (None, namespace) and self.priority_class in (None, priority_class)
 
     def require(self, cluster: ClusterSnapshot) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ENABLE_HELM: Final = "--enable-helm"
 ANY_FILE: Final = "--load-restrictor=LoadRestrictionsNone"
 KUSTOMIZE_FLAGS: Final = (ENABLE_HELM, ANY_FILE)
-"""Allowed flags of kustomize: those that run no program of the directory tree."""
+"""Allowed flags of kustomize, which cannot run programs of the directory tree."""
 RENDERED: Final = "(rendered)"
 """The end of the name of what helm or kustomize printed."""
 _SOURCE: Final = re.compile(rb"^# Source: ([^\n/]+)/([^\n]+?)\r?$", re.MULTILINE)
@@ -196,7 +196,7 @@ class _Renderer:
                 self._take_chart(job.directory, result)
 
     def _take_chart(self, directory: str, data: bytes) -> None:
-        """Add the objects of a rendered chart. Without a namespace, RELEASE_NAMESPACE stands for it."""
+        """Add the objects of a rendered chart. If no namespace is given, RELEASE_NAMESPACE is its placeholder."""
         for name, text in _by_template(directory, data):
             if not is_excluded(name, self._config.options.exclude):
                 self._take(directory, name, text, self._namespace or RELEASE_NAMESPACE)

@@ -217,9 +217,9 @@ def _within(root: str, config: Config) -> Config:
 
 
 def may_differ(pair: Versions) -> Callable[[str], bool]:
-    """Return whether the objects of a directory may differ: it depends on a changed file, or only one version has it.
-
-    Whether a base is read by itself or rendered depends on all kustomizations that name it, also in other directories.
+    """Return whether the objects of a directory may differ: the directory depends on a changed file, or only one
+    version has it. Whether a base is read unrendered or as part of other kustomizations depends on all kustomizations
+    that name it, also in other directories.
     """
 
     roots = [os.path.realpath(side.root) for side in (pair.base, pair.head)]
@@ -274,7 +274,7 @@ def manifests(root: str) -> Iterator[tuple[str, bytes]]:
 
 
 class Owners:
-    """The owners of namespaces in a version: those of the files whose objects are in it."""
+    """The owners of namespaces in a version: the owners of the files with objects in the namespace."""
 
     def __init__(self, version: Version, namespace_of: Callable[[ApiObject, str], str]) -> None:
         """Read CODEOWNERS. `namespace_of`: the namespace of an object in a directory of the version."""
@@ -311,7 +311,9 @@ def _is_affected(directory: str, changed: Sequence[str]) -> bool:
 
 
 def _places(directory: str) -> set[str]:
-    """The directory, and the files and directories that its kustomization names, with those that they name."""
+    """The directory, and the files and directories that its kustomization names, directly or through other
+    kustomizations.
+    """
     return set(islice(reachable([os.path.realpath(directory)], _named_by), _MAX_STEPS))
 
 

@@ -113,7 +113,7 @@ class NoScaleUp(NamedTuple):
 
 
 class ScaleUps(NamedTuple):
-    """The scale-ups in their order. `lost_groups`: those whose nodes would be in what is lost.
+    """The scale-ups in their order. `lost_groups`: groups that would add nodes to the lost zone or pool.
 
     `pods`: number of different Pods for which nodes are added. `truncated`: whether the work exceeded a limit, so that
     further scale-ups are unknown. `not_predicted`: what forewarn does not model, or "".

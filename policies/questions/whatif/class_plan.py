@@ -235,7 +235,7 @@ def _default_unit(
 def _moved_defaults(
     change: Wanted, old: Mapping[str, PriorityClass], new: Mapping[str, PriorityClass]
 ) -> list[PriorityClass]:
-    """The classes, also deleted ones, with another `globalDefault` afterwards; those that lose it first."""
+    """The classes, also deleted ones, whose `globalDefault` changes; classes that lose it come first."""
     deleted = [c._replace(global_default=False) for name, c in sorted(old.items()) if name not in change.classes]
     stay = [c for _, c in sorted(change.classes.items())]
     were = {name for name, c in old.items() if c.global_default}

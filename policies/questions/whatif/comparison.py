@@ -335,7 +335,7 @@ class Count:
         self.daemons: Counter[str] = Counter()
 
     def daemons_of_lost(self, nodes: Container[str]) -> int:
-        """Return the number of DaemonSet Pods on lost nodes. `nodes`: those that still exist."""
+        """Return the number of DaemonSet Pods on lost nodes. `nodes`: the nodes that still exist."""
         return sum(pods for node, pods in self.daemons.items() if node not in nodes)
 
 
@@ -478,7 +478,7 @@ def _constrained(simulation: Simulation, messages: Mapping[str, str], names: Nam
 def _compared(
     simulation: Simulation, question: Question, start: Start, after: Mapping[tuple[str, str], Count], summary: Summary
 ) -> list[WorkloadCount]:
-    """Return the workloads that differ, fail or have Pending Pods: those that miss Pods first, by priority."""
+    """Return the workloads that differ, fail or have Pending Pods: workloads that miss Pods come first, by priority."""
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
     messages |= dict(islice(_causes(simulation, messages, summary.names), _MAX_CAUSES))
     constrained = _constrained(simulation, messages, summary.names)
@@ -639,7 +639,9 @@ def _upgraded(question: Question) -> list[str]:
 
 
 def _with_evictions(simulation: Simulation, question: Question) -> Iterable[str]:
-    """Return the nodes on which PDBs may block drains: those of an upgrade, or all if not only nodes change."""
+    """Return the nodes on which PDBs may block drains: the nodes of an upgrade, or all if objects other than nodes
+    change.
+    """
     is_of_nodes = all(group_kind(arrival.object) == registry.NODE for arrival in question.arrivals)
     return _upgraded(question) if is_of_nodes else simulation.api.nodes
 

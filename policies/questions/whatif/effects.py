@@ -115,7 +115,7 @@ def creates_pods(answer: Answer) -> bool:
 
 
 class NewPods(NamedTuple):
-    """The Pods that a change creates: how many run at the end, and all, also those that are rejected or not created."""
+    """The Pods that a change creates: how many run at the end, and the total with rejected and not created Pods."""
 
     run: int
     total: int

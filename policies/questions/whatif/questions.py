@@ -103,8 +103,8 @@ class Removal(NamedTuple):
 
 
 class Queueing(NamedTuple):
-    """What Kueue does with the Jobs of a question. `status`: the best that the answer can have. `clause`: what the
-    answer says first. `assumes`: what this assumes.
+    """What Kueue does with the Jobs of a question. `status`: the best possible status of the answer. `clause`: the
+    start of the answer's consequence. `assumes`: the assumptions.
     """
 
     status: AnswerStatus
@@ -348,9 +348,8 @@ def applied(
     autoscalers: Mapping[tuple[str, str], ApiObject],
     added: Sequence[ApiObject] = (),
 ) -> Question:
-    """Return the question of changes by users. `autoscalers`: as in `scaled`. `added`: those that are applied, too.
-
-    The title says so if all are workloads, and the apply changes none of them.
+    """Return the question of changes by users. `autoscalers`: as in `scaled`. `added`: HorizontalPodAutoscalers that
+    are also applied. The title says so if all objects are workloads that the apply does not change.
     """
     again = [*rescaled(arrivals, cluster, autoscalers, added)]
     notes = [*dict.fromkeys(each.note for each in again)]
@@ -373,8 +372,8 @@ def rescaled(
     autoscalers: Mapping[tuple[str, str], ApiObject],
     added: Sequence[ApiObject],
 ) -> Iterator[Rescaling]:
-    """Yield what HorizontalPodAutoscalers do with the replicas that `arrivals` set, and `added` ones with those of
-    other workloads.
+    """Yield how HorizontalPodAutoscalers change the replicas that `arrivals` set, and how `added` ones change the
+    replicas of other workloads.
     """
     new = {ref_of(obj, registry.DEFAULT_NAMESPACE)[2:]: obj for obj in added}
     scalers, others = _by_target({**autoscalers, **new}), _by_target(new)

@@ -92,8 +92,8 @@ class Removals:
     def scan(self, snapshot: Snapshot, upcoming: Mapping[str, int], last_scale_up: float, *, paused: bool) -> None:
         """Find the unneeded nodes, and start to remove those that were not needed for long enough.
 
-        `snapshot`, `upcoming`: see `Scene`; the number of nodes on their way by group. `paused`: nothing is removed in
-        this scan.
+        `snapshot`: see `Scene`. `upcoming`: by group, the number of nodes that are not ready. `paused`: nothing is
+        removed in this scan.
         """
         try:
             with metered(lambda: False, self._work) as work:

@@ -119,7 +119,7 @@ class PodRecord(NamedTuple):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a container does not start, or not again."""
+        """Whether a container does not start, or does not restart."""
         return bool(self.waiting) or any(container.backs_off for container in self.terminated)
 
     @property
@@ -419,7 +419,9 @@ class Event(NamedTuple):
 
     @property
     def is_rejection(self) -> bool:
-        """True if the kubelet did not admit the Pod; the reason of an eviction is also that of a node's condition."""
+        """True if the kubelet did not admit the Pod: the reason is in _REJECTED, or it is Evicted because of a node
+        condition.
+        """
         by_condition = self.message.startswith("The node had condition")
         return self.reason in _REJECTED or (self.reason == "Evicted" and by_condition)
 

@@ -61,8 +61,8 @@ class PostMortem:
     """Records of preemptions from audit logs, and the cluster before."""
 
     def __init__(self, before: ClusterSnapshot | None = None, name: str = "") -> None:
-        """`before`: an earlier snapshot of the cluster; None without one. `name`: of a Pod; requests to delete it and
-        those of the earlier snapshot are recorded.
+        """`before`: an earlier snapshot of the cluster; None without one. `name`: of a Pod; requests to delete this Pod
+        or Pods of the earlier snapshot are recorded.
         """
         self.before = before
         self.has_audit_log = False
@@ -143,7 +143,7 @@ class PostMortem:
                 self._requests[key] = request
 
     def request(self, namespace: str, name: str, created: float | None) -> Request | None:
-        """Return the last request of a user that deleted or evicted a Pod; None without one since it was created."""
+        """Return the last request of a user that deleted or evicted a Pod since its creation; None if there is none."""
         found = self._requests.get((namespace, name))
         return found if found is not None and found.when >= (created or 0.0) else None
 
@@ -193,9 +193,9 @@ class PostMortem:
 
 
 def preventions(before: ClusterSnapshot, preemptors: Sequence[Pod], workloads: Collection[str]) -> Iterator[Fix]:
-    """Yield what would have prevented preemptions, what spares most Pods first: more nodes, the preemptors' class for
-    the workload with most victims, preemptors that never preempt, and a quota of their class; nothing if the earlier
-    snapshot does not show the preemption of Pods of `workloads`.
+    """Yield changes that would have prevented preemptions, the most effective first: more nodes, the preemptors' class
+    for the workload with most victims, preemptors that never preempt, and a quota of their class; nothing if the
+    earlier snapshot does not show the preemption of Pods of `workloads`.
 
     The scheduling cycles of the preemptors are repeated in the earlier snapshot, one after the other, without and with
     each of these.

@@ -145,7 +145,7 @@ def _failed(evidence: Evidence, pod: PodRecord, container: Container) -> Trouble
 def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> tuple[str, bool]:
     """The probe because of which the kubelet killed the container, and whether it was in this run; ("", False) if none.
 
-    The kubelet reports only 25 Events about a Pod, and then one in five minutes. Source: kuberuntime_manager.go;
+    The kubelet reports only 25 Events about a Pod, and then one every five minutes. Source: kuberuntime_manager.go;
     client-go, tools/record, events_cache.go.
     """
     earlier = ""
@@ -408,8 +408,8 @@ def _held(pod: PodRecord, finalizers: Sequence[str], *, has_ended: bool) -> Trou
 
 
 def _lost(evidence: Evidence, name: str) -> str:
-    """What is wrong with a Pod's node that does not exist or is not ready; "" for a Pod without a node, or without
-    Nodes.
+    """The problem of a Pod's node that does not exist or is not ready; "" if the Pod has no node, or no Nodes are
+    known.
     """
     node = evidence.nodes.get(name)
     if node is None:
@@ -727,7 +727,7 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
 
 
 def _in_turn(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> dict[str, InQueue]:
-    """The predictions for those of these Pods that are among the first of the queue, by identity."""
+    """The predictions, by identity, for those of `pods` that are among the first MAX_PENDING in the queue."""
     own, queue = {pod.identity for pod in pods}, pending_in_order(cluster).pods
     last = max((place for place, pod in enumerate(queue, 1) if pod.identity in own), default=0)
     placed = place_pods(cluster, queue[:last])
@@ -1143,7 +1143,8 @@ class Timeline(NamedTuple):
 
 def meanings(name: str, namespace: str) -> Iterator[tuple[str, str]]:
     """Yield namespace and rest of POD, NAMESPACE/POD, KIND/NAME or NAMESPACE/KIND/NAME. A name that begins with a kind
-    has two meanings, the second of which counts if nothing is known of the first: a namespace may be called `jobs`.
+    has two meanings, because a namespace may be called `jobs`. The second meaning counts if no object matches the
+    first.
     """
     first, slash, rest = name.partition("/")
     if not slash or ("/" not in rest and kind_named(first)):

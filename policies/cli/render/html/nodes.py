@@ -82,8 +82,8 @@ def _titled(kind: str, name: str) -> str:
 
 
 def _colors(bands: Sequence[Band]) -> list[str]:
-    """Return the names of the bands' colours in the style sheet: those of placeholder Pods and of Pods without a class
-    differ from the scale of the others.
+    """Return the names of the bands' colours in the style sheet. Placeholder Pods and Pods without a class have colours
+    outside the scale of the others.
     """
     others = sum(band.least > 0 for band in bands)
     scale = [f"b{round(place * 7 / (others - 1)) if others > 1 else 5}" for place in range(others)]
@@ -102,7 +102,7 @@ def _short(name: str) -> str:
 
 
 def _drawn(first: Frame, last: Frame) -> list[int]:
-    """Return the positions of the nodes in a picture: with more than MAX_NODES, those that change."""
+    """Return the positions of the nodes to draw: all, or only nodes that change if there are more than MAX_NODES."""
     changed = np.any(first.shares != last.shares, axis=(1, 2, 3)) | (first.states != last.states)
     return sorted(np.argsort(~changed, kind="stable")[:MAX_NODES].tolist())
 

@@ -1,5 +1,5 @@
-r"""A YAML document as a tree of nodes with positions, and the events of its parser: libyaml, or PyYAML's own; checks
-that text is valid YAML without constructing values: libyaml's grammar, and kubectl's differences.
+r"""A YAML document as a tree of nodes with positions, and the events of its parser, libyaml or PyYAML. Also checks that
+text is valid YAML for libyaml and for kubectl, which differ, without constructing values.
 
 `leniently` rewrites text that kubectl's parser accepts and libyaml rejects. In a plain scalar in brackets or braces,
 a `:` ends the scalar only before a blank (`[1.2.3.4, 001:db8::]`), `\'` is an escape in double quotes, and a byte order
