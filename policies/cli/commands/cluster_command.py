@@ -115,8 +115,8 @@ def add_context_options(add: Callable[..., object], more: str = "", *, several: 
 
 
 def use_kubeconfig(options: argparse.Namespace) -> None:
-    """Set KUBECONFIG to the value of `--kubeconfig`, because credential plugins also read this variable, and the user
-    to impersonate.
+    """Set the user to impersonate, and set KUBECONFIG to the value of `--kubeconfig`, because credential plugins also
+    read this variable.
     """
     use_impersonation(options)
     if options.kubeconfig:

@@ -401,7 +401,9 @@ def _fix(result: Lint) -> bool:
 
 
 def _show(job: _Job, request: LintRequest, cluster: ClusterSnapshot | None) -> int:
-    """Print the numbers of findings and what `--fix` would change, in as many passes. Raises SourceError."""
+    """Print the numbers of findings and the changes of `--fix`, which this simulates in as many passes. Raises
+    SourceError.
+    """
     from forewarn.policies.linting.lint.fixes import FixedFile, fixed, patch_of
 
     result = checked(request, cluster)

@@ -317,7 +317,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _rank_in_help(action: argparse.Action) -> int:
-    """Return the position of an option in the help: common options are before those of the command."""
+    """Return the position of an option in the help: common options come before the other options of the command."""
     names = action.option_strings[-1:]
     return next((place for place, name in enumerate(_COMMON) if name in names), len(_COMMON))
 

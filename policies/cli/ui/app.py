@@ -299,7 +299,7 @@ class _Pages:
 
 
 def _home(view: View) -> dict[str, Any]:
-    """The cluster, of which nodes can be selected for a question."""
+    """Return the data of the home page: the cluster, in which users can select nodes for a question."""
     own = {"markup": view.markup, "totals": view.totals, "levels": view.levels}
     return {**own, "scripts": ("page.js", "whatif.js")}
 

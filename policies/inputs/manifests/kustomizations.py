@@ -242,7 +242,9 @@ class Overlays:
         """The `id`s of the subjects that kustomizations change in ways that are not applied."""
 
     def built(self, subject: ReviewedObject, directories: Sequence[str]) -> ReviewedObject | None:
-        """Return an object as kustomizations change it, the innermost first; None if deleted or in `not_applied`."""
+        """Return an object after the changes of kustomizations, the innermost first; None if deleted or in
+        `not_applied`.
+        """
         state = _State(subject)
         try:
             for directory in directories if not subject.within else ():

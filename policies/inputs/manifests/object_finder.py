@@ -371,7 +371,7 @@ def _with(value: Any, path: Path, new: Any) -> Any:
 
 
 def _unknown_kind(value: dict[str, Any], intended: tuple[str, str], source: Source) -> FileDiagnostic:
-    """Return kubectl's error for an object that is intended as another type."""
+    """Return kubectl's error for an object whose type is probably a typo of the `intended` one."""
     kind, api_version = value["kind"], value["apiVersion"]
     right_version, right_kind = intended
     field, right = ("kind", right_kind) if kind != right_kind else ("apiVersion", right_version)

@@ -402,7 +402,9 @@ class _FileReader:
             self._diagnostics += diagnostics.of_json(spans, start, finder.subjects[before:])
 
     def _yaml_instead(self, text: str, position: int) -> bool:
-        """Read the rest as YAML; false if a .json file's text is invalid YAML, too, to report the JSON error."""
+        """Read the rest as YAML. Returns false if a .json file is not valid YAML either: the caller reports the JSON
+        error.
+        """
         space = re.compile(r"[^\S\n]*\n").match(text, position)
         start = space.end() if space else position
         other = _FileReader(self._file, self._finder.fork(), self._place)

@@ -526,7 +526,9 @@ def _has_one_type(
 
 
 def _lines_of_keys(subject: ReviewedObject, keys: Sequence[str], shown: Sequence[str]) -> Iterator[int]:
-    """Yield the lines (from 0) of keys of an object. Usually each begins one line, so that no nodes are needed."""
+    """Yield the lines (from 0) of keys of an object. Usually each key begins one line, so parsing the document is not
+    needed.
+    """
     lines, source = lines_of(subject), subject.source
     is_item = not isinstance(source, YamlSource) or source.prefix
     heads = ((shown[number].partition(":")[:2], number) for number in range(lines.start, min(lines.stop, len(shown))))
@@ -591,7 +593,7 @@ _KEY: Final = later(r"([ ]*(?:- +)*)[\w./-]+:(?:\s|$)")
 
 
 def _unended_quote(diagnostic: FileDiagnostic, masked: Masked, text: str) -> FileDiagnostic | None:
-    """Return a syntax error as the error of the quote in a line above that has no end; None if there is none.
+    """Convert a syntax error to an error about the unclosed quote above it that causes it; None if there is none.
 
     The next key is no deeper than the key with the quote, so it cannot belong to the quoted text.
     """

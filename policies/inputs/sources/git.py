@@ -128,7 +128,7 @@ def tracked_names(data: bytes) -> list[bytes] | None:
 
 
 def _names(data: bytes, version: int, count: int, size: int) -> Iterator[bytes]:
-    """Yield the names of an index with hashes of `size` bytes. Raises ValueError or IndexError for another length."""
+    """Yield the names of an index with hashes of `size` bytes. Raises ValueError or IndexError for a wrong length."""
     at, total, name = _HEAD, 0, b""
     for _ in range(count):
         start, at = at, at + _TIMES_AND_MODE + size

@@ -46,7 +46,7 @@ _MAX_BLOCKS: Final = 4
 _MAX_READ: Final = 20
 """Maximum number of keys for which all files of a chart are searched."""
 _MAX_SIMILAR: Final = 100
-"""Maximum number of dependencies without values whose names are compared with the keys of values."""
+"""Maximum number of dependencies without values for whose names similar keys of values are searched."""
 
 
 class ChartText:

@@ -180,7 +180,7 @@ def fixed(
 
 
 def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
-    """Report whether the fixed text has as many objects and parse errors as before."""
+    """Report whether the fixed text has the same numbers of objects and parse errors as the original."""
     readings = (read(data, name, wanted_kinds(config)) for data in (before, after))
     return len({(each.objects, len(each.subjects), len(each.diagnostics)) for each in readings}) == 1
 

@@ -147,7 +147,7 @@ class Input:
         self.class_paths: dict[str, tuple[ClassPath, ...]] = {}
         """The class fields of these definitions' kinds."""
         self.unreadable: list[Exception] = []
-        """Why files could not be read."""
+        """The errors of files that could not be read."""
 
     def report_on(self, name: str, reading: Reading) -> None:
         """Add the counts, diagnostics and suppressions of a text on which findings are reported."""
@@ -324,7 +324,7 @@ def _of_manifests(files: Input) -> Iterator[FileDiagnostic]:
 
 
 def _as_given(file: File, request: LintRequest) -> File:
-    """Return the file with the name and content that the request gives it."""
+    """Return the file with the name and content from the request, if it has any for this file."""
     if request.stdin_filename and file.path == "-":
         file = file._replace(called=request.stdin_filename)
     return file._replace(data=request.changed.get(file.path, file.data))

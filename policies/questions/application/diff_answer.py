@@ -57,7 +57,7 @@ class DiffAnswer(NamedTuple):
 
 
 def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
-    """Return the comparison in the common answer format. `disclose`: which names from the clusters it has."""
+    """Return the comparison in the common answer format. `disclose`: which names from the clusters it contains."""
     objects = grouped((each._replace(directory="", fields=tuple(each.fields)), each.directory) for each in diff.objects)
     question = _question(objects)
     document, several = _on_clusters(diff, disclose, question)

@@ -252,7 +252,7 @@ def of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
 
 
 def _exceeded(answer: Answer) -> Iterator[tuple[str, str]]:
-    """Yield the exceeded quotas of namespaces with Jobs that fail; all, if nodes are to be removed."""
+    """Yield the exceeded quotas of namespaces with failed Jobs; all exceeded quotas, if nodes are to be removed."""
     names = answer.after.summary.names
     failing = {names.group(each.workload).partition("/")[0] for each in answer.after.workloads if each.failures}
     for namespace, name in (exceeded.split("/") for exceeded in answer.exceeded_quotas):

@@ -272,7 +272,7 @@ def status_of(status: AnswerStatus, jobs: Sequence[QueuedJob]) -> AnswerStatus:
 
 
 def summary_of(jobs: Sequence[QueuedJob]) -> str:
-    """Return what Kueue does with new Jobs, in one clause."""
+    """Return a clause about Kueue's decisions on new Jobs."""
     preempted = len({each.workload for job in jobs for each in job.preempted})
     by = f"Kueue preempts {plural(preempted, 'Workload')} and " if preempted else "Kueue "
     if len(jobs) > 1:
@@ -319,7 +319,7 @@ def counters_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[Counter]:
 
 
 def tables_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[Table]:
-    """Yield the Jobs with what Kueue decides, why they wait, and the Workloads that it preempts."""
+    """Yield tables of the Jobs with Kueue's decisions, of waiting reasons, and of the Workloads that it preempts."""
     order = ("waits", "not-predicted", "preempts", "admitted")
     rows: Rows
     if len(jobs) > 1:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 MAX_LOST_PODS: Final = 8_000
 """Maximum number of Pods of all zones whose loss is simulated, about 10 s on 2 CPUs; at least one zone is simulated."""
 DEFAULT_NODES: Final = 10
-"""Number of nodes whose loss is simulated by default: those with most Pods. In a cluster that `is_repeated`, all."""
+"""Number of nodes (those with the most Pods) whose loss is simulated by default; if the cluster `is_repeated`, all."""
 _LOSSES: Final = ("worst zone", "worst node")
 """Topics whose lines are missing if no loss was simulated."""
 _REPEATED: Final = 3

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.simulation.scenario import World
 
 MAX_CHOICES: Final = 400
-"""Maximum number of sets of nodes that are all tried; of more sets, a greedy search tries some."""
+"""Up to this number, all sets of nodes are tried; if there are more, a greedy search tries some."""
 _MAX_KEPT: Final = 24
 """The greedy search ends after this many nodes that cannot be removed."""
 _IN_A_ROW: Final = 6

@@ -492,7 +492,7 @@ class _Search:
                         rejected.add(choice)
                         names, is_complete = [*dict.fromkeys((*more, *names))], False
                         break
-                    while more and enough not in grown and len(grown) < _MAX_GROWN:  # more nodes can do harm, too
+                    while more and enough not in grown and len(grown) < _MAX_GROWN:  # more nodes may also do harm
                         grown.add(enough)
                         enough = self._with_more(enough, self.harms_of(enough).items())
                         more = self.harmful(enough)

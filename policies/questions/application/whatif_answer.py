@@ -153,7 +153,7 @@ def _of_harm(answer: Answer, effects: Effects) -> AnswerStatus:
 
 
 def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown: Effects | None) -> str:
-    """The consequence in one clause with at most two numbers; with new nodes, also what these change."""
+    """The consequence in one clause with at most two numbers; with new nodes, also their effect."""
     answer, arrived = result.answer.of_upgrade, result.answer.with_new_nodes
     if result.faults:
         first = [f"{plural(len(result.faults), 'object')} rejected", *first]
@@ -755,7 +755,7 @@ def _on_new_nodes(answer: Answer) -> Iterator[Table]:
 
 
 def of_workloads(answer: Answer) -> Iterator[Table]:
-    """Yield a row for each affected workload, or if they are many, a row for each class and the workloads with -v."""
+    """Yield a row for each affected workload; if there are many, a row for each class, and with -v the workloads."""
     outages = {each.workload: each for each in answer.outages}
     rows = [*_workload_rows(answer, outages)]
     only_down = outages.keys() - {row[0] for row in rows}

@@ -102,7 +102,7 @@ class WhyRequest:
         return self.namespace in ("", namespace)
 
     def post_mortem(self) -> PostMortem | None:
-        """Read the audit logs and the earlier snapshot; None without any. Raises SourceError."""
+        """Read the audit logs and the earlier snapshot; None if neither is given. Raises SourceError."""
         if not (self.before or self.audit_logs):
             return None
         records = PostMortem(
@@ -374,7 +374,7 @@ def _listed(
 
 
 def _of_placeholders(cluster: ClusterSnapshot, records: PostMortem | None) -> set[str]:
-    """Return the workloads of placeholder Pods, also of those in the earlier snapshot."""
+    """Return the workloads of placeholder Pods, including those in the earlier snapshot."""
     pods = [*cluster.pods.values(), *(records.before.pods.values() if records and records.before else ())]
     return {cluster.top_workload_of(pod) for pod in pods if is_placeholder(pod, Options())}
 
@@ -683,7 +683,7 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
 
 _LONGEST_REASON: Final = 60
 _STOPPED: Final = {"suspend": "suspended", "paused": "paused"}
-"""Field in the spec of a workload -> the word for its value True."""
+"""Boolean field in the spec of a workload -> the word for a workload in which it is true."""
 
 
 def _inactive(obj: ApiObject) -> str | None:

@@ -181,8 +181,8 @@ _NO_NETWORK: Final = {"GIT_ALLOW_PROTOCOL": "", "HTTP_PROXY": _NOWHERE, "HTTPS_P
 
 
 class Job(NamedTuple):
-    """A command that renders a directory. `arguments`: returns those after the command; called with an empty directory
-    for files of the job. It raises Outside, OSError. `path`: $PATH of the tool.
+    """A command that renders a directory. `arguments`: returns the arguments of the command; called with an empty
+    directory for files of the job; raises Outside and OSError. `path`: $PATH of the tool.
     """
 
     directory: str

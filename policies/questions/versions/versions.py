@@ -126,7 +126,7 @@ def _paths(root: str, *, as_git: bool = False) -> Iterator[str]:
 
 
 def _same(one: str, other: str) -> bool:
-    with suppress(OSError):  # one version lacks the file, or a link leads nowhere
+    with suppress(OSError):  # one version lacks the file, or a link is broken
         if not os.path.isdir(one) and not os.path.isdir(other):
             return cmp(one, other, shallow=False)
     return os.path.islink(one) and os.path.islink(other) and os.readlink(one) == os.readlink(other)

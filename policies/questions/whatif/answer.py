@@ -110,7 +110,7 @@ class WorkloadCount(NamedTuple):
 
     @property
     def more_pending(self) -> int:
-        """The number of Pods that are Pending at the end beyond those that were before."""
+        """How many more Pods are Pending at the end than before the change."""
         return max(self.pending - self.pending_before, 0)
 
     @property

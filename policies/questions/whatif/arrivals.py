@@ -415,7 +415,7 @@ def _with_new_nodes(after: EndState, grown: Grown, end: EndState) -> WithNewNode
 
 
 def _rows(after: EndState, end: EndState, worst: Worst) -> Iterator[WorkloadBack]:
-    """Yield the workloads in the end without new nodes, and those that miss Pods only with new nodes."""
+    """Yield the workloads of the outcome without new nodes, and workloads that miss Pods only with new nodes."""
     names, last = end.summary.names, {bound.workload: bound.t for bound in end.bound}
     lowest = {names.name_of(workload): running for workload, running in worst.by_workload.items()}
     without, with_nodes = ({each.workload: each for each in one.workloads} for one in (after, end))

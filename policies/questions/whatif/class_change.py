@@ -358,7 +358,7 @@ def _differs(cell: MayPreempt) -> bool:
 
 
 def _totals(cells: Iterable[MayPreempt]) -> list[PreemptionTotal]:
-    """Return the sums of the classes for which a number changes, most Pods first."""
+    """Return, for the classes with a changed number, the sums over all workloads; the largest sums come first."""
     by_class = grouped((cell.class_, cell) for cell in cells)
     totals = [PreemptionTotal(name, *_sums(each)) for name, each in by_class.items() if any(map(_differs, each))]
     return sorted(totals, key=lambda total: (-max(total[1:]), total.class_))

@@ -141,7 +141,7 @@ def _with_class_of(cluster: ClusterSnapshot, old: ApiObject, new: ApiObject) -> 
 
 
 def new_classes(cluster: ClusterSnapshot, change: Wanted) -> list[PriorityClass]:
-    """Return the PriorityClasses that are created or recreated, by name."""
+    """Return the PriorityClasses that are created or recreated, sorted by name."""
     kept = {(c.name, c.value, c.preemption_policy) for c in cluster.priority_classes.values()}
     return [c for _, c in sorted(change.classes.items()) if (c.name, c.value, c.preemption_policy) not in kept]
 

@@ -88,7 +88,7 @@ suspended, unless all its Jobs are simulated.
 
 
 def is_repeated(pods: Sized, nodes: Sized) -> bool:
-    """Report whether so few Pods and nodes are simulated several times, to show what chance decides."""
+    """Report whether the cluster is small enough to simulate it several times, which shows the effect of chance."""
     return len(pods) + len(nodes) <= MAX_REPEATED
 
 
@@ -610,7 +610,7 @@ def _bound(simulation: Simulation, names: Names) -> list[Bound]:
 def pdbs_below_desired(simulation: Simulation, at_start: Container[Key] | None = None) -> dict[str, tuple[int, int]]:
     """Return the PodDisruptionBudgets with fewer healthy Pods than desired: `namespace/name` -> (healthy, desired).
 
-    `at_start`: the others do not count if they select no Pods.
+    `at_start`: PDBs that were below it at the start; other PDBs are omitted if they select no Pods.
     """
     found = {}
     for key in simulation.api.keys_of(registry.DISRUPTION_BUDGET):

@@ -156,7 +156,7 @@ def desired(workload: WorkloadCount, answer: Answer) -> int:
 
 def helped_by_added_nodes(answer: Answer) -> int:
     """Return how many Pods run only because of the nodes that the change adds: Pods that are otherwise Pending at the
-    end. Of a StatefulSet, also the Pod after which it creates the next ones.
+    end. For a StatefulSet, this includes the Pod after which it creates the next ones.
     """
     if answer.after.new_nodes is None or answer.without_change is None:
         return 0
@@ -171,7 +171,7 @@ def helped_by_added_nodes(answer: Answer) -> int:
 
 
 def of_runs(answer: Answer) -> Iterator[str]:
-    """Yield a sentence about the runs of which this answer is the most frequent one, if chance decides."""
+    """Yield a sentence about the random runs, if chance decides; this answer is their most frequent outcome."""
     if (runs := answer.typical_of) is None:
         return
     alike = f"{runs.alike} of {runs.total} runs with random ties and races"

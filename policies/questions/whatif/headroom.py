@@ -224,8 +224,8 @@ class OfGroup(NamedTuple):
 
 
 class Preempted(NamedTuple):
-    """The Pods that the further Pods preempt, one Pod after the other. `pdbViolations`: number of victims whose PDB is
-    violated.
+    """The Pods that the additional Pods preempt, one Pod after the other. `pdbViolations`: number of victims whose PDB
+    is violated.
     """
 
     pods: int

@@ -59,7 +59,7 @@ class KarpenterRounds(Rounds):
         super().__init__(simulation, delay, random)
 
     def result(self, names: Names, pending: Collection[str]) -> Launches | None:
-        """The nodes of all rounds, and the Pods that stay Pending; None without any round."""
+        """The nodes of all rounds, and the Pods that stay Pending; None if there was no round."""
         if not self._decisions:
             return None
         origins = self._simulation.timeline.origins

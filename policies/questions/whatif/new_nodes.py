@@ -165,12 +165,12 @@ class NewNodes(NamedTuple):
 
     @property
     def pods(self) -> int:
-        """The number of Pods that are scheduled there."""
+        """The number of Pods that are scheduled on the new nodes."""
         return sum(first.pods for first in self.scheduled)
 
 
 def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) -> NewNodes:
-    """Return the workloads on added nodes after a simulation. `nodes`: names of the added nodes."""
+    """Return the workloads with Pods on added nodes after a simulation. `nodes`: names of the added nodes."""
     wanted, firsts = set(nodes), dict[str, ScheduledOnNewNodes]()
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.node in wanted and event.origin is not None:

@@ -115,8 +115,8 @@ def _preempted(intervals: Sequence[PodInterval], preemptions: Iterable[Preemptio
 
 
 def _bands(intervals: Sequence[PodInterval]) -> list[Band]:
-    """Return the bands, lowest first: one for priorities below 0, which placeholder Pods have, one for 0, which Pods
-    without a class have, and at most MAX_BANDS for those above.
+    """Return the bands, lowest first: one for priorities below 0 (placeholder Pods), one for 0 (Pods without a class),
+    and at most MAX_BANDS for priorities above 0.
     """
     counts = defaultdict[int, Counter[str]](Counter)
     for interval in intervals:

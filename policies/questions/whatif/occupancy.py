@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.simulation.simulation import Simulation
 
 BEFORE: Final = -inf
-"""The start of stays that exist at time 0."""
+"""The start of intervals that have begun before time 0."""
 SCHEDULABLE, CORDONED, REMOVED = range(3)
 AT: Final = 1.0
 """The time of all changes in seconds: a placement has only one time at which victims terminate and new Pods start."""

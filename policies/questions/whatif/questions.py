@@ -224,7 +224,7 @@ def question_of_loss(loss: Loss, added: Iterable[Node] = (), delay: float = 0.0)
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """Return the question of draining these nodes at the same time. Raises InvalidInput for an unknown name.
 
-    Several are all cordoned before the first eviction, as by `kubectl drain`.
+    Like `kubectl drain`, this cordons all nodes before the first eviction.
     """
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
     operations = ("cordon", "drain") if nodes[1:] else ("drain",)

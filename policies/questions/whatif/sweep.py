@@ -81,7 +81,7 @@ def counted(
         simulation.run_first_syncs()
     if report is not None:
         report()
-    prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
+    prepare_for_all(simulation.cache.snapshot())  # the simulations of losses start from it
 
     def in_shared_simulation(question: Question) -> Any:
         simulation.expect(question.arrivals)
@@ -412,7 +412,7 @@ def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:
 
 
 def _read(kind: Any, value: Any) -> Any:
-    """Return a value of this type from its JSON. Raises KeyError, TypeError, AttributeError and ValueError."""
+    """Convert a JSON value to the type `kind`. Raises KeyError, TypeError, AttributeError and ValueError."""
     kinds = get_args(kind)
     if NoneType in kinds:
         return _read(kinds[0], value)

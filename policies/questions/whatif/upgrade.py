@@ -180,7 +180,7 @@ class UpgradeRun:
 
     @staticmethod
     def _advances(simulation: Simulation, under_way: Iterable[_Progress]) -> bool:
-        """Report whether a node is empty, or Pods terminate on it."""
+        """Report whether one of the nodes is empty, or has terminating Pods."""
         by_node = simulation.api.by_node
         return any(
             each.step.emptied_at is not None

@@ -64,7 +64,7 @@ class Container(NamedTuple):
 
     @property
     def more(self) -> str:
-        """The restarts and the back-off as a phrase; "" without any."""
+        """The restarts and the back-off as a phrase; "" if there are none."""
         restarts = [f"{self.restarts} restarts"] if self.restarts > 1 else []
         parts = [*restarts, BACK_OFF] if self.backs_off else restarts
         return f"; {', '.join(parts)}" if parts else ""
@@ -572,7 +572,7 @@ class PreemptionEvents:
         self.earliest = 0.0
         """The time of the oldest Event; 0 without one."""
         self.conditions: dict[str, float] = {}
-        """`namespace/name` of a disrupted Pod -> when its condition DisruptionTarget changed last."""
+        """`namespace/name` of a disrupted Pod -> the time of the last change of its condition DisruptionTarget."""
 
     def collect(self, obj: ApiObject) -> bool | None:
         """Add an object of the cluster. Returns None, or False for an Event (see `Cache`)."""
@@ -602,7 +602,9 @@ class PreemptionEvents:
         return False
 
     def within(self, period: float, now: float) -> list[tuple[str, Event]]:
-        """Return the victims as `namespace/name`, with their Events of the last seconds, the newest first."""
+        """Return the victims as `namespace/name`, each with its Event in the last `period` seconds; the newest come
+        first.
+        """
         events = [(f"{key[0]}/{key[1]}", event) for key, event in self.last.items() if now - event.when <= period]
         return sorted(events, key=lambda each: (-each[1].when, each[0]))
 

@@ -58,7 +58,7 @@ class Request(NamedTuple):
 
 
 class PostMortem:
-    """Records of preemptions from audit logs, and the cluster before."""
+    """Records of preemptions from audit logs, and an earlier snapshot of the cluster."""
 
     def __init__(self, before: ClusterSnapshot | None = None, name: str = "") -> None:
         """`before`: an earlier snapshot of the cluster; None without one. `name`: of a Pod; requests to delete this Pod
