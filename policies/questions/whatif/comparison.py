@@ -14,7 +14,7 @@ from forewarn.policies.kubernetes.controllers.cron_job import fault_of_schedule,
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
 from forewarn.policies.kubernetes.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.kubernetes.controllers.job import JobStatus, wanted_pods
-from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, workload_key
+from forewarn.policies.kubernetes.controllers.view import Key, PodState, workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
@@ -404,7 +404,8 @@ def _replicas(
         state, workload = simulation.api.workloads.get(key), (key[0], "/".join(key[1:]))
         if state is not None and arrival.op == "run":
             top = state.controller if state.controller in simulation.api.workloads else state.key
-            found[top[0], "/".join(top[1:])] += _wanted(state)
+            status = state.status if isinstance(state.status, JobStatus) else JobStatus()
+            found[top[0], "/".join(top[1:])] += wanted_pods(state.object, status)
         elif state is not None and key[0] in SCALED:
             count = int32(state.object, "spec", "replicas")
             found[workload] = 1 if count is None else count
@@ -434,10 +435,6 @@ def _blocked_rollouts(start: Start, templates: Mapping[tuple[str, str], ApiObjec
     )
     names = {workload: summary.names.name_of(workload) for workload in changed if workload in start.before}
     return [name for name in names.values() if name in unfinished]
-
-
-def _wanted(job: WorkloadState) -> int:
-    return wanted_pods(job.object, job.status if isinstance(job.status, JobStatus) else JobStatus())
 
 
 def _causes(simulation: Simulation, messages: Mapping[str, str], names: Names) -> Iterator[tuple[str, str]]:

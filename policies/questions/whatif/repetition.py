@@ -248,7 +248,9 @@ def _of_groups(groups: Sequence[Sequence[Ending]], answers: Mapping[int, Answer]
     alike = [each for each in endings if _counters(each) == _counters(first)]
     others = [each for each in endings if _counters(each) != _counters(first)]
     runs = Runs(count_runs(endings), count_runs(alike), _longest(alike), _longest(others), _ranges(endings))
-    lost, preempted, pending = (_more_than(first, endings, each) for each in (_lost_by(answers), _preempted, _pending))
+    lost = _more_than(first, endings, _lost_by(answers))
+    preempted = _more_than(first, endings, lambda each: each.summary.by_workload)
+    pending = _more_than(first, endings, lambda each: Counter(each.summary.pending))
     random = random_of(seed, first.outcome.run)
     without = answers[first.outcome.run].without_change
     return Repeated(endings, random, without, runs, lost, preempted, pending, count_runs(groups[0]))
@@ -302,14 +304,6 @@ def _lost_by(answers: Mapping[int, Answer]) -> Callable[[Ending], Counter[str]]:
     return lambda ending: Counter(
         {each.workload: each.lost for each in answers[ending.outcome.run].after.workloads if each.lost}
     )
-
-
-def _preempted(ending: Ending) -> Counter[str]:
-    return ending.summary.by_workload
-
-
-def _pending(ending: Ending) -> Counter[str]:
-    return Counter(ending.summary.pending)
 
 
 def _more_than(first: Ending, endings: Iterable[Ending], amounts: Callable[[Ending], Counter[str]]) -> list[str]:

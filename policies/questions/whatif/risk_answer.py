@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.quantity import cores, gibibytes
 from forewarn.policies.prediction.simulation.summary import unsettled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents.info import ReportChange
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
@@ -209,8 +209,8 @@ def _counters(risks: Risks) -> Iterator[Counter]:
         yield Counter(f"lose with {kind}", len(_losing(risks, kind)), len(risks.own), more=of)
     if _has_new_nodes(risks):
         lasting = sum(bool(risk.lasting_losses) for risk in risks.own)
-        after = [each for risk in risks.own for each in (risk.with_new_nodes or {}).values()]
-        within = f" (all run again within {duration(_last(after))})" if after and not lasting else ""
+        after = [each.back_at or 0.0 for risk in risks.own for each in (risk.with_new_nodes or {}).values()]
+        within = f" (all run again within {duration(max(after))})" if after and not lasting else ""
         yield Counter("lose with new nodes too", lasting, more=within)
     preemptible = sum(_next_preemptor(risk) is not None for risk in risks.own)
     yield Counter("may be preempted next", preemptible, more=" (besides by system classes)")
@@ -334,10 +334,6 @@ def _after(risk: WorkloadRisk) -> str:
         return ""
     worst = max(lasting, key=lasting.__getitem__, default="")
     return f"{lasting[worst]}: {worst}" if worst else "all run"
-
-
-def _last(after: Iterable[AfterNewNodes]) -> float:
-    return max((each.back_at or 0.0 for each in after), default=0.0)
 
 
 def _by_class(risks: Risks) -> Table:

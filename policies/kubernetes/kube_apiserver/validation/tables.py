@@ -464,7 +464,7 @@ def validate(obj: ApiObject, semantics: Semantics) -> list[FieldError]:
 
     Raises InvalidObject for values of a wrong type.
     """
-    if not _is_checked(obj):
+    if group_kind(obj) not in KINDS or obj["apiVersion"].rpartition("/")[2] not in _VERSIONS:
         return []
     if (fault := decode.decode_error(obj, _METADATA)) is not None:
         raise InvalidObject(fault.text, fault.path, ref_of(obj))
@@ -473,10 +473,6 @@ def validate(obj: ApiObject, semantics: Semantics) -> list[FieldError]:
         obj = {**obj, "metadata": {**metadata, "namespace": registry.DEFAULT_NAMESPACE}}
     with within(obj):
         return list(islice(_kind_of(group_kind(obj)).validate(obj, semantics), MAX_FAULTS))
-
-
-def _is_checked(obj: ApiObject) -> bool:
-    return group_kind(obj) in KINDS and obj["apiVersion"].rpartition("/")[2] in _VERSIONS
 
 
 def check(obj: ApiObject, semantics: Semantics, stored: ApiObject | None = None) -> None:

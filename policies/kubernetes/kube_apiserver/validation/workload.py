@@ -197,13 +197,9 @@ def _container(container: ApiObject, *, resources: bool = False) -> ApiObject:
     """Return the compared fields of a container, or of a volume's image."""
     hidden = {"resources"} if resources else set[str]()
     image = str(at(container, "image") or at(container, "reference") or "").rpartition("/")[2]
-    default = "IfNotPresent" if _has_version(image) else "Always"
+    default = "IfNotPresent" if "@" in image or (":" in image and not image.endswith(":latest")) else "Always"
     hidden |= {name for name in ("imagePullPolicy", "pullPolicy") if at(container, name) == default}
     return {key: value for key, value in container.items() if key not in hidden}
-
-
-def _has_version(image: str) -> bool:
-    return "@" in image or (":" in image and not image.endswith(":latest"))
 
 
 def _defaulted(value: Any, name: str = "") -> Any:
