@@ -127,7 +127,9 @@ def _not_listed(
         directory, name = os.path.split(file)
         kustomization = kustomizations.get(os.path.realpath(directory))
         text = read(kustomization.real(os.path.basename(kustomization.file))) if kustomization is not None else None
-        for own, user in objects if name not in named and name.encode() not in (text or b"") else ():
+        is_data = kustomization is not None and os.path.realpath(file) in kustomization.data
+        is_mentioned = name in named or (name.encode() in (text or b"") and not is_data)
+        for own, user in objects if not is_mentioned else ():
             message = f"no kustomization lists this file, but {_shown(user.key)} needs it"
             place = own.subject.locate(("metadata", "name"))
             yield FileDiagnostic(_RULE, message, place, f"add {name} to resources", own.subject.ref, Severity.WARNING)

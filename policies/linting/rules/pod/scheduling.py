@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -718,8 +718,8 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
 
     Why: kube-scheduler accepts such constraints. A topology spread constraint counts only Pods that its selector
     matches, so it must match the Pods that it spreads. A term of an affinity without selector matches no Pod. With a
-    required affinity to Pods that do not exist, Pods stay Pending. So do replicas that exclude each other from the only
-    node that they select. Karpenter reads the annotation
+    required affinity to Pods that do not exist, Pods stay Pending. So do replicas that exclude each other from the few
+    nodes that they select, and Pods whose node selector contradicts their affinity. Karpenter reads the annotation
     `karpenter.sh/do-not-evict` only in releases that support no current release of Kubernetes.
 
     Example:
@@ -765,6 +765,7 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
         place = (*template.path, "metadata", "annotations", _DO_NOT_EVICT)
         yield Problem(message, place, f"write {_DO_NOT_DISRUPT}")
     yield from _volumes_elsewhere(template, subject, context)
+    yield from _on_no_node(template, subject, context)
     if template.spec.keys().isdisjoint(("topologySpreadConstraints", "affinity")):
         return
     labels = {key: str(value) for key, value in mapping_at(template.object, "metadata", "labels").items()}
@@ -787,16 +788,48 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
 
 
 def _in_one_place(template: PodTemplate, labels: Mapping[str, str], subject: ReviewedObject) -> Iterator[Problem]:
-    """Report replicas that exclude each other from a node or zone that a node selector requires."""
-    replicas, selector = at(subject.object, "spec", "replicas"), mapping_at(template.spec, "nodeSelector")
+    """Report replicas that exclude each other from the few nodes or zones that a node selector or affinity requires."""
+    replicas = at(subject.object, "spec", "replicas")
     for _, term in found_at(template.spec, ("affinity", "podAntiAffinity", REQUIRED, ITEMS)):
         key, excluded = text_at(term, "topologyKey"), mapping_at(term, "labelSelector", "matchLabels")
         is_of_replicas = excluded and excluded.items() <= labels.items()
         is_simple = term == {"topologyKey": key, "labelSelector": {"matchLabels": excluded}}
-        if key in selector and is_of_replicas and is_simple and isinstance(replicas, int) and replicas > 1:
-            message = f"1 of {replicas} Pods can run: all require one {key}, where they exclude each other"
-            fix = "select a label of several nodes, or prefer the anti-affinity"
-            yield Problem(message, template.at("nodeSelector", key), fix)
+        places = _places(template.spec, key)
+        if is_of_replicas and is_simple and isinstance(replicas, int) and replicas > len(places) > 0:
+            count = "one" if len(places) == 1 else f"one of {len(places)} values of"
+            message = (
+                f"{len(places)} of {replicas} Pods can run: all require {count} {key}, where they exclude each other"
+            )
+            in_selector = key in mapping_at(template.spec, "nodeSelector")
+            place = template.at("nodeSelector", key) if in_selector else template.at("affinity", "nodeAffinity")
+            yield Problem(message, place, "select a label of several nodes, or prefer the anti-affinity")
+
+
+def _places(spec: ApiObject, key: str) -> Collection[str]:
+    """Return the values of a label that the node selector or the required node affinity permits; empty for any."""
+    if (selected_value := mapping_at(spec, "nodeSelector").get(key)) is not None:
+        return {str(selected_value)}
+    values = [
+        {str(value) for each in list_at(term, "matchExpressions") for value in _permitted(each, key)}
+        for term in list_at(spec, *_NODE_TERMS)
+    ]
+    return set().union(*values) if all(values) else ()
+
+
+def _permitted(expression: ApiObject, key: str) -> Sequence[Any]:
+    is_about = text_at(expression, "key") == key and at(expression, "operator") == "In"
+    return list_at(expression, "values") if is_about else ()
+
+
+def _on_no_node(template: PodTemplate, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Report a node selector that contradicts each term of the required node affinity."""
+    selector, terms = mapping_at(template.spec, "nodeSelector"), list_at(template.spec, *_NODE_TERMS)
+    excluded = [*filter(None, (next(_excluded(selector, term), None) for term in terms if selector))]
+    if excluded and len(excluded) == len(terms):
+        key, values = excluded[0]
+        if not any(is_template_variable(text, subject, context) for text in (str(selector[key]), values)):
+            message = f"Pods stay Pending: the required node affinity permits only {key} {values}"
+            yield Problem(message, template.at("nodeSelector", key), "remove it, or permit its value there")
 
 
 def _volumes_elsewhere(template: PodTemplate, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -862,6 +895,7 @@ def _near_labels(labels: ApiObject, path: Path, namespace: str, context: Context
             yield Problem(message, (*path, key), f"write {key}: {meant}")
 
 
+_NODE_TERMS: Final = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 _DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"
 _DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _INTEGER: Final = later(r"[+-]?[0-9]{1,19}")
