@@ -576,7 +576,7 @@ def _into(member: Member, subject: ReviewedObject, place: _Place) -> Member:
 
 
 def _with_namespace(configuration: ApiObject, namespace: str) -> ApiObject:
-    """Return a webhook configuration with a namespace for each Service, which kustomize then replaces by its own."""
+    """Return a webhook configuration whose Services without a namespace get `namespace`, as from kustomize."""
     webhooks = []
     for webhook in list_at(configuration, "webhooks"):
         service = at(webhook, "clientConfig", "service")

@@ -428,7 +428,7 @@ class _State:
         self.namespaces = [text_at(subject.object, "metadata", "namespace") or registry.DEFAULT_NAMESPACE]
         self.merged: list[tuple[ApiObject, Source]] = []
         self.written: Source = NO_SOURCE
-        """The source of the last JSON Patch or number of replicas."""
+        """The source of the last JSON Patch or `replicas` entry that changed the object."""
 
     def place(self, namespace: str, prefix: str, suffix: str) -> None:
         """Add the namespace and the name that a kustomization gives to the object."""

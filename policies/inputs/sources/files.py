@@ -303,7 +303,7 @@ class _Walk:
 
 
 def _version_of(name: str) -> tuple[int, ...]:
-    """The numbers of a directory's name that is a version, such as `1.2.0`; empty for other names."""
+    """The numbers in the name of a directory if the name is a version such as `1.2.0`; empty for other names."""
     match = _VERSION.fullmatch(name) if name[:1] in _BEGINS_VERSION else None
     return tuple(map(int, match[1].split("."))) if match else ()
 
@@ -320,7 +320,7 @@ def _is_same_chart(older: str, newest: str) -> bool:
 
 
 def _order(entry: os.DirEntry[str]) -> tuple[bool, str]:
-    """Sort by name; directories such as `..data` of a ConfigMap volume last: links beside them name its files."""
+    """The sort key: by name; directories such as `..data` of a ConfigMap volume come last, after links into them."""
     return entry.name.startswith(".."), entry.name
 
 

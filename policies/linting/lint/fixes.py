@@ -1,4 +1,4 @@
-"""The fixes of findings as edits, the files after them, and patches."""
+"""The fixes of findings as edits, as fixed files, and as patches."""
 
 from __future__ import annotations
 

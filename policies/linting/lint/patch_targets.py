@@ -289,8 +289,8 @@ def _may_match(target: str, names: Sequence[str]) -> bool:
 
 
 def undecoded(files: Input) -> Iterator[FileDiagnostic]:
-    """Yield the fields that kustomize does not have, the first value of each kustomization that has another type than
-    kustomize wants, and wrong versions.
+    """Yield the fields that kustomize does not have, the first value of each kustomization with a wrong type for
+    kustomize, and wrong versions.
 
     Source: kustomize api/types/kustomization.go, Unmarshal and EnforceFields.
     """

@@ -578,7 +578,7 @@ def headroom(
 
 
 def capacity(cluster: Cluster | ClusterSnapshot, options: Options | None = None) -> Capacity:
-    """Return how full each pool of nodes is. `options`: those of rules, which select placeholder Pods."""
+    """Return how full each pool of nodes is. `options`: the options of rules, which select placeholder Pods."""
     snapshot, options = snapshot_of(cluster), options or Options()
     pools = grouped((pool_of(info.node), info) for info in snapshot.scheduling.node_infos)
     rows = [_capacity_of(name, infos, options) for name, infos in pools.items()]

@@ -326,7 +326,7 @@ class _Search:
 
 
 def _may_fail(cluster: ClusterSnapshot) -> Counter[str]:
-    """Return how many Pods of each Job, `namespace/name`, may fail; without Jobs whose podFailurePolicy decides."""
+    """Return, by `namespace/name` of a Job, how many Pods may fail; omits Jobs whose podFailurePolicy decides."""
     found = Counter[str]()
     for (kind, namespace, name), job in cluster.workloads.items():
         with suppress(InvalidObject):

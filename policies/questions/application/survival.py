@@ -72,7 +72,7 @@ _SETTLE: Final = 120.0
 _MAX_GROWN: Final = 6
 """Maximum number of choices, each with more nodes, that are simulated in random runs until one prevents harm in all."""
 _FIRST: Final = 2
-"""Number of losses that are simulated first, which did harm most recently. The others follow only if these do none."""
+"""Number of losses that are simulated first: those that most recently did harm. Others follow only if these do none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
 
 
 def _of_harm(answer: Answer, effects: Effects) -> AnswerStatus:
-    """Return the status of a harmful change, as `predict` does if only new Pods are affected."""
+    """Return the status of a harmful change; if it only affects new Pods, the status is the same as for `predict`."""
     new = new_pods_of(answer)
     if new is None or effects._replace(pending=0, rejected=0).harm:
         return AnswerStatus.HARM

@@ -212,7 +212,7 @@ def _has_line_breaks(path: str) -> bool:
 
 
 def _texts(data: bytes, file: str, line: int = 0) -> Iterator[_PositionedText]:
-    """Yield the scalars of a file or of a text in its line. Raises Fault."""
+    """Yield the scalars of a file, or of an embedded text that begins on `line`. Raises Fault."""
     data = as_utf8(data)
     if codecs.BOM_UTF8 in data:  # go-yaml then loses characters of keys, so that "xresources" is read as "resources"
         raise Fault("a second byte order mark is not supported")

@@ -76,7 +76,7 @@ class Worst(NamedTuple):
 
     @classmethod
     def from_simulation(cls, simulation: Simulation) -> Worst:
-        """Return the lowest numbers of running Pods in a simulation until now."""
+        """Return the lowest numbers of running Pods in a simulation up to the current time."""
         pods = RunningPods(simulation, simulation.timeline.events)
         running, lowest, total = pods.start, Counter(pods.start), pods.start.total()
         worst, at = total, 0.0
@@ -395,7 +395,9 @@ def with_new_nodes(answer: Answer, branch: Branch) -> Answer:
 
 
 def _with_new_nodes(after: EndState, grown: Grown, end: EndState) -> WithNewNodes:
-    """Return the end with new nodes, compared with the end without. `after`: without new nodes. `end`: with them."""
+    """Return the outcome with new nodes, compared with the outcome without them. `after`: without new nodes. `end`:
+    with them.
+    """
     nodes, worst, run = grown.nodes, grown.result, end.upgrade
     return WithNewNodes(
         end=end,

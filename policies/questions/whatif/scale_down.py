@@ -212,7 +212,7 @@ class Removals:
         return sum(state.active and is_expendable(state.pod, self._cutoff) for state in states)
 
     def next_scan(self) -> float | None:
-        """Return the time after which a scan may remove more nodes although nothing changes, in simulated seconds."""
+        """Return the simulated time, in seconds, after which a scan may remove more nodes although nothing changes."""
         if self.not_predicted or self._next is None:
             return None
         return self._next - self._simulation.api.seconds + self._simulation.clock.now

@@ -1099,7 +1099,7 @@ class PodEnd(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The cause in words, and why the Pod does not terminate."""
+        """The cause in words, followed by the reason why the Pod does not terminate, if any."""
         first = self.diagnosis.first
         return self.cause.words if first is self.cause else f"{self.cause.words}; {re.split('[:;]', first.message)[0]}"
 
