@@ -166,7 +166,7 @@ def test_another_order_is_named_if_its_numbers_differ() -> None:
     def warnings(preempted: int) -> list[str]:
         other = OtherOrder(never_first=True, preempted=preempted, unfinished=[])
         plan: Any = SimpleNamespace(
-            steps=[], alternative=other, preempted=3, keep_priority=[], preempted_before=0, not_modelled=[]
+            steps=[], alternative=other, preempted=3, keep_priority=[], preempted_before=0, not_modelled=[], affected=[]
         )
         return [*_of_side_effects(plan)]
 
