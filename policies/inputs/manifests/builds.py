@@ -118,8 +118,9 @@ def _not_listed(
     kustomizations: Mapping[str, Kustomization],
     read: Callable[[str], bytes | None],
 ) -> Iterator[FileDiagnostic]:
-    """Yield a warning for each object that an object of a build needs and no kustomization lists. Skips files that the
-    kustomization of their directory names in a comment, or that a kustomization lists with a wrong path.
+    """Yield a warning for each object that an object of a build needs and no kustomization lists. Skips
+    templates, and files that the kustomization of their directory names in a comment, or that a kustomization lists
+    with a wrong path.
     """
     paths = {path for each in kustomizations.values() for path in (*each.resources, *each.patches)} if unlisted else ()
     named = {os.path.basename(path) for path in paths if not os.path.exists(path)}
@@ -129,7 +130,8 @@ def _not_listed(
         text = read(kustomization.real(os.path.basename(kustomization.file))) if kustomization is not None else None
         is_data = kustomization is not None and os.path.realpath(file) in kustomization.data
         is_mentioned = name in named or (name.encode() in (text or b"") and not is_data)
-        for own, user in objects if not is_mentioned else ():
+        is_template = b"{{" in (read(os.path.realpath(file)) or b"")
+        for own, user in objects if not (is_mentioned or is_template) else ():
             message = f"no kustomization lists this file, but {_shown(user.key)} needs it"
             place = own.subject.locate(("metadata", "name"))
             yield FileDiagnostic(_RULE, message, place, f"add {name} to resources", own.subject.ref, Severity.WARNING)

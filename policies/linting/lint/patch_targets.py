@@ -310,7 +310,10 @@ def undecoded(files: Input) -> Iterator[FileDiagnostic]:
             fix = FIXES.get(fault.text.rpartition(" ")[2].partition("]")[0], TYPED)
             faults.append((fault.path, fault.text, TYPED if fix == QUOTED and isinstance(value, dict) else fix))
         wanted = f"{_GROUP}{_VERSIONS.get(kind, '')}"
-        if kind not in _VERSIONS:
+        if at(given, "spec", "sourceRef") is not None:
+            text = "kustomize has no spec.sourceRef, but Flux has"
+            faults = [(("apiVersion",), text, "write kustomize.toolkit.fluxcd.io/v1")]
+        elif kind not in _VERSIONS:
             faults.append((("kind",), f"kind {quote(str(kind))}", "write kind: Kustomization, or Component"))
         elif version not in (_GROUP, wanted):
             faults.append((("apiVersion",), f"apiVersion for {kind} should be {wanted}", f"write {wanted}"))

@@ -215,7 +215,8 @@ def _without_prefix(subject: ReviewedObject, context: Context) -> Iterator[Probl
     """Yield what no object is charged for: extended resources without `requests.`, kinds without their API group."""
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_device_class, is_extended
 
-    for name in map(str, mapping(subject.object, "spec", "hard") if context.phase is Phase.LINT else ()):
+    hard = {*map(str, mapping(subject.object, "spec", "hard"))} if context.phase is Phase.LINT else set()
+    for name in sorted(hard):
         counted = name.removeprefix("count/")
         if counted != name:
             right = f"count/{counted}.{_GROUPS[counted]}" if counted in _GROUPS else ""
@@ -225,9 +226,8 @@ def _without_prefix(subject: ReviewedObject, context: Context) -> Iterator[Probl
             right = f"requests.{name.removeprefix('limits.')}" if is_extended(name) and not is_of_others else ""
             why = f"Pods are charged for {cut(right, _LONGEST_SCOPE + len('requests.'))}"
         if right:
-            yield Problem(
-                f"{cut(name, _LONGEST_SCOPE)} limits nothing: {why}", ("spec", "hard", name), f"write {right}"
-            )
+            fix = f"remove it, because {right} is set too" if right in hard else f"write {right}"
+            yield Problem(f"{cut(name, _LONGEST_SCOPE)} limits nothing: {why}", ("spec", "hard", name), fix)
 
 
 def _note(context: Context) -> Severity | None:
