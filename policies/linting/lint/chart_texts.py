@@ -19,8 +19,7 @@ from forewarn.policies.inputs.manifests.diagnostics import of_yaml
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
 from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, Action, actions_of
-from forewarn.policies.inputs.manifests.yaml.nodes import compose
-from forewarn.policies.inputs.manifests.yaml.source import Construction, Tree, YamlSource
+from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction, Tree, YamlSource, quick_value
 from forewarn.policies.inputs.sources.files import File, find_files, readable
 from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
@@ -158,11 +157,20 @@ class ChartValues:
 
     def __init__(self, file: File, base: ChartValues | None = None) -> None:
         self.file, self.data, self._base = file, as_utf8(readable(file)), base
+        self.source = YamlSource(Tree(Document(self.data, file.name)))
+
+    @cached_property
+    def _quick(self) -> Any:
+        return quick_value(self.source.tree.document)
 
     @cached_property
     def value(self) -> Any:
         """The values; None if they are invalid."""
-        return first_value(self.data, self.file.name)
+        return first_value(self.data, self.file.name) if self._quick is UNUSUAL else self._quick
+
+    @property
+    def repeated_keys(self) -> Iterator[FileDiagnostic]:
+        return repeated_keys(self.source.tree, "Helm") if self._quick is UNUSUAL else iter(())
 
     def setting(self, path: Path) -> ChartValues:
         """The file that sets a value: this one, or the base."""
@@ -177,34 +185,32 @@ class ChartValues:
         """Return the matches of a pattern that may be keys. Does not parse the file."""
         return {key.decode() for key in pattern.findall(b"\n" + self.data)}
 
-    @cached_property
-    def source(self) -> YamlSource:
-        """The positions of the keys."""
-        return YamlSource(Tree(Document(self.data, self.file.name)))
+
+def values_in(files: Sequence[File]) -> Sequence[ChartValues]:
+    """Return the values in the files of a chart; the defaults first."""
+    defaults = [ChartValues(file) for file in files if os.path.basename(file.name) in _OF_VALUES][:1]
+    return [*defaults, *(ChartValues(file, *defaults) for file in files if file not in (d.file for d in defaults))]
 
 
-def faults_in_chart(texts: Mapping[str, str], files: Sequence[File]) -> Iterator[FileDiagnostic]:
-    """Yield the mistakes in a chart. `texts`: its templates by their files. `files`: those with values."""
+def faults_in_chart(texts: Mapping[str, str], files: Sequence[ChartValues]) -> Iterator[FileDiagnostic]:
+    """Yield the mistakes in a chart. `texts`: its templates by their files. `files`: see `values_in`."""
     templates = [ChartText(file, text) for file, text in texts.items()]
     yield from _escaped_quotes(templates)
     yield from _unbalanced(templates)
     yield from _changing_selectors(templates)
-    if not any(_KEY_OF_ROOT.search(readable(file)) for file in files):
+    if not any(_KEY_OF_ROOT.search(each.data) for each in files):
         yield from _wrong_dots(templates)
-    for file in files:
-        yield from repeated_keys(file, "Helm")
-        if os.path.basename(file.name) in _OF_VALUES:
-            values = ChartValues(file)
-            settings = [values, *(ChartValues(each, values) for each in files[:_MAX_READ] if each is not file)]
-            paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
-            yield from _replaced_values(templates, values)
-            yield from _texts_as_conditions(templates, values)
-            yield from _unread_values(templates, values, files, paths)
-            yield from _wrong_entries(templates, values)
-            yield from _nil_pointers(templates, values, files, paths)
-            yield from _contradicting_limits(templates, settings)
-            yield from _undone_scaling(templates, settings)
-            yield from _values_under_names(templates, values)
+    yield from chain.from_iterable(each.repeated_keys for each in files)
+    for values in [each for each in files[:1] if os.path.basename(each.file.name) in _OF_VALUES]:
+        paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
+        yield from _replaced_values(templates, values)
+        yield from _texts_as_conditions(templates, values)
+        yield from _unread_values(templates, values, files, paths)
+        yield from _wrong_entries(templates, values)
+        yield from _nil_pointers(templates, values, files, paths)
+        yield from _contradicting_limits(templates, files[:_MAX_READ])
+        yield from _undone_scaling(templates, files[:_MAX_READ])
+        yield from _values_under_names(templates, values)
 
 
 _ESCAPED: Final = later(r"\{\{-?[^{}\"`/]*(\\\")")
@@ -332,7 +338,7 @@ _CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
 
 
 def _unread_values(
-    templates: Sequence[ChartText], values: ChartValues, files: Sequence[File], paths: set[str]
+    templates: Sequence[ChartText], values: ChartValues, files: Sequence[ChartValues], paths: set[str]
 ) -> Iterator[FileDiagnostic]:
     """Yield the values that nothing reads while a template reads a similar key that no file sets. `paths`: the paths
     that templates read.
@@ -357,15 +363,15 @@ def _unread_values(
                 break
 
 
-def _may_be_set(key: str, files: Sequence[File]) -> bool:
+def _may_be_set(key: str, files: Sequence[ChartValues]) -> bool:
     """Report whether a file of values or a values schema, of the chart or of a parent chart, contains a key."""
-    chart = os.path.dirname(os.path.abspath(files[0].path))
+    chart = os.path.dirname(os.path.abspath(files[0].file.path))
     others = [File(os.path.join(chart, "values.schema.json"))]
     while os.path.basename(parent := os.path.dirname(chart)) == "charts":
         chart = os.path.dirname(parent)
         others += (File(os.path.join(chart, name)) for name in _OF_VALUES)
     marks = (f"{key}:".encode(), f'"{key}"'.encode())
-    return any(mark in data for data in map(readable, (*files, *others)) for mark in marks)
+    return any(mark in data for data in (*(each.data for each in files), *map(readable, others)) for mark in marks)
 
 
 def _may_be_read(path: tuple[str, ...], paths: set[str], templates: Sequence[ChartText], values: ChartValues) -> bool:
@@ -462,7 +468,7 @@ _LAZY: Final = later(r"\b(?:and|or)\b")
 
 
 def _nil_pointers(
-    templates: Sequence[ChartText], values: ChartValues, files: Sequence[File], paths: Iterable[str]
+    templates: Sequence[ChartText], values: ChartValues, files: Sequence[ChartValues], paths: Iterable[str]
 ) -> Iterator[FileDiagnostic]:
     """Yield the values that templates always read from an empty mapping, a text or a number, so that Helm fails."""
     printed = [template for template in templates if not os.path.basename(template.file).startswith("_")]
@@ -595,12 +601,10 @@ _EFFECTS: Final = {
 }
 
 
-def repeated_keys(file: File, tool: str) -> Iterator[FileDiagnostic]:
-    """Yield the duplicate keys of mappings in a file that the named tool reads."""
-    document = Document(as_utf8(readable(file)), file.name)
+def repeated_keys(tree: Tree, tool: str) -> Iterator[FileDiagnostic]:
+    """Yield the duplicate keys of mappings in a document that the named tool reads."""
     with suppress(Fault):
-        root, _ = compose(document)
-        for fault in of_yaml(document, root, Construction(root).repeated, ()) if root is not None else ():
+        for fault in of_yaml(tree.document, tree.root, Construction(tree.root).repeated, ()) if tree.root else ():
             yield fault._replace(message=fault.message.replace("kubectl", tool))
 
 

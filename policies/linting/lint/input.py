@@ -57,6 +57,7 @@ from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.linting.config.model import Config
+    from forewarn.policies.linting.lint.chart_texts import ChartValues
     from forewarn.policies.linting.lint.templates import Engine
 
 
@@ -477,12 +478,12 @@ def read_templates(files: Input, request: LintRequest) -> None:
                 files.leave_out(file.path, EXCLUDED)
             elif not is_excluded(file.path, request.config.options.exclude):
                 _read_chart_template(file, files, used, defining, texts)
-        values = values_of[chart]
-        for file in values:
-            _read_values(file, files, used, defining)
-        if texts or values:
-            from forewarn.policies.linting.lint.chart_texts import faults_in_chart
+        if texts or chart in values_of:
+            from forewarn.policies.linting.lint.chart_texts import faults_in_chart, values_in
 
+            values = values_in(values_of[chart])
+            for each in values:
+                _read_values(each, files, used, defining)
             files.diagnostics += faults_in_chart(texts, values)
     if files.engines:
         from forewarn.policies.linting.lint.templates import by_directory
@@ -598,17 +599,18 @@ def _read_template(
     files.printed_keys[file.path.partition(_TEMPLATES)[0]] |= printed_keys_of(text)
 
 
-def _read_values(file: File, files: Input, used: set[str], defining: set[str]) -> None:
+def _read_values(values: ChartValues, files: Input, used: set[str], defining: set[str]) -> None:
     """Add the class names in a chart's values. `used`, `defining`: see `_read_template`."""
     from forewarn.policies.linting.lint.templates import maps_in_values, names_in_values
 
-    maps = maps_in_values(readable(file), file.name, files.printed_keys[os.path.dirname(file.path)])
-    files.members += (Member(subject, file.path) for subject in maps)
-    for key, name, subject in names_in_values(readable(file), file.name, used | defining):
+    path = values.file.path
+    maps = maps_in_values(values, files.printed_keys[os.path.dirname(path)])
+    files.members += (Member(subject, path) for subject in maps)
+    for key, name, subject in names_in_values(values, used | defining):
         if key in defining:
             files.class_names.add(name)
         else:
-            files.members.append(Member(subject, file.path))
+            files.members.append(Member(subject, path))
 
 
 def _no_manifest(file: str, reading: Reading, content: bytes, wanted: frozenset[str]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Path, Severity, cut, grouped, nearest_word, quote
 from forewarn.policies.base.light import later
+from forewarn.policies.inputs.manifests.documents import Document, as_utf8
 from forewarn.policies.inputs.manifests.groups import reached
 from forewarn.policies.inputs.manifests.kustomizations import (
     GENERATORS,
@@ -22,6 +23,7 @@ from forewarn.policies.inputs.manifests.kustomizations import (
     Kustomization,
 )
 from forewarn.policies.inputs.manifests.reading import BROKEN, first_value
+from forewarn.policies.inputs.manifests.yaml.source import Tree
 from forewarn.policies.inputs.sources.files import readable
 from forewarn.policies.inputs.sources.git import Ignores, upwards
 from forewarn.policies.kubernetes.kinds.registry import (
@@ -86,7 +88,8 @@ def failing(files: Input) -> Iterator[tuple[Kustomization | None, FileDiagnostic
     paths = _Paths(files, by_directory)
     for kustomization in files.kustomizations:
         file = kustomization.real(os.path.basename(kustomization.file))
-        faults = repeated_keys(files.by_path[file], "kustomize") if file in files.by_path else ()
+        document = Document(as_utf8(files.content(file) or b""), kustomization.file)
+        faults = repeated_keys(Tree(document), "kustomize")
         yield from ((kustomization, fault) for fault in faults if fault.severity is not Severity.NOTE)
         for place, entry in kustomization.entries:
             named = by_directory.get(kustomization.real(entry)) if place[0] in RESOURCES else None

@@ -12,19 +12,21 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Location, Path, grouped, listed, plural
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests.documents import Document, as_utf8
-from forewarn.policies.inputs.manifests.reading import first_value, scalars_in
+from forewarn.policies.inputs.manifests.documents import as_utf8
+from forewarn.policies.inputs.manifests.reading import scalars_in
 from forewarn.policies.inputs.manifests.templates import lines_of
-from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.kubernetes.kinds.class_paths import ANYWHERE, PRESETS, found_at
 from forewarn.policies.kubernetes.kinds.registry import ONLY_LINTED, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, at, group_kind, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, parts_of, pod_template_of
+
+if TYPE_CHECKING:
+    from forewarn.policies.linting.lint.chart_texts import ChartValues
 
 RULE: Final = "template-braces"
 _PIPE: Final = "pipe the rendered output into `forewarn lint -`"
@@ -257,27 +259,22 @@ def printed_keys_of(text: str) -> set[str]:
     return keys
 
 
-def maps_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[ReviewedObject]:
+def maps_in_values(values: ChartValues, keys: set[str]) -> Iterator[ReviewedObject]:
     """The keys of a chart's values whose map or list a template prints as a PriorityClass name."""
-    values, source = first_value(as_utf8(data), file) if keys else None, None
-    for key in sorted(keys):
-        path = tuple(key.split("."))
-        value = at(values, *path) if isinstance(values, dict) else None
+    for path in [tuple(key.split(".")) for key in sorted(keys)]:
+        value = at(values.value, *path)
         if isinstance(value, dict | list):
-            source = source or YamlSource(Tree(Document(as_utf8(data), file)))
-            yield _named("map[]" if isinstance(value, dict) else "[]", source.locate(path))
+            yield _named("map[]" if isinstance(value, dict) else "[]", values.source.locate(path))
 
 
-def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[str, str, ReviewedObject]]:
+def names_in_values(values: ChartValues, keys: set[str]) -> Iterator[tuple[str, str, ReviewedObject]]:
     """The keys, names and subjects of the PriorityClass names in a chart's values.
 
     `keys`: keys that templates use as class names.
     """
-    if not _FILLED.search(data) and all(key.endswith(("priorityClassName", "priorityClass")) for key in keys):
+    if not _FILLED.search(values.data) and all(key.endswith(("priorityClassName", "priorityClass")) for key in keys):
         return  # most charts leave these keys empty
-    data, source = as_utf8(data), None
-    for path, value in scalars_in(first_value(data, file), _MAX_VALUES):  # reading the file reports the error
+    for path, value in scalars_in(values.value, _MAX_VALUES):  # reading the file reports the error
         key = ".".join(map(str, path))
         if isinstance(value, str) and value and path and (path[-1] == "priorityClassName" or key in keys):
-            source = source or YamlSource(Tree(Document(data, file)))
-            yield key, value, _named(value, source.locate(path))
+            yield key, value, _named(value, values.source.locate(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,10 @@ import pytest
 
 from forewarn.policies.cli.commands import lint
 from forewarn.policies.inputs.manifests.templates import outline
+from forewarn.policies.inputs.manifests.yaml import nodes, source
+from forewarn.policies.inputs.manifests.yaml.nodes import parser
+from forewarn.policies.inputs.sources.files import File
+from forewarn.policies.linting.lint.chart_texts import ChartValues
 from forewarn.policies.linting.lint.templates import (
     engine_of,
     has_variable_class,
@@ -21,6 +26,8 @@ from forewarn.policies.linting.lint.templates import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from forewarn.policies.inputs.manifests.documents import Document
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: %s\nvalue: 1000\n"
@@ -175,6 +182,22 @@ def test_the_templates_of_a_chart_are_read_once(
     assert "5 templates not rendered (Helm 5)" in said
 
 
+def test_the_values_of_a_chart_are_parsed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parsed = Counter[str]()
+
+    def counted(document: Document) -> Any:
+        parsed[document.file] += 1
+        return parser(document)
+
+    for module in (nodes, source):
+        monkeypatch.setattr(module, "parser", counted)
+    files = {**CHART, "templates/printed.yaml": POD + "spec:\n  priorityClassName: {{ .Values.x }}\n"}
+    _lint(tmp_path, {**files, "values.yaml": "x:\ntier: {class: }\n"}, monkeypatch, capsys)
+    assert parsed["./values.yaml"] == 2, "the first check is only for the grammar"
+
+
 def test_a_missing_class_is_no_error_where_nothing_says_which_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,7 +258,7 @@ def test_looking_into_templates_is_linear(name: str) -> None:
     keys_of(text)
     engine_of(text.encode())
     has_variable_class(text.encode())
-    list(names_in_values(text.encode(), "values.yaml", set()))
+    list(names_in_values(ChartValues(File("values.yaml", data=text.encode())), set()))
     assert time.process_time() - start < 5
 
 
