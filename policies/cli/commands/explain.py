@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from textwrap import fill, indent
+from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
@@ -11,7 +11,7 @@ import yaml
 from forewarn.policies.base.documents import info, to_dict
 from forewarn.policies.base.findings import Finding, Severity, capital, cut, nearest_word, quote
 from forewarn.policies.cli.commands.cluster_command import add_output_option
-from forewarn.policies.cli.commands.parser import Output, Parser
+from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.terminal import complain
 from forewarn.policies.inputs.manifests.reading import read
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     add_output_option(parser.add_argument)
     options = parser.parse_args(arguments)
     if options.rule is None:
-        return _print(options.output, [_as_dict(rule) for rule in RULES], table_of(RULES))
+        options.output.print(lambda: [_as_dict(rule) for rule in RULES], table_of(RULES))
+        return 0
     name = options.rule
     rules = {rule.ID: rule for rule in RULES}
     if "." in name:
@@ -68,11 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         near = nearest_word(name, rules)
         hint = f'; did you mean "{near}"?' if near else ". Fix: see `forewarn lint --list-rules`"
         return complain("explain", f"no rule {quote(cut(name, 80))}{hint}", 2)
-    return _print(options.output, _as_dict(rules[name]), as_text(rules[name]))
-
-
-def _print(output: Output, document: object, lines: Iterable[str]) -> int:
-    output.print(lambda: document, "\n".join(lines).split("\n"))
+    options.output.print(lambda: _as_dict(rules[name]), as_text(rules[name]))
     return 0
 
 
@@ -94,15 +91,15 @@ def _as_dict(rule: Rule) -> dict[str, Any]:
 def as_text(rule: Rule) -> Iterator[str]:
     """A rule's page for a terminal, as lines."""
     page = page_of(rule)
-    yield fill(f"{rule.ID}: {next(page).text}", _WIDTH, break_long_words=False, break_on_hyphens=False)
+    yield from wrap(f"{rule.ID}: {next(page).text}", _WIDTH, break_long_words=False, break_on_hyphens=False)
     for block in (*page, *_configured(rule), *_suppressed(rule)):
         yield ""
         if block.kind == "heading":
             yield f"{block.text}:"
         elif block.kind == "prose":
-            yield fill(block.text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+            yield from wrap(block.text, _WIDTH, break_long_words=False, break_on_hyphens=False)
         else:
-            yield indent(block.text.rstrip(), "    ")
+            yield from indent(block.text.rstrip(), "    ").split("\n")
 
 
 def page_of(rule: Rule) -> Iterator[Block]:
