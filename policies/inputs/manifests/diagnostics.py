@@ -59,13 +59,12 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
     if not fault.is_own and (glued := _glued(document.text, fault.start)) is not None:
         message = f"no blank after the colon of `{glued[1]}:`, so the line is plain text"
         return FileDiagnostic("parse-error", message, document.location(*glued.span(1)), f"write `{glued[1]}: …`")
-    line, since = document.line_of(fault.start), None
-    if fault.since is not None:
-        since = document.line_of(fault.since)
-    message = fault.message if since in (None, line) else f"{fault.message} that begins on line {since}"
+    line = document.line_of(fault.start)
+    since = line if fault.since is None else document.line_of(fault.since)
+    message = fault.message if since == line else f"{fault.message} that begins on line {since}"
     split = _SPLIT.match(document.text, fault.start)
     fix = f"write {{{{ {split[1]} }}}}" if split else _FIXES.get(fault.message, "fix the syntax here")
-    return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), fix)
+    return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), fix, since=since)
 
 
 _SPLIT: Final = later(r"\{[ ]*([.$][^{}\n]{1,100}?)[ ]*\}[ ]+\}")
@@ -134,9 +133,11 @@ _A_LINE: Final = 1_000
 
 
 def of_yaml(
-    document: Document, root: Node, repeats: Sequence[Repeated], subjects: Sequence[ReviewedObject]
+    document: Document, root: Node, repeats: Sequence[Repeated], subjects: Sequence[ReviewedObject], tool: str
 ) -> Iterator[FileDiagnostic]:
-    """Yield a YAML document's problems: repeated keys everywhere, ambiguous scalars in the subjects."""
+    """Yield the problems of a YAML document that a tool reads: repeated keys everywhere, ambiguous scalars in the
+    subjects.
+    """
     owner_at = _yaml_owners(subjects)
     keys_of_root = {id(key) for key in root.children[::2]} if repeats and isinstance(root, Collection) else ()
     repeats_of_root = [kept.key for _, kept in repeats if id(kept.key_node) in keys_of_root]
@@ -146,12 +147,12 @@ def of_yaml(
         where, line = span(document, kept.key_node), document.line_of(lost.key_node.start)
         if typed and id(kept.key_node) in keys_of_root:
             if kept.key == typed:
-                yield _not_separated(line, where, owner_at(kept.key_node.start))
+                yield _not_separated(line, where, owner_at(kept.key_node.start), tool)
         elif kept.merged:
-            yield _overwritten(lost.key, span(document, lost.key_node), where.line, owner_at(lost.key_node.start))
+            yield _overwritten(lost.key, span(document, lost.key_node), where.line, owner_at(lost.key_node.start), tool)
         else:
-            found = _duplicate(lost.key, line, where, owner_at(kept.key_node.start))
-            yield harmless(found, lost.key, line) if _is_same(lost.value, kept.value) else found
+            found = _duplicate(lost.key, line, where, owner_at(kept.key_node.start), tool)
+            yield harmless(found, line) if _is_same(lost.value, kept.value) else found
     for scalar, message in doubtful(root):
         owner = owner_at(scalar.start)
         if owner is not None:
@@ -172,7 +173,7 @@ def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Ite
         owner = owner_at(kept.key_start)
         if owner is not None:
             where = document.location(kept.key_start, kept.key_end)
-            yield _duplicate(str(kept.key), document.line_of(lost.key_start), where, owner)
+            yield _duplicate(str(kept.key), document.line_of(lost.key_start), where, owner, "kubectl")
 
 
 _LONGEST_KEY: Final = 40
@@ -212,26 +213,26 @@ def _by_key(mapping: Collection) -> dict[str, Node]:
     return {key.text: value for key, value in pairs if isinstance(key, Scalar)}
 
 
-def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
-    message = f"duplicate key {quote(cut(key, _LONGEST_KEY))}: kubectl drops the value on line {line} without a warning"
-    return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner)
+def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None, tool: str) -> FileDiagnostic:
+    problem = f"duplicate key {quote(cut(key, _LONGEST_KEY))}"
+    effect = f"{tool} drops the value on line {line} without a warning"
+    return FileDiagnostic("duplicate-key", problem, where, "keep one of them", owner, effect=effect)
 
 
-def harmless(duplicate: FileDiagnostic, key: str, line: int) -> FileDiagnostic:
+def harmless(duplicate: FileDiagnostic, line: int) -> FileDiagnostic:
     """A duplicate key as a note: both keys have the same value."""
-    message = f"duplicate key {quote(cut(key, _LONGEST_KEY))}: the key on line {line} has the same value"
-    return duplicate._replace(message=message, severity=Severity.NOTE)
+    return duplicate._replace(effect=f"the key on line {line} has the same value", severity=Severity.NOTE)
 
 
-def _not_separated(line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
-    message = f"two objects in one document: kubectl drops the object on line {line} without a warning"
-    return FileDiagnostic("duplicate-key", message, where, "separate them with ---", owner)
+def _not_separated(line: int, where: Location, owner: ObjectRef | None, tool: str) -> FileDiagnostic:
+    what, fix = "two objects in one document", "separate them with ---"
+    effect = f"{tool} drops the object on line {line} without a warning"
+    return FileDiagnostic("duplicate-key", what, where, fix, owner, effect=effect)
 
 
-def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None) -> FileDiagnostic:
-    message = (
-        f"kubectl overwrites key {quote(cut(key, _LONGEST_KEY))} with the << after it (line {line}); YAML 1.2 keeps it"
-    )
+def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None, tool: str) -> FileDiagnostic:
+    name = quote(cut(key, _LONGEST_KEY))
+    message = f"{tool} overwrites key {name} with the << after it (line {line}); YAML 1.2 keeps it"
     return FileDiagnostic("ambiguous-value", message, where, "put << before the keys that override it", owner)
 
 

@@ -78,15 +78,6 @@ _DEEPEST: Final = 100
 _UNKNOWN: Final = object()
 
 
-_INCOMPLETE: Final = "object with "
-"""Begins the message for an object without `apiVersion` or `kind`."""
-
-
-def is_incomplete(diagnostic: FileDiagnostic) -> bool:
-    """Report whether the problem is a missing `apiVersion` or `kind`: it may be a patch, or no Kubernetes object."""
-    return diagnostic.message.startswith(_INCOMPLETE)
-
-
 class Parameters:
     """Parameters of an object with their defaults. Results are cached, because YAML aliases may repeat one value very
     often.
@@ -313,9 +304,8 @@ class ObjectFinder:
         else:
             self.is_of_another_product |= is_object and not api_version and isinstance(kind, str)
             return
-        yield FileDiagnostic(
-            "parse-error", f"{_INCOMPLETE}{has} has no {lacks}: kubectl rejects it", where, f"add `{lacks}:`"
-        )
+        message = f"object with {has} has no {lacks}: kubectl rejects it"
+        yield FileDiagnostic("parse-error", message, where, f"add `{lacks}:`", is_incomplete=True)
 
     def _no_object(self, value: str | list[Any], source: Source) -> Iterator[FileDiagnostic]:
         """Yield the error for plain text or a list of Kubernetes objects; other lists belong to other programs."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.base.findings import Path, cut, listed
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Comment, Document, Fault, as_utf8, comments_of, split
-from forewarn.policies.inputs.manifests.object_finder import NO_KIND, ObjectFinder, filled_in, is_incomplete, items_of
+from forewarn.policies.inputs.manifests.object_finder import NO_KIND, ObjectFinder, filled_in, items_of
 from forewarn.policies.inputs.manifests.yaml.nodes import check, check_as_kubectl, compose, leniently
 from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction, Tree, YamlSource, quick_value
 from forewarn.policies.kubernetes.kinds.registry import incomplete_list
@@ -272,9 +272,7 @@ class _FileReader:
     def reading(self) -> Reading:
         """The collected result."""
         finder = self._finder
-        problems = tuple(
-            each for each in self._diagnostics if not (finder.is_of_another_product and is_incomplete(each))
-        )
+        problems = tuple(d for d in self._diagnostics if not (finder.is_of_another_product and d.is_incomplete))
         read = tuple(finder.subjects), problems, finder.objects, finder.skipped
         return Reading(*read, defined=frozenset(finder.defined), others_read=self._others_read)
 
@@ -366,8 +364,8 @@ class _FileReader:
         tree.root = root
         before = len(finder.subjects)
         self._diagnostics += finder.take(construction.value, lambda prefix: YamlSource(tree, prefix))
-        if len(finder.subjects) > before:
-            self._diagnostics += diagnostics.of_yaml(document, root, construction.repeated, finder.subjects[before:])
+        if own := finder.subjects[before:]:
+            self._diagnostics += diagnostics.of_yaml(document, root, construction.repeated, own, "kubectl")
 
     def json(self, data: bytes) -> None:
         """Read a stream of JSON values; if the first or second is invalid, the rest as YAML, as kubectl does."""

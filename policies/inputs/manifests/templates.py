@@ -337,7 +337,6 @@ _BY_CLUSTER: Final = later(_OF_CLUSTER)
 """The words of a template that chooses the version of its objects by the version of the cluster."""
 _MAY_BE_BY_CLUSTER: Final = later(rf"{_OF_CLUSTER}|\$\w|\b(?:include|template)\b")
 """What a condition on the version of the cluster contains, also through a variable or an included template."""
-_SINCE: Final = later(r"that begins on line (\d+)$")
 _ACTION: Final = later(r"\{[{%]|[}%]\}")
 _OTHER_ENGINE: Final = later(r"\(@|#@|<%|%\{|@\w+@|\$[{(]")
 _VALUE_ONLY: Final = later(r"[ \t]*(?:- )*[\w./\"-]+:[ \t]+(?=\{\{|[^\s\[{])(?!.*(?:indent|toYaml))")
@@ -581,7 +580,7 @@ def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked, text: str) -
                 )  # the value overrides the default in the line above
             both = [_ONE_ACTION.fullmatch(original[number]) for number in (above, diagnostic.location.line - 1)]
             if both[0] and both[1] and both[0].groups() == both[1].groups():
-                diagnostic = harmless(diagnostic, both[0][1], above + 1)
+                diagnostic = harmless(diagnostic, above + 1)
         ref = diagnostic.object and ObjectRef(*("" if UNKNOWN.search(part) else part for part in diagnostic.object))
         yield diagnostic._replace(object=ref)
 
@@ -608,7 +607,7 @@ def _unended_quote(diagnostic: FileDiagnostic, masked: Masked, text: str) -> Fil
             if in_block(text, at + len(opened[1]), MAX_LINES)[1]:
                 return None
             place = diagnostic.location._replace(line=number + 1, column=opened.start(2) + 1, end_column=len(line) + 1)
-            return diagnostic._replace(message="the quote that begins here has no end", location=place)
+            return diagnostic._replace(problem="the quote that begins here has no end", location=place)
         following = shown[number] if shown[number].strip() else following
     return None
 
@@ -616,8 +615,7 @@ def _unended_quote(diagnostic: FileDiagnostic, masked: Masked, text: str) -> Fil
 def _is_of_text(diagnostic: FileDiagnostic, masked: Masked, text: str) -> bool:
     """Report whether a syntax error is in lines that are printed together, without template actions except values."""
     lines, last = text.split("\n"), diagnostic.location.line - 1
-    since = _SINCE.search(diagnostic.message)
-    first = int(since[1]) - 1 if since else last
+    first = diagnostic.since - 1 if diagnostic.since else last
     is_tab = "\t" in lines[last][: len(lines[last]) - len(lines[last].lstrip())]
     if is_tab or last - first > _FAR:
         first = last

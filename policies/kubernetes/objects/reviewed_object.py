@@ -101,15 +101,25 @@ class ReviewedObject(NamedTuple):
 
 class FileDiagnostic(NamedTuple):
     """A problem found while reading a file. `rule`: the id of the rule about files that reports the problem.
-    `severity`: lowers the severity of the rule.
+    `severity`: lowers the severity of the rule. `effect`: the second part of the message, if the tool that reads the
+    file determines it. `since`: the line on which the unparsable part begins; 0 if unknown. `is_incomplete`: whether
+    only `apiVersion` or `kind` is missing: the object may be a patch, or no Kubernetes object.
     """
 
     rule: str
-    message: str
+    problem: str
     location: Location
     remediation: str = ""
     object: ObjectRef | None = None
     severity: Severity | None = None
+    effect: str = ""
+    since: int = 0
+    is_incomplete: bool = False
+
+    @property
+    def message(self) -> str:
+        """The problem and its effect."""
+        return f"{self.problem}: {self.effect}" if self.effect else self.problem
 
     @property
     def in_one_line(self) -> str:

@@ -604,8 +604,7 @@ _EFFECTS: Final = {
 def repeated_keys(tree: Tree, tool: str) -> Iterator[FileDiagnostic]:
     """Yield the duplicate keys of mappings in a document that the named tool reads."""
     with suppress(Fault):
-        for fault in of_yaml(tree.document, tree.root, Construction(tree.root).repeated, ()) if tree.root else ():
-            yield fault._replace(message=fault.message.replace("kubectl", tool))
+        yield from of_yaml(tree.document, tree.root, Construction(tree.root).repeated, (), tool) if tree.root else ()
 
 
 def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:

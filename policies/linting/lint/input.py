@@ -14,7 +14,7 @@ from forewarn.policies.base.findings import Finding, Location, Severity
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.groups import Group, Grouping, Member, grouped, matches
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization
-from forewarn.policies.inputs.manifests.object_finder import NO_KIND, is_incomplete
+from forewarn.policies.inputs.manifests.object_finder import NO_KIND
 from forewarn.policies.inputs.manifests.reading import (
     BROKEN,
     Reading,
@@ -317,10 +317,9 @@ def _of_manifests(files: Input) -> Iterator[FileDiagnostic]:
         if diagnostic.rule in BROKEN and path in data:
             files.leave_out(diagnostic.location.file, DATA)
         elif diagnostic.rule == "duplicate-key" and path in resources:
-            what, _, why = diagnostic.message.rpartition(": ")
-            message = f"{what}: kustomize build fails; {why}"
-            yield diagnostic._replace(rule="parse-error", message=message, severity=None)
-        elif not (is_incomplete(diagnostic) and path in patches):
+            effect = f"kustomize build fails; {diagnostic.effect}"
+            yield diagnostic._replace(rule="parse-error", effect=effect, severity=None)
+        elif not (diagnostic.is_incomplete and path in patches):
             yield diagnostic
 
 

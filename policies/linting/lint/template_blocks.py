@@ -84,8 +84,8 @@ def _fault_of(block: TemplateBlock, text: str, singles: Collection[str], place: 
     loop = _LOOP.match(text, block.start, block.end)
     is_of_one = loop and (loop[1].strip() in singles or _SINGLE.fullmatch(loop[1]))
     if loop and not (is_of_one or _SEPARATES.search(text, block.start, block.end)):
-        message = "no --- between the objects of this loop: they are one document, of which the last values remain"
-        return FileDiagnostic("duplicate-key", message, place, "begin the loop with a line of ---")
+        fix, effect = "begin the loop with a line of ---", "they are one document, of which the last values remain"
+        return FileDiagnostic("duplicate-key", "no --- between the objects of this loop", place, fix, effect=effect)
     return None
 
 

@@ -101,7 +101,7 @@ def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, En
         used = [engines.get(diagnostic.location.file, _UNKNOWN) for diagnostic in directory]
         names = listed(list(dict.fromkeys(engine.name for engine in used)))
         message = f"{plural(len(directory), 'template')} in this directory checked only in part ({names})"
-        yield directory[0]._replace(message=message, remediation=used[0].fix)
+        yield directory[0]._replace(problem=message, remediation=used[0].fix)
 
 
 def unrendered(engines: Mapping[str, Engine]) -> str:
