@@ -213,6 +213,23 @@ def faults_in_chart(texts: Mapping[str, str], files: Sequence[ChartValues]) -> I
         yield from _values_under_names(templates, values)
 
 
+_FILES: Final = later(r"\.Files\.(?:Get|Glob|Lines)\b(?:\s+\(?(?:printf\s+)?[\"`]([^\"`\n]{1,300}))?")
+_ANY: Final = later(r"%\w|\{[^}]*\}")
+_MAX_PATTERNS: Final = 100
+
+
+def printed_files(texts: Iterable[str]) -> Sequence[str]:
+    """Return shell patterns of the files that templates of a chart print with `.Files`; `*` if any may be printed."""
+    patterns = set[str]()
+    for text in texts:
+        found = {match[1] for match in _FILES.finditer(text)}
+        named = {_ANY.sub("*", path) for path in found if path}
+        patterns |= named
+        if None in found and not any("*" in path for path in named):  # otherwise these may be the files of the Glob
+            patterns.add("*")
+    return [*patterns] if len(patterns) <= _MAX_PATTERNS else ["*"]
+
+
 _ESCAPED: Final = later(r"\{\{-?[^{}\"`/]*(\\\")")
 
 

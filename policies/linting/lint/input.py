@@ -37,6 +37,7 @@ from forewarn.policies.inputs.sources.files import (
     real_directory,
     real_path,
 )
+from forewarn.policies.inputs.sources.git import upwards
 from forewarn.policies.kubernetes.kinds.class_paths import CRD, PRESETS, ClassPath, class_paths_of
 from forewarn.policies.kubernetes.kinds.registry import (
     DEFAULT_NAMESPACE,
@@ -460,6 +461,7 @@ def read_templates(files: Input, request: LintRequest) -> None:
     Unreadable templates give one diagnostic per directory.
     """
     files.wanted, read, values_of = wanted_kinds(request.config), {*files.reported}, defaultdict[str, list[File]](list)
+    printed = dict[str, Sequence[str]]()
     for name, file in files.sources.items():
         chart, base = os.path.split(name)
         if base.startswith("values") and not base.endswith(".schema.json"):
@@ -478,16 +480,44 @@ def read_templates(files: Input, request: LintRequest) -> None:
             elif not is_excluded(file.path, request.config.options.exclude):
                 _read_chart_template(file, files, used, defining, texts)
         if texts or chart in values_of:
-            from forewarn.policies.linting.lint.chart_texts import faults_in_chart, values_in
+            from forewarn.policies.linting.lint.chart_texts import faults_in_chart, printed_files, values_in
 
             values = values_in(values_of[chart])
             for each in values:
                 _read_values(each, files, used, defining)
             files.diagnostics += faults_in_chart(texts, values)
+            printed[os.path.realpath(chart)] = printed_files(texts.values())
+    _read_printed(files, printed)
     if files.engines:
         from forewarn.policies.linting.lint.templates import by_directory
 
         files.diagnostics = list(by_directory(files.diagnostics, files.engines))
+
+
+def _read_printed(files: Input, printed: Mapping[str, Sequence[str]]) -> None:
+    """Read the files with syntax errors that are templates and parts of other files: the errors prove nothing there.
+
+    `printed`: patterns of the files that a chart prints, by the real path of the chart.
+    """
+    from forewarn.policies.linting.lint.templates import HELM
+
+    parts = set[str]()
+    broken = {diagnostic.location.file for diagnostic in files.diagnostics if diagnostic.rule == "parse-error"}
+    read = defaultdict[str, list[ReviewedObject]](list)
+    for member in files.members if broken and printed else ():
+        read[member.file].append(member.subject)
+    for name in sorted(broken) if printed else ():
+        file, path = files.sources.get(name), os.path.realpath(name)
+        chart = next((above for above in upwards(os.path.dirname(path)) if above in printed), None)
+        if file is None or chart is None or not one_of(printed[chart], os.path.relpath(path, chart)):
+            continue
+        content = readable(file)
+        if b"{{" in content and not path.startswith(os.path.join(chart, "templates", "")):
+            parts.add(name)
+            if name not in files.engines:
+                files.engines[name] = HELM
+                _read_template(content, file, files, set(), set(), read[file.path])
+    files.diagnostics = [d for d in files.diagnostics if d.rule != "parse-error" or d.location.file not in parts]
 
 
 def _ignored_by_helm(chart: str) -> Sequence[str]:
