@@ -56,7 +56,7 @@ Key = tuple[str, str, str]
 """Namespace, kind and name of a top-level workload."""
 
 
-class Lost(NamedTuple):
+class RecordedVictim(NamedTuple):
     """A victim of preemption: `namespace/name`, and priority value."""
 
     key: str
@@ -67,7 +67,7 @@ class WorkloadExpectation(NamedTuple):
     """The prediction for one workload, in plain values that can be pickled.
 
     `placed`: number of new Pods that get a node in the end; `pending`: number of the other new Pods. `victims`: Pods
-    that new or previously Pending Pods preempt; None if there are too many. `lost`: the number of victims. `more`:
+    that new or previously Pending Pods preempt; None if there are too many. `num_victims`: how many they are. `more`:
     number of Pods that the victims' replacements preempt; None if unknown. `timing`, `chance`: whether the prediction
     depends on it; `ties`: whether several nodes or Pods tie; `assumes`: assumptions of the prediction. `quiet`: seconds
     without an event after which the rollout counts as complete. `rejected`: number of new Pods that quotas reject.
@@ -76,8 +76,8 @@ class WorkloadExpectation(NamedTuple):
     key: Key
     placed: int
     pending: int
-    victims: tuple[Lost, ...] | None = ()
-    lost: int = 0
+    victims: tuple[RecordedVictim, ...] | None = ()
+    num_victims: int = 0
     more: int | None = 0
     timing: bool = False
     ties: bool = False
@@ -92,20 +92,20 @@ class WorkloadExpectation(NamedTuple):
         return self.placed + self.pending
 
     def __str__(self) -> str:
-        preempted = preempted_pods(self.lost, () if self.victims is None else self.victims)
+        preempted = preempted_pods(self.num_victims, () if self.victims is None else self.victims)
         more = f" and {self.more} more by replacements" if self.more else ""
         rejected = f", {self.rejected} rejected by quotas" if self.rejected else ""
         return f"{self.placed} placed, {self.pending} Pending{rejected}, {preempted}{more}"
 
-    def agrees(self, placed: int, pending: int, victims: Sequence[Lost], let_in: int = 0) -> bool:
+    def agrees(self, placed: int, pending: int, victims: Sequence[RecordedVictim], let_in: int = 0) -> bool:
         """Report whether a rollout has the predicted numbers of Pods and, except for ties, the predicted victims.
 
         `victims`: victims that had a node before the request; `let_in`: number of victims that got a node after the
         request.
         """
-        if (placed, pending) != (self.placed, self.pending) or len(victims) < self.lost:
+        if (placed, pending) != (self.placed, self.pending) or len(victims) < self.num_victims:
             return False
-        if self.more is not None and not len(victims) <= self.lost + self.more <= len(victims) + let_in:
+        if self.more is not None and not len(victims) <= self.num_victims + self.more <= len(victims) + let_in:
             return False
         predicted = Counter(victim.priority for victim in self.victims or ())
         return predicted <= Counter(victim.priority for victim in victims)
@@ -132,12 +132,14 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         cascade = impact.cascade
         is_complete = cascade is not None and not (cascade.incomplete or cascade.pending_not_evaluated)
         more = cascade.preempted if cascade is not None and is_complete else None
-    lost = tuple(Lost(v.key, v.effective_priority) for v in victims.values()) if len(victims) <= NAMED else None
+    recorded = (
+        tuple(RecordedVictim(v.key, v.effective_priority) for v in victims.values()) if len(victims) <= NAMED else None
+    )
     return WorkloadExpectation(
         (subject.effective_namespace, kind, ref.name),
         impact.outcomes["fits"] + impact.outcomes["preempts"],
         impact.pending,
-        lost,
+        recorded,
         len(victims),
         more,
         impact.by_timing,
@@ -174,7 +176,7 @@ def workload_of(pod: Pod) -> Key:
     return pod.namespace, kind, name
 
 
-def preempted_pods(count: int, victims: Iterable[Lost]) -> str:
+def preempted_pods(count: int, victims: Iterable[RecordedVictim]) -> str:
     """Return a phrase with the number of preempted Pods and up to three names."""
     if not count:
         return "no Pod preempted"
@@ -234,7 +236,7 @@ class Preempted(NamedTuple):
     at: float
     node: str
     uid: str
-    victim: Lost
+    victim: RecordedVictim
     rank: tuple[int, ...]
     workload: Key
     placed: float
@@ -466,9 +468,9 @@ class WorkloadAccuracy:
             self._note(self._nominated, _Nominated(now, nominated, key))
         if before and after and _is_preempted_now(before, after):
             placed = self._placed.get(before.identity, float("-inf"))
-            lost = Lost(before.key, before.effective_priority)
+            recorded = RecordedVictim(before.key, before.effective_priority)
             uid, rank = before.identity, rank_of(before)
-            self._note(self.preempted, Preempted(now, before.node_name, uid, lost, rank, key, placed))
+            self._note(self.preempted, Preempted(now, before.node_name, uid, recorded, rank, key, placed))
             self._terminating[before.identity] = now
             while len(self._terminating) > MAX_EVENTS:
                 self._terminating.pop(next(iter(self._terminating)))
@@ -538,20 +540,20 @@ class WorkloadAccuracy:
                 continue
             counted = rollout.counted
             placed = sum(bool(pod.node_name) for pod in counted)
-            lost = [victim.victim for victim in victims]
-            agrees = expected.agrees(placed, len(counted) - placed, lost, len(let_in))
+            victims_seen = [victim.victim for victim in victims]
+            agrees = expected.agrees(placed, len(counted) - placed, victims_seen, len(let_in))
             if not agrees and not latest and now - last < expected.quiet + SLOW - QUIET:
                 continue
             del self._open[expected.key]
             if why := self._unknown(rollout, busy=busy and not agrees):
                 self._end(UNKNOWN, why)
                 continue
-            seen = bool(expected.lost), bool(lost), bool(expected.lost and lost)
+            seen = bool(expected.num_victims), bool(victims_seen), bool(expected.num_victims and victims_seen)
             self._preemptions = PreemptionCounts(*map(add, self._preemptions, seen))
             if agrees:
                 self._end(MATCHED)
             else:
-                self._differs(rollout, placed, len(counted) - placed, lost)
+                self._differs(rollout, placed, len(counted) - placed, victims_seen)
 
     def _unknown(self, rollout: _Rollout, *, busy: bool) -> str:
         """Return why the result is unknown, or ""."""
@@ -563,13 +565,13 @@ class WorkloadAccuracy:
         is_stored = rollout.changes or (expected.key[1] == "Pod" and expected.rejected)
         return "" if is_stored else _NOT_STORED
 
-    def _differs(self, rollout: _Rollout, placed: int, pending: int, lost: Sequence[Lost]) -> None:
+    def _differs(self, rollout: _Rollout, placed: int, pending: int, victims_seen: Sequence[RecordedVictim]) -> None:
         expected = rollout.expected
         since = rollout.since - LAG
         of_cluster = [c.what for c in self._changes if c.workload is None and c.at >= since]
         of_others = [*self._others(rollout).values()] or of_cluster
         change, cause = (of_others[-1] if of_others else ""), BY_OTHERS
-        if not change and expected.timing and len(lost) <= expected.lost:
+        if not change and expected.timing and len(victims_seen) <= expected.num_victims:
             change, cause = "timing, which the prediction names", "timing"
         if not change and expected.chance:
             change, cause = "chance, which the prediction names", "chance"
@@ -580,7 +582,7 @@ class WorkloadAccuracy:
         self._causes.update([cause] if change else [])
         absent = max(expected.new + expected.rejected - placed - pending, 0)
         rest = f", {absent} not created" if absent else ""
-        happened = f"{placed} placed, {pending} Pending{rest}, {preempted_pods(len(lost), lost)}"
+        happened = f"{placed} placed, {pending} Pending{rest}, {preempted_pods(len(victims_seen), victims_seen)}"
         namespace, kind, name = expected.key
         self._results.differ(f"{kind} {namespace}/{name}", str(expected), happened, change)
 

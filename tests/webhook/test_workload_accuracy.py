@@ -25,7 +25,7 @@ from forewarn.webhook.workload_accuracy import (
     QUIET,
     SLOW,
     WORKLOAD_RESULTS,
-    Lost,
+    RecordedVictim,
     WorkloadAccuracy,
     WorkloadExpectation,
     workload_of,
@@ -125,7 +125,7 @@ FULL = (named_node("a"), named_node("b"), placed("x", "a", "3"), placed("y", "b"
 
 def test_the_end_of_a_rollout_is_kept_with_its_victims() -> None:
     found = expected(deployment(3), *FULL)
-    assert found == WorkloadExpectation(KEY, 2, 1, (Lost("default/x", 0),), 1, 0)
+    assert found == WorkloadExpectation(KEY, 2, 1, (RecordedVictim("default/x", 0),), 1, 0)
     assert str(found) == "2 placed, 1 Pending, preempts default/x"
     assert pickle.loads(pickle.dumps(found)) == found
 
@@ -224,7 +224,7 @@ def test_a_victim_that_was_not_predicted_is_wrong() -> None:
 def test_another_victim_of_the_same_priority_is_a_tie(priority: int, result: str) -> None:
     scene = Scene(named_node("a"), placed("x", "a", "3"), named_node("b"), placed("z", "b", "3", priority))
     scene.admit(deployment(1))
-    victim = "x" if scene.accuracy._workloads._open[KEY].expected.victims == (Lost("default/z", 0),) else "z"
+    victim = "x" if scene.accuracy._workloads._open[KEY].expected.victims == (RecordedVictim("default/z", 0),) else "z"
     other = scene.objects[f"Pod/{victim}"]
     node = other["spec"]["nodeName"]
     scene.watch(of_web("w1", nominated=node), preempted(other))
@@ -281,8 +281,8 @@ def test_what_replacements_preempt_is_counted_with_the_prediction_for_it() -> No
 
 
 def test_what_replacements_preempt_may_have_got_its_node_after_the_request() -> None:
-    found = WorkloadExpectation(KEY, 1, 0, (Lost("default/x", 0),), 1, 1)
-    x, y = Lost("default/x", 0), Lost("default/y", 0)
+    found = WorkloadExpectation(KEY, 1, 0, (RecordedVictim("default/x", 0),), 1, 1)
+    x, y = RecordedVictim("default/x", 0), RecordedVictim("default/y", 0)
     assert found.agrees(1, 0, [x], let_in=1)
     assert found.agrees(1, 0, [x, y], let_in=1)
     assert not found.agrees(1, 0, [x])
@@ -537,7 +537,7 @@ sets = st.builds(
 )
 expectations = st.builds(
     lambda name, placed, count: WorkloadExpectation(
-        ("default", "StatefulSet", name), placed, 0, (Lost("default/v", 0),) * count, count
+        ("default", "StatefulSet", name), placed, 0, (RecordedVictim("default/v", 0),) * count, count
     ),
     st.sampled_from(NAMES),
     st.integers(0, 3),
@@ -589,7 +589,7 @@ def test_a_declared_chance_is_no_miss(chance: bool, result: str) -> None:
     scene = Scene(*ROOMY)
     prediction = expected(deployment(3), *scene.objects.values())
     assert prediction is not None
-    scene.accuracy.expect(prediction._replace(placed=2, pending=1, lost=0, victims=(), chance=chance), scene.now)
+    scene.accuracy.expect(prediction._replace(placed=2, pending=1, num_victims=0, victims=(), chance=chance), scene.now)
     scene.watch(deployment(3), of_web("w1", "b"), of_web("w2", "b"), of_web("w3", "b"))
     assert scene.result(SLOW + 1) == result
     assert ("chance" in scene.table["explainedBy"]) is chance
@@ -642,4 +642,4 @@ def test_more_victims_than_at_least_predicted_are_no_miss() -> None:
     """More Pending Pods than forewarn evaluates may take the capacity of the victim."""
     pending = [new_pod(f"p{number}", "3") | {"status": {"phase": "Pending"}} for number in range(MAX_PENDING + 1)]
     found = expected(deployment(1, "4"), named_node("a"), placed("x", "a", "3", 0), *pending)
-    assert (found.lost, found.more) == (1, None)
+    assert (found.num_victims, found.more) == (1, None)

@@ -268,8 +268,8 @@ def counters_of(
     totals: Mapping[str, int | None] = {},
     **more: str,
 ) -> list[Counter]:
-    """Return the counters that an answer shows: those of `ALWAYS_SHOWN`, and the others that are not 0, or may be so by
-    chance.
+    """Return the counters that an answer shows: those of `ALWAYS_SHOWN`, and every other counter that is not 0, also by
+    chance or with the nodes of autoscalers.
 
     `ranges`: those of counters that depend on chance. `after`: the effects with the nodes of autoscalers, if any.
     `without`: counters that the answer cannot have. `totals`: counter -> its total. `more`: counter -> the text after

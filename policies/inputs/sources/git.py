@@ -251,7 +251,7 @@ class Ignores:
         return Ignores(self.tree, everything=True)
 
     def below(self, path: str, *, is_directory: bool) -> Ignores | None:
-        """Return the rules for what is below a path; None if git ignores it: never a tracked file."""
+        """Return the rules for the contents of a path; None if git ignores the path. Git ignores no tracked path."""
         if not self.ignore(path, is_directory=is_directory):
             return self
         directory, name = os.path.split(path)
@@ -385,7 +385,10 @@ class CodeOwners:
 
 
 def _owns(pattern: Pattern, steps: tuple[str, ...]) -> bool:
-    """Report whether a pattern matches a path or a directory above it; `docs/*` matches no path below `docs/a`."""
+    """Report whether a CODEOWNERS pattern matches a path or one of its parent directories.
+
+    A pattern that ends with `/*` matches only direct children.
+    """
     if matches(pattern.steps, steps):
         return not pattern.directories_only
     is_flat = len(pattern.steps) > 1 and pattern.steps[-1] == "*"

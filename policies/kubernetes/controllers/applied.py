@@ -117,7 +117,8 @@ def with_applied(
 ) -> ClusterSnapshot:
     """Return the cluster after the apply of these objects, with the claims that the PersistentVolume controller binds.
 
-    Arguments: see `applied_views`. Claims whose volumes a provisioner creates are in `pending_claims`.
+    Arguments: see `applied_views`. The result's `pending_claims` has the new claims whose volume is
+    unknown, because a provisioner creates it or the state lacks storage objects.
     """
     views = applied_views(cluster, objects, faults)
     if not views:

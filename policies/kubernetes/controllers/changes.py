@@ -353,7 +353,8 @@ def _rolls_out(obj: ApiObject) -> bool:
 def _scaled_while_rolled_out(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]
 ) -> PodChange | None:
-    """Return the effects of more replicas of a Deployment that still has old Pods; None if it has no old Pods.
+    """Return the effects of raising the replicas of a Deployment during its rollout; None if it has no old Pods, or no
+    ReplicaSet for the template yet.
 
     All its ReplicaSets grow. The Deployment may already have as many Pods as requested, or more, because of surge Pods.
     Source: pkg/controller/deployment, `scale`.

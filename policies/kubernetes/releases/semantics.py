@@ -72,6 +72,10 @@ class Extender(NamedTuple):
     ignored_resources: frozenset[str] = frozenset()
 
 
+DEFAULT_BACKOFF: Final = (1, 10)
+"""Defaults of podInitialBackoffSeconds and podMaxBackoffSeconds."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SchedulerConfiguration:
     """A scheduler's configuration: profiles by `schedulerName`, extenders and limits.
@@ -82,8 +86,8 @@ class SchedulerConfiguration:
     profiles: Mapping[str, Profile]
     extenders: tuple[Extender, ...] = ()
     percentage_of_nodes_to_score: int = 0
-    pod_initial_backoff_seconds: int = 1
-    pod_max_backoff_seconds: int = 10
+    pod_initial_backoff_seconds: int = DEFAULT_BACKOFF[0]
+    pod_max_backoff_seconds: int = DEFAULT_BACKOFF[1]
     source: str = ""
 
     def profile(self, scheduler_name: str) -> Profile | None:

@@ -511,8 +511,8 @@ class Plan(NamedTuple):
     `pre_filters`, `extensions`: the PreFilter plugins that implement PreFilter and PreFilterExtensions. `without`: the
     plugin that `vectorized` does not support; "" if it supports the profile. `columns`, `static`: the plugins with the
     protocols FilterInColumns and StaticFilterPlugin; `late_static`: those of `static` that follow a plugin in
-    `columns`. `reads_whole_pod`: whether this is true for any Filter plugin. `preempts`: whether a PostFilter plugin
-    preempts. `scores`: whether `vectorized` supports the Score plugins.
+    `columns`. `reads_whole_pod`: whether any Filter plugin sets `Plugin.reads_whole_pod`. `preempts`: whether a
+    PostFilter plugin preempts. `scores`: whether `vectorized` supports the Score plugins.
     """
 
     pre_filters: tuple[str, ...]

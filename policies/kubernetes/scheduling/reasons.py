@@ -99,7 +99,8 @@ class FitError(str):
     """kube-scheduler's message for a Pod that fits on no node, exactly as upstream writes it (`FitError.Error`).
 
     `reasons`: reason -> number of nodes; 0 for a reason about no node. `preemption`: why preemption does not
-    help; "" if it was not tried. `cause`: the reason of all nodes, with any Pods on them; None if unknown.
+    help; "" if it was not tried. `cause`: the one reason that rejects the Pod on every
+    node, whatever Pods run there; None if unknown.
     """
 
     reasons: Mapping[str, int]

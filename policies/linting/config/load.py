@@ -108,7 +108,7 @@ MAX_ENTRIES: Final = 1000
 """Maximum number of entries of a list in the configuration."""
 _DEEPEST: Final = 50
 _SHOWN: Final = 300
-"""Maximum characters of a path in a message, and of the start and of the end of the problem."""
+"""Maximum characters of a path in a message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,7 +286,7 @@ def _of_unevaluated(action: Action, why: CutShort, subject: ReviewedObject, conf
 
 
 def _adds_nothing(subject: ReviewedObject, config: Config) -> bool:
-    """Report whether an update changes no field that rules evaluate, or only removes Pods."""
+    """Report whether an update leaves `spec` unchanged, or only removes Pods."""
     if subject.operation is not Operation.UPDATE or subject.old is None:
         return False
     if subject.object.get("spec") == subject.old.get("spec"):

@@ -47,8 +47,10 @@ def classes_of(files: Input) -> Mapping[str, Mapping[str, ApiObject]]:
 
 
 def update(files: Input, before: Mapping[str, Mapping[str, ApiObject]]) -> None:
-    """Turn the PriorityClasses of an input into updates of the class `before` the change: in the same file, or in the
-    only file that had a class of this name.
+    """Make each PriorityClass of an input an update of its version before the change.
+
+    `before`: name -> file -> PriorityClass. The earlier version is the one in the same file, or the only one with the
+    name.
     """
     for number, member in enumerate(files.members):
         kind, _, name = member.identity

@@ -559,10 +559,11 @@ def _read_chart_template(file: File, files: Input, used: set[str], defining: set
 
 
 def of_values(findings: list[Finding], files: Input) -> list[Finding]:
-    """Return the findings with only one about each value of the wrong type (`value: yes`): the error.
+    """Return the findings without duplicates about one value (`value: yes`): the error replaces the warning about its
+    spelling.
 
-    kustomize reads a string where kubectl reads a boolean: in its files, the warning about the spelling remains. In
-    other files, a boolean for a boolean field is right.
+    In files of kustomize, which reads a string there, the warning replaces the error. In other files, a boolean for a
+    boolean field is right.
     """
     switches = [f for f in findings if f.rule == "ambiguous-value"]
     if not switches:

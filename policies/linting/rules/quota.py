@@ -66,7 +66,7 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
 
     Fix: move such resources into a ResourceQuota without scopes, or correct the values of the operator.
     """
-    # Only where there is a quota: linting starts without these.
+    # Imported here, because linting needs these modules only if the input has a ResourceQuota.
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import MAX_FAULTS
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
         validate_resource_quota,

@@ -208,10 +208,10 @@ OF_KUBERNETES: Final = "node.kubernetes.io/"
 
 
 def with_tried_fixes(examples: Sequence[tuple[Reason, Prediction]], instead: Mapping[str, str]) -> list[Reason]:
-    """Return the reasons, without edits of the Pod that do not help: those after which it still needs preemption.
+    """Return the reasons with only those edits of the Pod after which it fits without preemption.
 
-    Without any edit if time runs out. `examples`: each reason with a prediction. `instead`: fix -> text to use instead,
-    which is no edit of the Pod.
+    If time runs out, the reasons keep no edits. `examples`: each reason with a prediction. `instead`: fix -> text to
+    use instead, which is no edit of the Pod.
     """
 
     def kept(helps: Callable[[Prediction, str], bool]) -> list[Reason]:

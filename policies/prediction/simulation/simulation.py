@@ -522,13 +522,16 @@ class Simulation:
             self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)))
 
     def _ends_before(self, time: float) -> bool:
-        """End the run if it ends before this time, and return whether it does."""
+        """Report whether the run is over before the next event, at `time`; if so, set the end time and `steady`.
+
+        It is over at the horizon, or if nothing changes for `world.quiet` seconds and nothing is awaited.
+        """
         quiet = max(self.timeline.last, self._last_arrival) + self.world.quiet
         self._goes_on_until = min(quiet, self.world.horizon)
-        settled = time > quiet and not self.expects_more
-        if not settled and time <= self.world.horizon:
+        is_steady = time > quiet and not self.expects_more
+        if not is_steady and time <= self.world.horizon:
             return False
-        self.clock.now, self.steady = self._goes_on_until if settled else self.world.horizon, settled
+        self.clock.now, self.steady = self._goes_on_until if is_steady else self.world.horizon, is_steady
         return True
 
     @property

@@ -42,8 +42,9 @@ _NO_POOL: Final = "(no pool)"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ObjectHeadroom:
-    """The headroom for one object. `placeholders`: with `--placeholders`. `capacityBuffers`: if the cluster has
-    CapacityBuffers.
+    """The headroom for one object.
+
+    `placeholders`: set with `--placeholders`. `capacity_buffers`: set if the cluster has CapacityBuffers.
     """
 
     headroom: Inlined[Headroom]

@@ -84,9 +84,10 @@ def periods(text: str) -> list[tuple[int, int]]:
 
 
 def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -> NodePressure:
-    """Return what happens on a node. `node_pods`: what the load of `cache` collected. Removes the admitted Pod from it.
+    """Return the kubelet's evictions, its admission of a Pod, and the order of a shutdown, as `request` asks.
 
-    Raises SourceError, InvalidInput and InvalidObject.
+    `node_pods`: the Pods of the node, collected while `cache` was loaded; the Pod of `request.admit` is removed from
+    them. Raises SourceError, InvalidInput and InvalidObject.
     """
     if why := cache.semantics.unknown:
         raise InvalidObject(f"not predicted: {why}")

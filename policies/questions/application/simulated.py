@@ -322,7 +322,7 @@ def _check_update(
 
 
 def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObject:
-    """Return the stored workload instead of an event that adds replicas to it; other objects unchanged."""
+    """Return the stored workload if `obj` is an event that raises its replicas; otherwise return `obj`."""
     replicas = None if "spec" in obj else obj.get("replicas")
     stored = cluster.workload(fields.group_kind(obj), *_key(obj))
     return stored.object if stored and isinstance(replicas, int) and replicas > spec_replicas(stored.object) else obj

@@ -512,8 +512,9 @@ def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[K
 
 
 def jobs_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str, class_name: str) -> list[str]:
-    """Return the Jobs with another class that the labels in these arguments also select, as `namespace/name`: their
-    template is immutable.
+    """Return, as `namespace/name`, the Jobs that the label arguments select and that have another class.
+
+    Their class cannot change, because the template of a Job is immutable.
     """
     path = ("spec", "template", "spec", "priorityClassName")
     given = (_labels_of(cluster, argument, namespace) for argument in which if "=" in argument)

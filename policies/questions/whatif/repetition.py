@@ -99,7 +99,7 @@ def is_contended(answer: Answer) -> bool:
 
 
 def has_contention(simulation: Simulation) -> bool:
-    """Report whether not all Pods fit at once."""
+    """Report whether any Pod was unschedulable, preempted or rejected by a quota at some time."""
     return any(event.event in _CONTENTION for event in simulation.timeline.events)
 
 

@@ -30,7 +30,13 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_
 from forewarn.policies.kubernetes.objects.fields import PREFERRED, REQUIRED, ApiObject, InvalidObject, json_type
 from forewarn.policies.kubernetes.objects.node import NodeAffinity
 from forewarn.policies.kubernetes.objects.pod import read_topology_spread
-from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
+from forewarn.policies.kubernetes.releases.semantics import (
+    DEFAULT_BACKOFF,
+    DEFAULT_SCHEDULER,
+    Extender,
+    Profile,
+    SchedulerConfiguration,
+)
 from forewarn.policies.kubernetes.scheduling.arguments import (
     CPU_AND_MEMORY,
     LEAST_ALLOCATED,
@@ -529,7 +535,8 @@ def _of_backoff(config: ApiObject) -> Iterator[FieldError]:
 
 def backoff(config: ApiObject) -> tuple[int, int]:
     """Return (podInitialBackoffSeconds, podMaxBackoffSeconds) with defaults."""
-    return _or(config.get("podInitialBackoffSeconds"), 1), _or(config.get("podMaxBackoffSeconds"), 10)
+    initial, limit = DEFAULT_BACKOFF
+    return _or(config.get("podInitialBackoffSeconds"), initial), _or(config.get("podMaxBackoffSeconds"), limit)
 
 
 def _of_leader_election(election: ApiObject) -> Iterator[FieldError]:

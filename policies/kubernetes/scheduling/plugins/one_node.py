@@ -277,7 +277,10 @@ class TaintToleration(ScorePluginInColumns, StaticFilterPlugin):
 
 
 def untolerated_preferences(tolerations: Sequence[Toleration], node: Node) -> int:
-    """Return the number of untolerated taints. Source: upstream `countIntolerableTaintsPreferNoSchedule`."""
+    """Return the number of PreferNoSchedule taints that the tolerations do not tolerate.
+
+    Source: upstream `countIntolerableTaintsPreferNoSchedule`.
+    """
     return sum(
         taint.effect == PREFER_NO_SCHEDULE and not tolerations_tolerate_taint(tolerations, taint)
         for taint in node.taints

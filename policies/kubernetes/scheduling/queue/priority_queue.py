@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.base.copies import replace
-from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT_BACKOFF, DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.scheduling.framework import Code, PreEnqueuePlugin, run_pre_enqueue_plugins
 from forewarn.policies.kubernetes.scheduling.plugins.other_points import queue_order
 from forewarn.policies.kubernetes.scheduling.queue.registrations import (
@@ -199,7 +199,7 @@ class BackoffQueue:
     An idle scheduler pops rejected Pods before their back-off expires.
     """
 
-    def __init__(self, now: Callable[[], float], initial: float = 1, limit: float = 10) -> None:
+    def __init__(self, now: Callable[[], float], initial: float, limit: float) -> None:
         """Start empty. `now`: seconds. `initial`, `limit`: podInitialBackoffSeconds, podMaxBackoffSeconds."""
         self._now, self._initial, self._limit = now, initial, limit
         self._rejected = PodHeap(lambda info: (self.expiration(info), queue_order(info.priority, info.timestamp)))
@@ -503,7 +503,7 @@ class PriorityQueue:
         nominator: Nominator,
         hints: QueueingHints,
         gates: Mapping[str, Sequence[PreEnqueuePlugin]] = MappingProxyType({}),
-        backoff: tuple[float, float] = (1, 10),
+        backoff: tuple[float, float] = DEFAULT_BACKOFF,
         *,
         has_pod_groups: bool = False,
     ) -> None:

@@ -236,7 +236,7 @@ class NodeTables:
         return (make() if is_large(spec) else cached_in(self._values, key, make, NODES_CACHE_SIZE)).values
 
     def where(self, concerns: Callable[[Node], bool]) -> Mask:
-        """Return [node], bool: the cached results of a function of the node alone."""
+        """Return [node], bool: the cached results of `concerns`, which may depend only on the node."""
         return self._where(concerns).values
 
     def anywhere(self, concerns: Callable[[Node], bool]) -> bool:

@@ -220,7 +220,7 @@ def is_placeholder(pod: Pod, options: Options) -> bool:
 
 
 def only_reserves(template: PodTemplate, options: Options) -> bool:
-    """Report whether a Pod template of negative priority is of placeholder Pods."""
+    """Report whether a Pod template creates placeholder Pods. The caller checks that its priority is negative."""
     if options.placeholder_pods is not None:
         return options.placeholder_pods.matches(mapping_at(template.object, "metadata", "labels"))
     return _only_pauses([str(at(container, "image")) for container in list_at(template.spec, "containers")])

@@ -87,7 +87,9 @@ def _chance(impact: Impact, cause: Cause) -> tuple[str, ...]:
 
 
 def _least(details: Preemption) -> Least | None:
-    """Return the numbers that are certain, if the text is about all preemptions by new Pods; otherwise None."""
+    """Return the minimum numbers of preemptors and victims if the totals are uncertain and the text is about all
+    preemptions by new Pods; otherwise None.
+    """
     if details.cause is not Cause.NEW_PODS or details.expectation is not None:
         return None
     least = details.impact.least if details.impact.by_chance == BY_CHOICE else None

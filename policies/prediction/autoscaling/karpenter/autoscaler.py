@@ -363,8 +363,8 @@ class Karpenter:
         usage = usage_by_pool(state.nodes)
         decision = provision(state, pools, taken, self._options, choices)
         errors = {**{key: problem for key, problem in rejected.items() if problem}, **decision.errors}
-        refused = [(claim, problem) for claim in decision.new if (problem := exceeded_limit(claim.pool, usage))]
-        errors |= {pod.pod.key: problem for claim, problem in refused for pod in claim.pods}
+        over_limit = [(claim, problem) for claim in decision.new if (problem := exceeded_limit(claim.pool, usage))]
+        errors |= {pod.pod.key: problem for claim, problem in over_limit for pod in claim.pods}
         return [_arrival(claim) for claim in decision.new if not exceeded_limit(claim.pool, usage)], errors
 
     def _state(self, snapshot: Snapshot, upcoming: Sequence[Arrival]) -> ClusterState:
