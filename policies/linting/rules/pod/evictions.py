@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -168,7 +169,7 @@ _ALLOW_ONE: Final = {
     "maxUnavailable": "set maxUnavailable: 1",
     "minAvailable": "set maxUnavailable: 1, not minAvailable",
 }
-_SCALED: Final = (registry.DEPLOYMENT, registry.STATEFUL_SET)
+_SCALED: Final = (registry.DEPLOYMENT, registry.STATEFUL_SET, registry.ROLLOUT)
 
 
 @rule(
@@ -180,11 +181,12 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: the Eviction API rejects evictions of Ready Pods, and of running Pods that several PodDisruptionBudgets select.
     By default, `kubectl drain` then retries without end. kube-scheduler can still preempt these Pods.
 
-    Details: the rule compares an integer `minAvailable` with the `replicas` of the selected built-in workloads, if all
-    are Deployments or StatefulSets that set `replicas`. The minimum of a HorizontalPodAutoscaler or of a ScaledObject
-    counts, and the default of a variable as `replicas`. With `--cluster`, the rule also reads the PodDisruptionBudgets
-    and Pods of the cluster. It compares PodDisruptionBudgets with each other only if they set `metadata.namespace`.
-    A finding is a note if it holds only in some overlays of a kustomization, none of them for production.
+    Details: the rule compares `minAvailable`, rounded up if it is a percentage, with the `replicas` of the selected
+    workloads, if all are Deployments, StatefulSets or Rollouts that set `replicas`. The minimum of a
+    HorizontalPodAutoscaler or of a ScaledObject counts, and the default of a variable as `replicas`. With `--cluster`,
+    the rule also reads the PodDisruptionBudgets and Pods of the cluster. It compares PodDisruptionBudgets with each
+    other only if they set `metadata.namespace`. A finding is a note if it holds only in some overlays of a
+    kustomization, none of them for production.
 
     Example:
 
@@ -233,19 +235,33 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
             fix = f"{_ALLOW_ONE[field]}, or suppress the finding"
             yield Problem(message, ("spec", field), fix, harm=EVICTIONS_FAIL)
     yield from _without_scale(subject, context)
-    least = at(subject.object, "spec", "minAvailable")
-    if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
+    least, enough = at(subject.object, "spec", "minAvailable"), _enough(subject)
+    if enough is None or subject.is_partial:
         return
     total, names, workload = _selected_workloads(subject, context)
-    if 0 < total <= least:
-        message = naming(
-            f"minAvailable {least} allows no eviction of the {plural(total, 'replica')} of ", names, len(names)
-        )
-        text = Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas")
+    shown = f"{least}, rounded up," if isinstance(least, str) else f"{least}"
+    if 0 < total < enough:
+        message = f"minAvailable {shown} allows no eviction of the {plural(total, 'replica')} of "
+        fix = f"{_ALLOW_ONE['minAvailable']}, or run at least {enough} replicas"
+        text = Text(naming(message, names, len(names)), fix)
         yield Problem(text, ("spec", "minAvailable"), harm=EVICTIONS_FAIL)
-    elif workload is not None and (when := _at_minimum(workload, least, context)):
-        message = f"minAvailable {least} allows no eviction {when}"
+    elif workload is not None and (when := _at_minimum(workload, enough, context)):
+        message = f"minAvailable {shown} allows no eviction {when}"
         yield Problem(message, ("spec", "minAvailable"), _ALLOW_ONE["minAvailable"], harm=EVICTIONS_FAIL)
+
+
+def _enough(pdb: ReviewedObject) -> int | None:
+    """Return the least number of replicas of which minAvailable, a percentage rounded up, permits one eviction; None if
+    there is none.
+    """
+    least = at(pdb.object, "spec", "minAvailable")
+    if isinstance(least, int) and not isinstance(least, bool):
+        return least + 1
+    share = int(least[:-1]) if isinstance(least, str) and _PERCENTAGE.fullmatch(least) else 100
+    return -(-100 // (100 - share)) if share < 100 else None
+
+
+_PERCENTAGE: Final = later(r"[0-9]{1,3}%", re.ASCII)
 
 
 def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -269,16 +285,16 @@ def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Proble
             return
 
 
-def _at_minimum(workload: ReviewedObject, least: int, context: Context) -> str | None:
-    """Return when a workload has no more replicas than `least`, as words; None if never, or if unknown."""
+def _at_minimum(workload: ReviewedObject, enough: int, context: Context) -> str | None:
+    """Return when a workload has fewer replicas than `enough`, as words; None if never, or if unknown."""
     replicas = at(workload.object, "spec", "replicas")
     for scaler in _scalers_of(workload, context):
         minimum = scaler.minimum
-        if minimum is not None and replicas != 0 and max(minimum, 1) <= least:
+        if minimum is not None and replicas != 0 and max(minimum, 1) < enough:
             who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _LONGEST_NAME)}"
             return f"while {who} is at {scaler.limits[0][-1]} {minimum}"
     default = _DEFAULT.fullmatch(replicas) if isinstance(replicas, str) else None
-    return f"while replicas has the default {default[1]}" if default and int(default[1]) <= least else None
+    return f"while replicas has the default {default[1]}" if default and int(default[1]) < enough else None
 
 
 _LONGEST_NAME: Final = 40
