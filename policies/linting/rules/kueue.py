@@ -353,7 +353,8 @@ def _invalid_policies(subject: ReviewedObject, context: Context) -> Iterator[Pro
     for field, values in _POLICIES.items():
         path = ("spec", *field)
         value = at(subject.object, *path)
-        if value is not None and value not in values and not is_template_variable(str(value), subject, context):
+        is_variable = is_template_variable(value, subject, context, str(values))
+        if value is not None and value not in values and not is_variable:
             message = (
                 f"{'.'.join(field)}: unsupported value {quote(cut(str(value), _SHOWN))}{suggested(str(value), values)}"
             )

@@ -170,6 +170,8 @@ def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iter
     policy = subject.object.get("preemptionPolicy")
     if subject.old is not None or not isinstance(policy, str) or policy in POLICIES:
         return
+    if rule_text.is_template_variable(policy, subject, context, str(POLICIES)):
+        return
     hint = nearest(policy.capitalize(), POLICIES)
     shown = quote(cut(policy, _LONGEST_POLICY)) if policy else "empty string"
     message = f"unsupported preemptionPolicy: {shown}{hint}"

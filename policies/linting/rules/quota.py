@@ -80,8 +80,8 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     reported = set[str]()
     for fault in faults[:MAX_FAULTS]:
         text = str(fault).rstrip(".")
-        is_variable = rule_text.is_template_variable(str(at(subject.object, *fault.path)), subject, context)
-        if is_variable or rule_text.shows_placeholder(text):
+        values = at(subject.object, *fault.path), *rule_text.shown_values(text)
+        if any(rule_text.is_template_variable(value, subject, context, text) for value in values):
             continue
         message, fix, path = "", "", _present_path(subject, fault.path)
         if _NOT_STANDARD in text:

@@ -36,7 +36,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     is_capitals,
     is_template_variable,
     shown_path,
-    shows_placeholder,
+    shown_values,
 )
 
 if TYPE_CHECKING:
@@ -71,8 +71,9 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     images, ports, probes and volumeMounts. It does not check sources of volumes, resource claims, security contexts,
     DNS and host settings, volumeClaimTemplates, CEL expressions and CA bundles. Other rules are about PriorityClasses
     and ResourceQuotas. Without a known release, the rule reports what all supported releases reject. It also reports
-    many values that kube-apiserver cannot decode, such as the quantity `128mi` and `runAsUser: "1000"`. In Helm
-    charts, it checks types of some values and their indentation, and limits of PodDisruptionBudgets and
+    many values that kube-apiserver cannot decode, such as the quantity `128mi` and `runAsUser: "1000"`. It accepts
+    placeholders, such as `<name>`, `__NAME__`, `job-TASK_ID`, `YOUR-NAME` and words of 5 or more capital letters. In
+    Helm charts, it checks types of some values and their indentation, and limits of PodDisruptionBudgets and
     HorizontalPodAutoscalers, in each values file.
 
     Example:
@@ -204,9 +205,7 @@ def is_variable_at(subject: ReviewedObject, path: Path, text: str, context: Cont
     values = [at(subject.object, *path[: index + 1]) for index in range(first, len(path))][-2:]
     if "labels" in path[-2:]:
         values.append(at(subject.object, "spec", "selector"))
-    return shows_placeholder(text) or any(
-        is_template_variable(str(value), subject, context) for value in (*values, text)
-    )
+    return any(is_template_variable(value, subject, context, text) for value in (*values, *shown_values(text)))
 
 
 _LONGEST_QUANTITY: Final = 40

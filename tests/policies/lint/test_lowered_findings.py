@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.linting.rules.support.rule_text import is_capitals
+from forewarn.policies.linting.rules.support.rule_text import is_capitals, is_placeholder
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -34,6 +34,28 @@ def test_a_directory_above_the_files_is_no_archive(tmp_path: Path) -> None:
 )
 def test_literals_in_capitals_are_no_placeholders(value: str, *, is_placeholder: bool) -> None:
     assert is_capitals(value) is is_placeholder
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("TASK_ID", "job-TASK_ID", "TASK_ID-web", "web_YOUR_APP-hpa", "X1_ID2", "_NAME_", "__name__", "web-__ID__"),
+        *("REPLACEME", "job-TASKID", "XXXX", "web_XXX", "YOUR-NAME", "NAME-PLACEHOLDER", "APP-hpa", "NAME"),
+        *("<your-namespace>", "web-<ID>", "{app}", "#{Project.Name}", "FILLED BY THE OPERATOR"),
+    ],
+)
+def test_placeholders_have_one_of_a_few_forms(value: str) -> None:
+    assert is_placeholder(value)
+
+
+@pytest.mark.parametrize("value", ["WEB", "PROD-1", "MyService", "High_Priority", "web_app", "a__b", "RFC1", "", 3])
+def test_other_names_are_no_placeholders(value: object) -> None:
+    assert not is_placeholder(value)
+
+
+@pytest.mark.parametrize("value", ["ALWAYS", "IF_NOT_PRESENT", "IFNOTPRESENT", "If_Not_Present"])
+def test_a_value_that_is_meant_in_another_case_is_no_placeholder(value: str) -> None:
+    assert not is_placeholder(value, 'supported values: "Always", "IfNotPresent", "Never"')
 
 
 def test_an_autoscaler_does_not_raise_0_replicas(tmp_path: Path) -> None:

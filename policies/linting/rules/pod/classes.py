@@ -626,7 +626,7 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
         return
     computed = resolved(template, context)
     rejected = pods_of(template)
-    is_invalid = given not in POLICIES and not is_template_variable(given, subject, context)
+    is_invalid = given not in POLICIES and not is_template_variable(given, subject, context, str(POLICIES))
     differs = computed is not None and given != computed.preemption_policy
     if is_invalid and not differs and context.phase is Phase.LINT:
         shown = quote(cut(given, _LONGEST_POLICY))

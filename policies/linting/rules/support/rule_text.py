@@ -83,9 +83,11 @@ def class_names_of_workloads(context: Context) -> Iterator[tuple[Workload, str]]
             yield workload, class_name(template)
 
 
-def is_template_variable(name: str, subject: ReviewedObject, context: Context) -> bool:
-    """True if a name in a file is a template variable ({{ … }}, ${X}, #{X}, {X}, @X@, %X%) instead of a name."""
-    in_file = context.phase is Phase.LINT and is_variable(name)
+def is_template_variable(value: object, subject: ReviewedObject, context: Context, error: str = "") -> bool:
+    """True if a value in a file is or contains a template variable ({{ … }}, ${X}, #{X}, {X}, @X@, %X%), or is a
+    placeholder. `error`: see `is_placeholder`.
+    """
+    in_file = context.phase is Phase.LINT and (is_variable(str(value)) or is_placeholder(value, error))
     return in_file and bool(subject.locate(()).line)  # a stored object is what it will be
 
 
@@ -100,25 +102,43 @@ _VARIABLE: Final = later(
 """The last form is `{X}` without quotes, a mapping; a mapping such as `{app: }` lacks a value."""
 
 
-_CAPITALS: Final = later(r"(?!(?:TRUE|FALSE|YES|OFF|NONE|NULL|NAN|INF|AUTO|ALL|ONE|TWO|THREE)$)[A-Z]{3,}(?:_[A-Z]+)*")
+_NO_LITERAL: Final = r"(?!(?:TRUE|FALSE|YES|OFF|NONE|NULL|NAN|INF|AUTO|ALL|ONE|TWO|THREE)$)"
+_CAPITALS: Final = later(rf"{_NO_LITERAL}[A-Z]{{3,}}")
 
 
 def is_capitals(value: object) -> bool:
     """Report whether a value is a word in capitals, which a program replaces by a value of another type."""
-    return isinstance(value, str) and bool(_CAPITALS.fullmatch(value))
+    return is_placeholder(value) or (isinstance(value, str) and bool(_CAPITALS.fullmatch(value)))
 
 
-def shows_placeholder(text: str) -> bool:
-    """Report whether an error of kube-apiserver shows a value that a person or a program replaces."""
-    shown = text.replace("\\u003c", "<").replace("\\u003e", ">")  # as Go escapes them in JSON
-    return bool(_PLACEHOLDER.search(shown))
+def is_placeholder(value: object, error: str = "") -> bool:
+    """Report whether a value has the form of one that a person or a program replaces: `<node name>`, `__NAMESPACE__`,
+    `job-TASK_ID`, `FILLED BY THE OPERATOR`, `APPNAME`, `YOUR-NAME` or `APP-hpa`.
+
+    `error`: a text about the value; a word of it in another case, as IF_NOT_PRESENT for IfNotPresent, is a mistake.
+    """
+    if not isinstance(value, str) or not _PLACEHOLDER.search(value[:_LONGEST_PLACEHOLDER]):
+        return False
+    word = _BETWEEN_WORDS.sub("", value)
+    return not any(word == name.upper() for name in _NAME_OF_VALUE.findall(error))
+
+
+def shown_values(error: str) -> Sequence[str]:
+    """Return the values that an error of kube-apiserver shows in quotes, without supported values."""
+    shown = error.replace("\\u003c", "<").replace("\\u003e", ">")  # as Go escapes them in JSON
+    return _QUOTED.findall(shown.partition("supported values")[0])
 
 
 _PLACEHOLDER: Final = later(
-    r"<[^<>]+>|\{[A-Za-z_]\w*\}|#\{[\w. ]+\}"
-    r"|\"(?:[A-Z][A-Z0-9]*(?:[_ ][A-Z0-9]+)+|__[A-Z_]+__|[A-Z]{5,}|(?:APP|NAME|NAMESPACE)(?:-[a-z0-9-]+)?)\""
+    r"<[^<>]+>|\{[A-Za-z_]\w*\}|#\{[\w. ]+\}|__[A-Za-z]\w*__|(?<![A-Za-z0-9])_+[A-Z][A-Z0-9]*_+(?![A-Za-z0-9])"
+    rf"|(?<![A-Za-z0-9]){_NO_LITERAL}(?:[A-Z][A-Z0-9]*(?:[_ ][A-Z0-9]+)+|[A-Z]{{5,}}|X{{3,}})(?![A-Za-z0-9])"
+    r"|^(?:APP|NAME)(?:-[a-z0-9-]+)?$"
+    r"|^(?:[A-Z0-9]+-)*(?:YOUR|MY|REPLACE|CHANGE|NAME)(?:-[A-Z0-9]+)*$"
 )
-"""Such as `<node name>`, `{NAME}`, `TEST_NAME`, `FILLED BY THE OPERATOR`, `__NAMESPACE__`, `APPNAME` or `APP-hpa`."""
+_LONGEST_PLACEHOLDER: Final = 300
+_QUOTED: Final = later(r"\"((?:[^\"\\]|\\.)*)\"")
+_BETWEEN_WORDS: Final = later(r"[-_ ]")
+_NAME_OF_VALUE: Final = later(r"\b[A-Z]\w*[a-z]\w*")
 _TESTS: Final = later(
     r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib|docs?"
     r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|poc|_?scaffold|_?skel|(?:kubevirt)?ci)(?=[/_.-])|testserver|testmanifests",
