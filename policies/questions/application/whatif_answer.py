@@ -793,12 +793,16 @@ def _workload_rows(answer: Answer, outages: Mapping[str, Interruption]) -> Itera
 
 
 def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
-    """Yield why replicas are rejected or not recreated, and kube-scheduler's message for Pending Pods."""
+    """Yield why replicas are rejected or not recreated, and why Pods are Pending: a constraint that more capacity does
+    not lift, and for others kube-scheduler's message.
+    """
     kinds = (Kind.QUOTA, Kind.NO_CONTROLLER, Kind.NOT_RECREATED)
     for reason, _ in reasons_of_loss_of(workload, answer) if workload.lost else ():
         if reason.kind in kinds:
             yield _without_workloads(reason)
-    if workload.message:
+    if workload.constrained:
+        yield workload.constraint
+    if workload.message and workload.constrained < workload.pending:
         yield in_short(workload.message)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -456,7 +457,7 @@ def _causes(simulation: Simulation, messages: Mapping[str, str], names: Names) -
 
 def _constrained(simulation: Simulation, messages: Mapping[str, str], names: Names) -> dict[str, tuple[str, int]]:
     """Return, by workload, the constraint with which some of its Pending Pods fit on no node, whatever capacity it has,
-    and how many Pods fit with any capacity.
+    and how many Pods fit with any capacity. Ignores volumes: what the first Pod binds affects the next one.
     """
     snapshot, found = simulation.cache.snapshot(), dict[str, tuple[str, int]]()
     for key, state in simulation.api.pods.items():
@@ -464,11 +465,13 @@ def _constrained(simulation: Simulation, messages: Mapping[str, str], names: Nam
         if name in found or len(found) == _MAX_CAUSES or not simulation.scheduler.is_pending(state):
             continue
         if lacks_capacity(messages.get(name, "")):
-            statuses = lasting_statuses(snapshot, state.pod).values()
+            pod = replace(state.pod, spec=replace(state.pod.spec, volumes=()))
+            statuses = lasting_statuses(snapshot, pod).values()
             lasting = (status for status in statuses if status.code is Code.UNSCHEDULABLE)
-            room = capacity_for(snapshot, without_requests(state.pod))
+            room = capacity_for(snapshot, without_requests(pod))
             reasons = Counter(reason for status in lasting for reason in status.reasons)
-            found[name] = (in_short(reasons.most_common(1)[0][0]), room.total) if reasons and room else ("", 0)
+            why = f"{in_short(reasons.most_common(1)[0][0])}, with any capacity" if reasons and room else ""
+            found[name] = (why, room.total if room else 0)
     return {name: each for name, each in found.items() if each[0]}
 
 

@@ -285,7 +285,7 @@ def _reasons_of_pending_of(workload: WorkloadCount, pods: int) -> Iterator[tuple
     """Yield why these Pods of a workload are Pending: first a constraint that more capacity does not lift."""
     constrained = min(workload.constrained, pods)
     if constrained:
-        yield Reason(Kind.CONSTRAINT, f"{workload.constraint}, with any capacity"), constrained
+        yield Reason(Kind.CONSTRAINT, workload.constraint), constrained
     if left := pods - constrained:
         yield _reason_of_pending(workload), left
 

@@ -1224,6 +1224,29 @@ def test_a_constraint_that_more_capacity_does_not_lift_is_a_reason(
     ]
 
 
+@pytest.mark.parametrize("claims", [(), ("data",)])
+def test_anti_affinity_excludes_a_pod_with_claims_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], claims: tuple[str, ...]
+) -> None:
+    """Each node has too little cpu, besides the Pod that excludes another: kube-scheduler only names the cpu."""
+    db, cluster, manifest = workload("db", 3, 2000, 0), tmp_path / "cluster.json", tmp_path / "db.json"
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": ZONE}
+    db["spec"]["template"]["spec"]["affinity"] = {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    }
+    claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": "ssd", "resources": {"requests": {"storage": "1Gi"}}}
+    db["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": name}, "spec": claim} for name in claims]
+    manifest.write_text(json.dumps({**db, "kind": "StatefulSet"}))
+    storage: Obj = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "ssd"}}
+    nodes = (make_node(f"n{place}").has(cpu="2").labels(**{ZONE: f"z{place}"}) for place in range(2))
+    late = {"provisioner": "ssd.csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    cluster.write_text(cluster_text([{**storage, **late}, *nodes]))
+    _, out, _ = run(capsys, "apply", "-f", str(manifest), "--cluster", str(cluster))
+    why = "violates its Pod anti-affinity, with any capacity"
+    assert f"1  {why}: default/db" in out
+    assert f"0 → 2          1  {why}" in " ".join(out.split("(no class)")[1:])
+
+
 @pytest.mark.parametrize("at", ["30s", "5m", "11m", "50m"])
 def test_a_last_event_has_its_effects_however_late_it_comes(
     at: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
