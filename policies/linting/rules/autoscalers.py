@@ -7,7 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Path, Problem, Severity, cut, grouped
+from forewarn.policies.base.findings import Path, Problem, Severity, cut, grouped, listed
+from forewarn.policies.base.light import later
+from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, found_at
 from forewarn.policies.kubernetes.kinds.registry import (
     CRON_JOB,
     DAEMON_SET,
@@ -21,6 +23,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     removed_version,
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
+from forewarn.policies.kubernetes.objects.workload import lacks_images
 from forewarn.policies.linting.rules.support.context import Context, Target, rule
 from forewarn.policies.linting.rules.support.names import Lookups, Names
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable
@@ -37,21 +40,22 @@ _NOT_SCALED: Final = (CRON_JOB, DAEMON_SET, JOB, POD)
     Target.OTHER,
     severity=Severity.WARNING,
     depends_on=("limitranges",),
-    objects={Target.OTHER: "HorizontalPodAutoscalers, ScaledObjects of KEDA"},
+    objects={Target.OTHER: "HorizontalPodAutoscalers, VerticalPodAutoscalers, ScaledObjects of KEDA"},
 )
 def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A HorizontalPodAutoscaler or ScaledObject names no workload, or that of another one, or its limits contradict.
 
     Why: the kind in `scaleTargetRef` is case-sensitive. If no workload has the kind and the name, nothing is scaled.
     Two HorizontalPodAutoscalers of one workload do not scale it either, and KEDA rejects a second one. A
-    HorizontalPodAutoscaler cannot compute the utilization of a resource that a container does not request. If the
-    workload's `replicas` is not within the limits, or above the minimum, each apply scales the workload, and the
-    autoscaler scales it back. A VerticalPodAutoscaler that changes requests also changes their utilization, to
-    which a HorizontalPodAutoscaler reacts.
+    HorizontalPodAutoscaler cannot read a metric of a container that the Pods do not have, or compute the utilization of
+    a resource that a container does not request. If the workload's `replicas` is not within the limits, or above the
+    minimum, each apply scales the workload, and the autoscaler scales it back. A VerticalPodAutoscaler that changes
+    requests also changes their utilization, to which a HorizontalPodAutoscaler reacts. Its policies for absent
+    containers have no effect.
 
     Details: the rule reports a target only if the namespace has a workload whose kind or name is similar. A name is
     similar if a letter or two differ, or if it is the only one that contains the other. `replicas` above the minimum in
-    the manifest of the workload is a note.
+    the manifest of the workload is a note. Containers that webhooks inject, such as `istio-proxy`, are not reported.
 
     Example:
 
@@ -91,8 +95,10 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
                   type: Utilization
                   averageUtilization: 70
 
-    Fix: write the kind and the name of the workload, or set the request.
+    Fix: write the kind and the name of the workload, or of its container, or set the request.
     """
+    if group_kind(subject.object) == VERTICAL_AUTOSCALER:
+        yield from _of_vertical(subject, context)
     scaler = scaler_of(subject)
     if scaler is None:
         return
@@ -117,6 +123,7 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     scalers = context.once(scalers_of_workloads).get((subject.effective_namespace, scaler.name), ())
     is_first = bool(scalers) and scalers[0].subject is subject  # many scalers of a large workload would take long
     if len(scaled) == 1 and is_first:  # of several workloads, only one is deployed
+        yield from _without_container(subject, scaled[0], context)
         yield from _without_request(subject, scaled[0], context)
         yield from _replicas_set(scaled[0], scaler)
         yield from _scaled_vertically(subject, scaled[0], context)
@@ -218,6 +225,63 @@ def _second(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterat
     yield Problem(message, ("spec", "scaleTargetRef"), "remove one of both")
 
 
+def _of_vertical(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Report policies of the first VerticalPodAutoscaler of a workload for containers that it lacks."""
+    target = mapping_at(subject.object, "spec", "targetRef")
+    key = subject.effective_namespace, text_at(target, "kind"), text_at(target, "name")
+    by_name, _ = context.once(_by_namespace).get(key[0], _NONE)
+    workloads = [each for each in by_name.get(key[2], ()) if each.ref.kind == key[1]]
+    if len(workloads) == 1 and context.once(_vertical_autoscalers).get(key, (None,))[0] is subject:
+        yield from _without_container(subject, workloads[0], context)
+
+
+def _without_container(subject: ReviewedObject, workload: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Report the first container that an autoscaler names and the workload lacks, unless a webhook may inject it.
+
+    Source: pkg/controller/podautoscaler/metrics/client.go, getContainerMetrics.
+    """
+    template = context.template(workload)
+    if template is None or workload.is_partial or lacks_images(template):
+        return
+    names = sorted({text_at(each, "name") for each in _containers(template.spec)})
+    known = {*names, "*", ""}
+    for steps, effect in _NAMES_OF_CONTAINERS:
+        for path, name in found_at(subject.object, steps):
+            is_metric = path[1] != "triggers" or at(subject.object, *path[:3], "type") in _RESOURCES
+            if (
+                not isinstance(name, str)
+                or name in known
+                or not is_metric
+                or is_template_variable(name, subject, context)
+            ):
+                continue
+            meant = Names(names, context.once(Lookups)).meant(name) or (names[0] if len(names) == 1 else "")
+            if meant or not _INJECTED.fullmatch(name):
+                who = f"{workload.ref.kind} {cut(workload.ref.name, _SHOWN)} has no container {cut(name, _SHOWN)}"
+                fix = f"write {path[-1]}: {meant}" if meant else f"write the name of a container: {listed(names)}"
+                yield Problem(f"{who}: {effect}", path, cut(fix, MAX_CHARACTERS))
+                return
+
+
+_NO_METRIC: Final = "the metric is unknown"
+_NAMES_OF_CONTAINERS: Final = (
+    (("spec", "metrics", ITEMS, "containerResource", "container"), _NO_METRIC),
+    (("spec", "triggers", ITEMS, "metadata", "containerName"), _NO_METRIC),
+    (("spec", "scaleTargetRef", "envSourceContainerName"), "KEDA cannot read its environment"),
+    (("spec", "resourcePolicy", "containerPolicies", ITEMS, "containerName"), "the policy has no effect"),
+)
+_RESOURCES: Final = ("cpu", "memory")
+"""Triggers of KEDA with a metric of a container."""
+_INJECTED: Final = later(r"daprd|envoy|otc-container|consul-dataplane|.*(?:proxy|agent|sidecar).*")
+"""Names of containers that webhooks inject."""
+
+
+def _containers(spec: ApiObject) -> Sequence[ApiObject]:
+    """Return the containers of a Pod that run side by side."""
+    sidecars = (each for each in list_at(spec, "initContainers") if at(each, "restartPolicy") == "Always")
+    return [*list_at(spec, "containers"), *sidecars]
+
+
 def _without_request(subject: ReviewedObject, workload: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Report the first container that lacks the request of a resource of which the utilization counts.
 
@@ -230,8 +294,7 @@ def _without_request(subject: ReviewedObject, workload: ReviewedObject, context:
 
     ranges = context.limit_ranges_of(workload.effective_namespace)
     pod = with_limit_range_defaults({"spec": template.spec}, ranges, context.semantics)
-    sidecars = (each for each in list_at(pod, "spec", "initContainers") if at(each, "restartPolicy") == "Always")
-    containers = [*list_at(pod, "spec", "containers"), *sidecars]
+    containers = _containers(mapping_at(pod, "spec"))
     for path, metric in _utilizations(subject):
         resource, only = text_at(metric, "name"), at(metric, "container")
         for container in containers if resource else ():
