@@ -461,8 +461,8 @@ def _copies(
     from forewarn.policies.inputs.manifests.builds import Built
 
     copies: dict[tuple[_Place, int], Member] = {}
-    if placements is _LEFT_OUT:
-        member = member._replace(subject=member.subject._replace(is_left_out=True))
+    is_left_out, builds = placements is _LEFT_OUT, frozenset(changing[-1] for _, changing in placements if changing)
+    member = member._replace(subject=member.subject._replace(is_left_out=is_left_out, builds=builds))
     for place, changing in placements:
         subject = overlays.built(member.subject, changing)
         is_known = subject is not None or id(member.subject) not in overlays.not_applied

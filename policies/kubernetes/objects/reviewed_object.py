@@ -57,7 +57,8 @@ class ReviewedObject(NamedTuple):
     is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,
     unknown fields, except at the path `whole`. `is_patch`: whether the object is a patch of an object that is not read.
     `overlay`: the directory of the kustomization that patches objects, and builds this one. `is_left_out`: whether the
-    input has kustomizations, but none lists the file of the object.
+    input has kustomizations, but none lists the file of the object. `builds`: the directories of the kustomizations
+    whose output contains the object, without those that other kustomizations list.
     """
 
     object: ApiObject
@@ -74,6 +75,7 @@ class ReviewedObject(NamedTuple):
     is_patch: bool = False
     overlay: str = ""
     is_left_out: bool = False
+    builds: frozenset[str] = frozenset()
 
     @property
     def ref(self) -> ObjectRef:

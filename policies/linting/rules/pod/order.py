@@ -27,8 +27,8 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
     Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm hooks, sync waves of Argo CD and Flux
     Kustomizations can wait for these Pods, so that the step with the class never starts.
 
-    Details: the order in a file or directory matters only for Pods without a controller, because controllers try
-    again.
+    Details: hooks and waves are compared within a chart, a directory, or the output of a kustomization. The order in a
+    file or directory matters only for Pods without a controller, because controllers try again.
 
     Bad:
 
@@ -165,11 +165,10 @@ _HOOK_FIX: Final = "make the class a normal object of the chart, or set hook-del
 def _reason(definition: ReviewedObject, subject: ReviewedObject, context: Context) -> tuple[str, Severity | None]:
     """Why a class is created after Pods; "" if it is not, or if unknown."""
     of_class, of_pods = step_of(definition.object), step_of(subject.object)
-    if of_class and of_pods and of_class.key != of_pods.key:
+    if of_class and of_pods and of_class.key != of_pods.key and _are_deployed_together(definition, subject):
         is_later = of_class.key > of_pods.key
-        is_wave = of_class.shown.startswith("in wave") and of_pods.shown == "in no hook"
-        shown = f"in wave {of_pods.key[1]}" if is_wave else of_pods.shown
-        return (f"it is {of_class.shown}, but the Pods are {shown}" if is_later else ""), None
+        why = f"it is {of_class.shown}, but the Pods are {of_pods.shown}" if is_later else ""
+        return why.replace("in no hook", "in wave 0") if "in wave" in why else why, None
     if chain := context.once(_Order).depends(definition, subject):
         return f"Flux Kustomization {chain}", None
     if group_kind(subject.object) == POD and not subject.within:
@@ -179,6 +178,14 @@ def _reason(definition: ReviewedObject, subject: ReviewedObject, context: Contex
         if os.path.dirname(one.file) == os.path.dirname(other.file) and other.file > one.file:
             return "kubectl apply sorts files by name", Severity.NOTE
     return "", None
+
+
+def _are_deployed_together(one: ReviewedObject, other: ReviewedObject) -> bool:
+    """Report whether one release of a chart or one Application of Argo CD probably contains both objects."""
+    if one.builds or other.builds:
+        return not one.builds.isdisjoint(other.builds)
+    first, second = (os.path.dirname(each.locate(()).file).partition("/templates")[0] for each in (one, other))
+    return first == second
 
 
 class _Order:
