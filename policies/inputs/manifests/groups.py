@@ -466,7 +466,8 @@ def _copies(
     for place, changing in placements:
         subject = overlays.built(member.subject, changing)
         is_known = subject is not None or id(member.subject) not in overlays.not_applied
-        copy = _into(member if is_known else member._replace(reported=False), subject or member.subject, place)
+        by = overlays.moving(changing)
+        copy = _into(member if is_known else member._replace(reported=False), subject or member.subject, place, by)
         is_deleted = is_known and subject is None
         built.append(Built(copy.subject, copy.file, copy.affixes, copy.reported, changing, is_deleted))
         if subject is not None or (not is_known and group_kind(member.subject.object) not in LIMITS):
@@ -563,15 +564,19 @@ def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Coll
     return dict.fromkeys(path for k in map(kustomizations.__getitem__, used) for path in (*k.patches, *k.resources))
 
 
-def _into(member: Member, subject: ReviewedObject, place: _Place) -> Member:
-    """Return a copy of the member with this object, and with the namespace, home and affixes of `place`."""
+def _into(member: Member, subject: ReviewedObject, place: _Place, by: Kustomization | None) -> Member:
+    """Return a copy of the member with this object, and with the namespace, home and affixes of `place`. `by`: the
+    kustomization that sets the namespace.
+    """
     namespace, home, affixes = place
     metadata = subject.object.get("metadata")
     if namespace and group_kind(subject.object) in registry.WEBHOOK_CONFIGURATIONS:
         subject = subject._replace(object=_with_namespace(subject.object, namespace))
     if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
-        moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
-        subject = subject._replace(object=moved, namespace=namespace)
+        given = metadata.get("namespace")
+        moved = (str(given), os.path.normpath(by.file)) if by and given not in (None, "", namespace) else ()
+        obj = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
+        subject = subject._replace(object=obj, namespace=namespace, moved=moved)
     return member._replace(subject=subject, home=home if home is not None else member.home, affixes=affixes)
 
 

@@ -265,6 +265,11 @@ class Overlays:
         source = _PatchedSource(subject, state.object, state.merged, state.written)
         return subject._replace(object=state.object, source=source)
 
+    def moving(self, directories: Sequence[str]) -> Kustomization | None:
+        """Return the outermost kustomization that sets a namespace; None if none does."""
+        changing = (self._kustomizations[each] for each in reversed(directories) if each in self._kustomizations)
+        return next((each for each in changing if each.namespace), None)
+
     def _apply(self, kustomization: Kustomization, state: _State) -> None:
         """Apply one kustomization to an object. Raises NotApplied, PatchError, Fault."""
         charge(_COST * sum(len(list_at(kustomization.content, key)) for key in ("labels", "replacements", "replicas")))

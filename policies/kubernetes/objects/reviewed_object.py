@@ -58,7 +58,8 @@ class ReviewedObject(NamedTuple):
     unknown fields, except at the path `whole`. `is_patch`: whether the object is a patch of an object that is not read.
     `overlay`: the directory of the kustomization that patches objects, and builds this one. `is_left_out`: whether the
     input has kustomizations, but none lists the file of the object. `builds`: the directories of the kustomizations
-    whose output contains the object, without those that other kustomizations list.
+    whose output contains the object, without those that other kustomizations list. `moved`: the namespace in the file
+    and the file of a kustomization that replaces this namespace; () if none does.
     """
 
     object: ApiObject
@@ -76,6 +77,7 @@ class ReviewedObject(NamedTuple):
     overlay: str = ""
     is_left_out: bool = False
     builds: frozenset[str] = frozenset()
+    moved: tuple[str, ...] = ()
 
     @property
     def ref(self) -> ObjectRef:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, listed, plural, quote
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, grouped, listed, plural, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charge, charging
 from forewarn.policies.kubernetes.kinds.registry import (
@@ -471,11 +473,34 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
         (_USED.sub("", problem), _USED.sub("", problem).partition(", ")[0]),
     )
     yield Problem(
-        text,
+        _with_move(text, fault.quota, subject, context),
         _COUNTS.get(group_kind(subject.object), _REPLICAS) if use.template.is_template else (),
         detail={"quota": fault.quota, "resources": list(fault.resources), "pod": use.first, **use.arrivals._asdict()},
         severity=Severity.NOTE if _finishes(subject, use) or _is_assumed(subject, context) else None,
     )
+
+
+def _with_move(text: Text, name: str, subject: ReviewedObject, context: Context) -> Text:
+    """Return the text, with the kustomization that moves a quota from its own namespace to that of the object."""
+    quota = context.once(_moved_quotas).get((subject.effective_namespace, name))
+    if quota is None:
+        return text
+    (namespace, file), listed_file = quota.moved, os.path.normpath(quota.locate(()).file)
+    caveat = f"{cut(file, _LONGEST_FILE)} moves it from namespace {cut(namespace, _LONGEST_QUOTA)}"
+    fix = f"do not list {cut(listed_file, _LONGEST_FILE)} there, {text.fix}"
+    return text._replace(fix=fix).with_caveat(caveat)
+
+
+def _moved_quotas(context: Context) -> Mapping[tuple[str, str], ReviewedObject]:
+    """Return the quotas that a kustomization moves to a namespace which also has quotas from another namespace, by
+    namespace and name. A namespace whose only quota is moved gets it on purpose.
+    """
+    quotas = grouped((quota.effective_namespace, quota) for quota in context.of_kind(RESOURCE_QUOTA))
+    mixed = (same for same in quotas.values() if len({quota.moved[:1] for quota in same}) > 1)
+    return {(q.effective_namespace, q.ref.name): q for q in chain.from_iterable(mixed) if q.moved}
+
+
+_LONGEST_FILE: Final = 100
 
 
 def _is_assumed(subject: ReviewedObject, context: Context) -> bool:
@@ -634,10 +659,13 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     others = f" and {plural(len(named) - 1, 'other')}" if len(named) > 1 else ""
     start = f"ResourceQuota {cut(fault.quota, _LONGEST_QUOTA)} will reject {rule_text.pods_of(use.template)}"
     before = f"{start}: container {cut(container, _LONGEST_SCOPE)}{others} must specify "
-    yield Problem(
+    text = Text(
         rule_text.naming(before, [*lacking], len(lacking)),
-        use.template.at(*places.get(container, fields[1:])),
         f"set {' and '.join(lacking)}, or add a LimitRange with defaults",
+    )
+    yield Problem(
+        _with_move(text, fault.quota, subject, context),
+        use.template.at(*places.get(container, fields[1:])),
         detail={"quota": fault.quota, "rejection": fault.message},
         severity=Severity.NOTE if _is_assumed(subject, context) else None,
     )
@@ -923,7 +951,8 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
             quota = cut(check_.faults[0].quota, _LONGEST_QUOTA)
             path, admitted = scaler.limits[1], first - 1 + use.present
             message = f"ResourceQuota {quota} admits {admitted} of {scaler.maximum} replicas ({path[-1]})"
-            yield Problem(message, path, f"set {path[-1]} ≤ {admitted}, or raise the quota")
+            text = Text(message, f"set {path[-1]} ≤ {admitted}, or raise the quota")
+            yield Problem(_with_move(text, check_.faults[0].quota, workload, context), path)
 
 
 _INJECTORS: Final = (
