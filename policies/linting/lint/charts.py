@@ -19,9 +19,14 @@ _REQUIRED: Final = (CHART, "requirements.yaml")
 """Files of a chart that list its subcharts."""
 _NOT_DEPLOYED: Final = later(
     r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|te?mp|unused)|[\w.-]*-deprecated[\d-]*"
-    r"|fixtures?|golden|src/test|(?:chart|helm|template|unit)s?[_-]tests?)/|^archive/|(?<!charts)/testdata/|tests?/(?:data|generated|snapshots?)/"
+    r"|fixtures?|golden|src/test|(?:chart|helm|template|unit)s?[_-]tests?|node_modules|third[_-]party)/|^archive/"
+    r"|(?<!charts)/testdata/|tests?/(?:data|generated|snapshots?)/"
 )
-"""Directories of manifests that are never deployed: archives, and the input or output of tests."""
+"""Directories of manifests that their owner does not edit: archives, copies, and the input or output of tests."""
+_RELEASE: Final = later(r"(?:^|/)[A-Za-z][\w.-]*-v?\d+\.\d+(?:\.\d+)?(?:[-+.][\w.]+)?(?=/)")
+"""The name of the directory in an archive of a release of a project, such as `istio-1.27.2`."""
+_OF_RELEASES: Final = ("LICENSE", "LICENSE.txt", "LICENSE.md", "COPYING", "samples")
+"""Files and directories of such an archive; without them, the directory may be of this project."""
 _TESTS: Final = later(r"(?:^|/)(?:(?:e2e|tests|\.[\w-]*tests?)/|test_[^/]*$)")
 _OF_TESTS: Final = ("evictions-blocked", "removed-api-version", "scheduler-configuration")
 """Rules whose findings are notes in files of tests: such files may be old, or block evictions, on purpose."""
@@ -53,12 +58,14 @@ def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
     path = os.path.relpath(os.path.realpath(finding.file), top) if top else os.path.normpath(finding.file)
     if os.path.isabs(path):  # directories above the input prove nothing
         path = os.path.basename(path)
+    releases = (os.path.join(top or "", path[: match.end()]) for match in _RELEASE.finditer(path))
     is_of_test = (finding.rule in _OF_TESTS or _NAMELESS in finding.message) and _TESTS.search(path)
     is_meant = _EXAMPLES.search(path) and (_MEANT.search(path) or _EXPECTED.search(finding.object.name))
     if (
         is_of_test
         or is_meant
         or _NOT_DEPLOYED.search(path)
+        or any(os.path.exists(os.path.join(release, name)) for release in releases for name in _OF_RELEASES)
         or any(map(is_of_others, upwards(os.path.dirname(finding.file))))
     ):
         return finding.as_note

@@ -28,6 +28,16 @@ def test_a_directory_above_the_files_is_no_archive(tmp_path: Path) -> None:
     assert forewarn("lint", file).returncode == 1
 
 
+@pytest.mark.parametrize("is_in_git", [True, False])
+def test_a_release_that_contains_the_whole_input_is_no_copy(tmp_path: Path, *, is_in_git: bool) -> None:
+    top = tmp_path / "mesh-1.27.2"
+    (top / (".git" if is_in_git else "samples")).mkdir(parents=True)
+    (top / "LICENSE").write_text("Apache License")
+    (top / "class.yaml").write_text(WRONG)
+    assert forewarn("lint", top / "class.yaml").returncode == 1
+    assert forewarn("lint", ".", cwd=top).returncode == 1
+
+
 @pytest.mark.parametrize(
     ("value", "is_placeholder"),
     [("QUOTA", True), ("MAX_REPLICAS", True), ("TRUE", False), ("NONE", False), ("THREE", False), ("ALL_NODES", True)],
