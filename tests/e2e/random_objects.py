@@ -256,12 +256,42 @@ _SPREAD: Final = Struct(
     },
     _with_selector,
 )
-_CONTAINERS: Final = Leaf(
-    ([{"name": "c", "image": "img"}], [{"name": "c", "image": "img"}, {"name": "d", "image": "img"}])
+_SLEEPS: Final[tuple[Obj, ...]] = (
+    {"preStop": {}},
+    {"postStart": {"sleep": {"seconds": 31}}},
+    {"preStop": {"sleep": {"seconds": -1}}, "postStart": {"sleep": {}}},
+    {"preStop": {"sleep": {"seconds": "5"}}},
+    {"preStop": {"sleep": {"seconds": 60}, "exec": {"command": ["a"]}}},
+    {"preStop": {"grpc": {"port": 1}}},
+    {"preStop": {"exec": {}}},
+    {"preStop": {"httpGet": {"port": 0}}},
 )
-"""Always valid: their validation is not compared."""
+_C: Final[Obj] = {"name": "c", "image": "img"}
+_EXEC: Final[Obj] = {"exec": {"command": ["a"]}}
+_CONTAINERS: Final = Leaf(
+    ([_C], [_C, {"name": "d", "image": "img"}], [{**_C, "lifecycle": {"preStop": {"sleep": {"seconds": 30}}}}]),
+    (
+        *([{**_C, "lifecycle": lifecycle}] for lifecycle in _SLEEPS),
+        [{**_C, "readinessProbe": {**_EXEC, "terminationGracePeriodSeconds": 5}}],
+        [{**_C, "livenessProbe": {**_EXEC, "terminationGracePeriodSeconds": 0}}],
+        [{**_C, "startupProbe": {"sleep": {"seconds": 5}}}],
+    ),
+)
+"""With lifecycle handlers and probes; the rest of containers is always valid."""
+_STEP: Final[Obj] = {"name": "i", "image": "img"}
+_INIT_CONTAINERS: Final = Leaf(
+    ([_STEP], [{**_STEP, "restartPolicy": "Always", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}]),
+    (
+        [{**_STEP, "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}],
+        [{**_STEP, "lifecycle": {}}],
+        [{**_STEP, "readinessProbe": {}, "livenessProbe": {"successThreshold": 2}}],
+        [{**_STEP, "restartPolicy": "Always", "livenessProbe": {"successThreshold": 2}}],
+        [{**_STEP, "restartPolicy": "Always", "lifecycle": {"preStop": {"sleep": {"seconds": 31}}}}],
+    ),
+)
 _POD_SPEC: Final[dict[str, Part]] = {
     "containers!": _CONTAINERS,
+    "initContainers": _INIT_CONTAINERS,
     "restartPolicy": _one_of("Always", "OnFailure", "Never"),
     "tolerations": Many(_TOLERATION),
     "nodeSelector": _LABELS,

@@ -68,13 +68,13 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Details: the rule has the validation of kube-apiserver for PodDisruptionBudgets, HorizontalPodAutoscalers,
     LimitRanges, admission webhook configurations, Pods and workloads. Of Pods and Pod templates, it checks labels,
     annotations, names, restarts, deadlines, priorities, and the fields for scheduling. Of containers, it checks names,
-    images, ports, probes and volumeMounts. It does not check sources of volumes, resource claims, security contexts,
-    DNS and host settings, volumeClaimTemplates, CEL expressions and CA bundles. Other rules are about PriorityClasses
-    and ResourceQuotas. Without a known release, the rule reports what all supported releases reject. It also reports
-    many values that kube-apiserver cannot decode, such as the quantity `128mi` and `runAsUser: "1000"`. It accepts
-    placeholders, such as `<name>`, `__NAME__`, `job-TASK_ID`, `YOUR-NAME` and words of 5 or more capital letters. In
-    Helm charts, it checks types of some values and their indentation, and limits of PodDisruptionBudgets and
-    HorizontalPodAutoscalers, in each values file.
+    images, ports, probes, lifecycle handlers and volumeMounts. It does not check sources of volumes, resource claims,
+    security contexts, DNS and host settings, volumeClaimTemplates, CEL expressions and CA bundles. Other rules are
+    about PriorityClasses and ResourceQuotas. Without a known release, the rule reports what all supported releases
+    reject. It also reports many values that kube-apiserver cannot decode, such as the quantity `128mi` and
+    `runAsUser: "1000"`. It accepts placeholders, such as `<name>`, `__NAME__`, `job-TASK_ID`, `YOUR-NAME` and words of
+    5 or more capital letters. In Helm charts, it checks types of some values and their indentation, and limits of
+    PodDisruptionBudgets and HorizontalPodAutoscalers, in each values file.
 
     Example:
 

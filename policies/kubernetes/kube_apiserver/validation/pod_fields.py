@@ -1,14 +1,15 @@
 """Tables of the fields of Pods and Pod templates that determine scheduling, names, restarts and times.
 
 Source: pkg/apis/core/validation/validation.go, `ValidatePodSpec`, `ValidatePodTemplateSpec`. In containers, only names,
-images, ports, probes, volumeMounts and sources of variables are checked. Not checked: sources of volumes, resource
-claims, security contexts, DNS and host settings, and resources (pod.py).
+images, ports, probes, lifecycle handlers, volumeMounts and sources of variables are checked. Not checked: sources of
+volumes, resource claims, security contexts, DNS and host settings, and resources (pod.py).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Path, field_path
@@ -33,7 +34,17 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     validate_annotations,
     validate_labels,
 )
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, objects_at, string_map, text_at
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    ApiObject,
+    at,
+    int64,
+    list_at,
+    mapping_at,
+    objects_at,
+    string_map,
+    text_at,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.resources import ResourceList
@@ -141,11 +152,12 @@ def _spread_constraint(constraint: ApiObject, path: Path, _: Semantics) -> Itera
     yield from _label_keys({**constraint, "mismatchLabelKeys": None}, path)
 
 
-def _pod_spec(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+def _pod_spec(spec: ApiObject, path: Path, semantics: Semantics) -> Iterator[FieldError]:
     """Yield the errors of lists in a Pod spec."""
     if not spec.get("containers"):
         yield required((*path, "containers"))
     yield from _containers(spec, path)
+    yield from _running_containers(spec, path, semantics)
     here, gates = (*path, "schedulingGates"), spec.get("schedulingGates") or ()
     for index, gate in enumerate(gates):
         name = (gate or {}).get("name") or ""
@@ -170,8 +182,52 @@ def _containers(spec: ApiObject, path: Path) -> Iterator[FieldError]:
                     yield not_found((*here, "volumeMounts", position, "name"), volume)
 
 
+def _running_containers(spec: ApiObject, path: Path, semantics: Semantics) -> Iterator[FieldError]:
+    """Yield the errors of probes and lifecycle handlers, which other init containers than sidecars must not have."""
+    period = int64(spec, "terminationGracePeriodSeconds")
+    period = _GRACE_PERIOD if period is None else 1 if period < 0 and path == _OF_PODS else period
+    for kind in ("containers", "initContainers"):
+        for index, container in enumerate(charging(list_at(spec, kind))):
+            here, fields = (*path, kind, index), [name for name in _RUNNING.fields if at(container, name) is not None]
+            faults = [*tables.validate_struct(_RUNNING, container, here, semantics)] if fields else ()
+            if kind == "containers" or at(container, "restartPolicy") == "Always":
+                yield from faults
+                yield from _sleeps(
+                    mapping_at(container, "lifecycle") if fields else NOTHING, period, (*here, "lifecycle")
+                )
+            else:
+                fault = "may not be set for init containers without restartPolicy=Always"
+                yield from (forbidden((*here, name), fault) for name in fields)
+
+
+_GRACE_PERIOD: Final = 30
+_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "sleep")
+_OF_PODS: Final = ("spec",)
+"""The path of the spec of Pods, in which kube-apiserver sets a negative period to 1; not in templates."""
+
+
+def _sleeps(lifecycle: ApiObject, period: int, path: Path) -> Iterator[FieldError]:
+    """Yield the errors of handlers that sleep (`validateSleepAction`)."""
+    for name in ("postStart", "preStop"):
+        handler = mapping_at(lifecycle, name)
+        seconds = at(handler, "sleep", "seconds") or 0
+        if [each for each in _HANDLERS if handler.get(each) is not None] == ["sleep"] and not 0 <= seconds <= period:
+            fault = f"must be non-negative and less than terminationGracePeriodSeconds ({period})"
+            place = (*path, name, "sleep")
+            yield invalid((*place, "seconds"), seconds, fault, field_path(place))
+
+
+def _running_container(container: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    for probe in ("livenessProbe", "startupProbe"):
+        if (threshold := at(container, probe, "successThreshold") or 1) != 1:
+            yield invalid((*path, probe, "successThreshold"), threshold, "must be 1")
+    if (period := at(container, "readinessProbe", "terminationGracePeriodSeconds")) is not None:
+        place = (*path, "readinessProbe", "terminationGracePeriodSeconds")
+        yield invalid(place, period, "must not be set for readinessProbes")
+
+
 def _container(container: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """Yield the errors of a container's ports, mounts and probes."""
+    """Yield the errors of a container's ports, mounts and variables."""
     for index, name in tables.repeated(container.get("ports") or (), "name"):
         yield duplicate((*path, "ports", index, "name"), name)
     for index, place in tables.repeated(container.get("volumeMounts") or (), "mountPath"):
@@ -179,9 +235,6 @@ def _container(container: ApiObject, path: Path, _: Semantics) -> Iterator[Field
     for index, variable in enumerate(container.get("env") or ()):
         if at(variable, "value") and at(variable, "valueFrom"):
             yield invalid((*path, "env", index, "valueFrom"), "", "may not be specified when `value` is not empty")
-    for probe in ("livenessProbe", "startupProbe"):
-        if (threshold := at(container, probe, "successThreshold") or 1) != 1:
-            yield invalid((*path, probe, "successThreshold"), threshold, "must be 1")
 
 
 def _port(path: Path, port: int | str) -> Iterable[FieldError]:
@@ -189,9 +242,9 @@ def _port(path: Path, port: int | str) -> Iterable[FieldError]:
     return (tables.on_each(port_name) if isinstance(port, str) else tables.within_range(1, 65_535))(path, port)
 
 
-def _probe(probe: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
-    """Yield the errors of the handler of a probe (`validateHandler`)."""
-    handlers = [name for name in ("exec", "httpGet", "tcpSocket", "grpc") if probe.get(name) is not None]
+def _handler(names: Sequence[str], holder: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """Yield the errors of handlers, of which a probe or a lifecycle event has one (`validateHandler`)."""
+    handlers = [name for name in names if holder.get(name) is not None]
     if not handlers:
         yield required(path, "must specify a handler type")
     yield from (forbidden((*path, name), "may not specify more than 1 handler type") for name in handlers[1:])
@@ -263,6 +316,7 @@ STRUCTS: Final = tables.STRUCTS.extended(
         "container": _container,
         "container-name": tables.required_text(tables.on_each(dns1123_label)),
         "container-port": tables.required_text(tables.within_range(1, 65_535)),
+        "lifecycle-handler": partial(_handler, _HANDLERS),
         "node-field": _node_field,
         "node-requirement": tables.validate_node_requirement,
         "node-selector": _node_selector,
@@ -272,13 +326,15 @@ STRUCTS: Final = tables.STRUCTS.extended(
         "pod-spec": _pod_spec,
         "pod-template": _template,
         "port": _port,
-        "probe": _probe,
+        "probe": partial(_handler, ("exec", "httpGet", "tcpSocket", "grpc")),
         "required": tables.required_text(),
+        "running-container": _running_container,
         "spread-constraint": _spread_constraint,
         "toleration": _toleration,
         "topology-key": tables.required_text(detail="can not be empty"),
     }
 )
+_RUNNING: Final = STRUCTS["RunningContainer"]
 TEMPLATE: Final = STRUCTS["PodTemplateSpec"]._replace(is_value=True)
 _SPEC: Final = STRUCTS["PodSpec"]._replace(is_value=True)
 _OF_STATEFUL_SETS: Final = _SPEC._replace(
