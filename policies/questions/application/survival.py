@@ -298,6 +298,7 @@ class _Search:
             raise nothing_to_lose(self._request.scope)
         for better in self.choices(self.before):
             self.choice, self.is_least = better
+        self._by_price = any(self._cents)  # further nodes are the cheapest ones
         if self.choice is not None and (more := self.in_all_runs(self.choice, [*self.before])) != self.choice:
             self.choice, self.is_least = more, False
 
@@ -609,7 +610,7 @@ class _Search:
         for numbers, more in harm.missing.items():
             families = {self._family(number) for number in numbers}
             costs = {
-                number: self._by_price * self._cents[number] * more.nodes(self.kinds[number].template)
+                number: self._by_price * self._cents[number] * ceil(more.nodes(self.kinds[number].template))
                 for number in self._left_by(name)
                 if choice[number] < self._rooms[number] and self._family(number) in families
             }

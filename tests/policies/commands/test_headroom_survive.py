@@ -295,8 +295,12 @@ def test_prices_decide_and_are_added(tmp_path: Path) -> None:
     assert "EUR per month: " in document["fix"][1]["action"]
 
 
-def test_cheaper_nodes_than_those_of_the_most_used_pool_have_the_classes_they_are_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", [survival.MAX_WORK, 0], ids=["all choices", "bisection"])
+def test_cheaper_nodes_than_those_of_the_most_used_pool_have_the_classes_they_are_for(
+    work: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Half of a large node costs more than half its price, but less than all."""
+    monkeypatch.setattr(survival, "MAX_WORK", work)
     made: list[Made] = [make_node(f"n{number}").has(cpu="4").zone(zone) for number, zone in enumerate("ab")]
     of_class = {"priorityClassName": "high", "priority": 1000}
     made += [make_priority_class(1000, "high"), *replica_set("web", 3, [0, 1], of_class)]
