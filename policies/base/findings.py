@@ -122,6 +122,11 @@ class Text(NamedTuple):
         )
 
 
+def with_fix(problem: str, fix: str) -> str:
+    """Return a problem followed by its fix, if it has one."""
+    return f"{problem}. Fix: {fix}" if fix else problem
+
+
 def joined(sentences: Iterable[str]) -> str:
     """Return the non-empty sentences as one text, without a final full stop."""
     *others, last = [sentence for sentence in sentences if sentence] or [""]

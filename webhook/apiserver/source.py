@@ -114,8 +114,8 @@ class Live:
         api = ObjectApi(_api(context), client.DEFAULT_TIMEOUTS)
         try:
             if not is_served(api):
-                why = f"the cluster does not serve {API_VERSION}. Fix: install the CRDs of OpenReports"
-                raise SourceError(_name(context), why)
+                why = f"the cluster does not serve {API_VERSION}"
+                raise SourceError(_name(context), why, fix="install the CRDs of OpenReports")
         except (client.ApiError, ObjectApiError) as error:
             raise SourceError(_name(context), one_line(str(error))) from None
 
@@ -266,5 +266,5 @@ def version_of(api: client.ApiServer, **more: str) -> Iterator[dict[str, Any]]:
 def _fault(name: str, resource: KindSpec, error: client.ApiError) -> SourceError:
     if isinstance(error, client.UnknownContext):
         return MissingFile("", error.problem)
-    fix = ". Fix: allow this user to list them in all namespaces" if error.status == 403 else ""
-    return SourceError(name, f"cannot list {resource.name}: {error}{fix}" if error.status else error.problem)
+    fix = "allow this user to list them in all namespaces" if error.status == 403 else ""
+    return SourceError(name, f"cannot list {resource.name}: {error}" if error.status else error.problem, fix=fix)

@@ -59,8 +59,8 @@ def main(arguments: Sequence[str]) -> int:
             counted = _counted(progress(objects, None, "objects", sys.stderr), kinds)
             write_list(chain(counted, version_of(api, time=now)), stream)
     except SourceError as fault:
-        fix = "" if fault.file != name or ". Fix: " in fault.problem else f". Fix: {FIX_OF_CONNECTION}"
-        return complain("snapshot", f"{fault}{fix}", status_of(fault))
+        fault.fix = fault.fix or (FIX_OF_CONNECTION if fault.file == name else "")
+        return complain("snapshot", str(fault), status_of(fault))
     except OSError as error:
         if options.output == "-" and is_about_output(error):
             raise

@@ -212,12 +212,12 @@ def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
             cache = load_cluster(*run.cluster, into=into, **more)
     except MissingFile as fault:
         option = "--cluster " if fault.file in run.cluster and not run.announced else ""
-        raise MissingFile(f"{option}{fault.file}", fault.problem) from None
+        raise MissingFile(f"{option}{fault.file}", fault.problem, fix=fault.fix) from None
     except SourceError as fault:
         if not run.announced or fault.file != run.announced:
             raise
-        fix = "" if ". Fix: " in fault.problem else ". Fix: pass --cluster FILE or --kubeconfig FILE"
-        raise SourceError("", f"{fault.problem}{fix}") from None
+        fix = fault.fix or "pass --cluster FILE or --kubeconfig FILE"
+        raise SourceError("", fault.problem, fix=fix) from None
     snapshot = cache.snapshot()
     _check_lists(run, snapshot)
     if run.announced:

@@ -162,7 +162,7 @@ def _check_age(origin: Origin, max_age: float) -> None:
     age = age_of(origin, datetime.now(UTC))
     if age is None or age > max_age:
         is_old = "of unknown age" if age is None else f"{duration(age)} old"
-        raise SourceError("", f"the snapshot is {is_old}; --max-age is {duration(max_age)}. Fix: write a new snapshot")
+        raise SourceError("", f"the snapshot is {is_old}; --max-age is {duration(max_age)}", fix="write a new snapshot")
 
 
 def _parser() -> Parser:

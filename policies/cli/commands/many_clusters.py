@@ -174,7 +174,7 @@ def clusters_of(several: Several) -> list[Cluster]:
     """The clusters that `--context` and `--clusters` select, each once. Raises InvalidInput and SourceError."""
     contexts = [*_contexts(several.contexts), *_snapshots(several.snapshots)]
     if len(contexts) > MAX_CLUSTERS:
-        raise InvalidInput(f"more than {MAX_CLUSTERS} clusters. Fix: run the command for a part of them")
+        raise InvalidInput(f"more than {MAX_CLUSTERS} clusters", fix="run the command for a part of them")
     return contexts
 
 

@@ -163,7 +163,7 @@ def _values(path: str) -> Iterator[tuple[str, Any]]:
         try:
             yield name, json.loads(data)
         except (ValueError, RecursionError):
-            raise SourceError(name, f"not JSON. Fix: {FIX_OF_PART}") from None
+            raise SourceError(name, "not JSON", fix=FIX_OF_PART) from None
 
 
 def _files(path: str) -> list[str]:

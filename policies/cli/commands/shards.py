@@ -151,7 +151,7 @@ def read_part(file: str, value: Any) -> Part:
     """Parse the output of a part. Raises SourceError."""
     place = value.get("shard") if isinstance(value, dict) else None
     if not isinstance(place, dict):
-        raise SourceError(file, f"not a part of a run. Fix: {FIX_OF_PART}")
+        raise SourceError(file, "not a part of a run", fix=FIX_OF_PART)
     index, count, of = (_count(place.get(name)) for name in ("index", "count", "of"))
     cluster, asked = place.get("cluster"), place.get("asked")
     if not isinstance(cluster, str) or not isinstance(asked, dict) or of < 0 or not 0 <= index < count <= MAX:
@@ -178,7 +178,7 @@ def in_order(parts: Sequence[Part]) -> list[Part]:
     if missing:
         parts_missing = f"{'part' if len(missing) == 1 else 'parts'} {listed(missing)}"
         fix = f"pass all files of the run; --shard {missing[0]}/{first.shard.parts} writes part {missing[0]}"
-        raise SourceError(first.file, f"one of {first.shard.parts} parts; {parts_missing} missing. Fix: {fix}")
+        raise SourceError(first.file, f"one of {first.shard.parts} parts; {parts_missing} missing", fix=fix)
     return [by_number[index] for index in sorted(by_number)]
 
 

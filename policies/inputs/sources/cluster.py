@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     ]
 
 
-_FIX_OF_SOURCE: Final = "Fix: pass the output of `forewarn snapshot`"
-_FIX: Final = "Fix: pass the objects of one cluster at one time"
+_FIX_OF_SOURCE: Final = "pass the output of `forewarn snapshot`"
+_FIX: Final = "pass the objects of one cluster at one time"
 _WIDTH: Final = 5
 
 
@@ -100,7 +100,8 @@ class Identities:
                 self._note_replaced(obj, source, source_before)
             return
         place = f"{file_before}:{line_before}" if line_before else file_before
-        raise files.SourceError(file, f"{ref_of(obj)} has {what} than in {place}: these are two clusters. {_FIX}", line)
+        problem = f"{ref_of(obj)} has {what} than in {place}: these are two clusters"
+        raise files.SourceError(file, problem, line, fix=_FIX)
 
     def _note_replaced(self, obj: ApiObject, source: str, before: str) -> None:
         self._others += bool(self._replaced)
@@ -275,7 +276,7 @@ def report_writer_of(source: str) -> Callable[[Sequence[Finding]], Written]:
     function = _attribute(source, "report_writer")
     if function is None:
         fix = "pass --context NAME, or omit --apply"
-        raise files.SourceError(source, f"reports can only be written into a running cluster. Fix: {fix}")
+        raise files.SourceError(source, "reports can only be written into a running cluster", fix=fix)
     writer: Callable[[Sequence[Finding]], Written] = function()
     return writer
 
@@ -345,7 +346,7 @@ class _Loading:
             self._file(file)
         if not self._found:
             where = f" in {', '.join(_SUFFIXES)} files" if os.path.isdir(source) else ""
-            raise files.SourceError(source, f"no Kubernetes objects found{where}. {_FIX_OF_SOURCE}")
+            raise files.SourceError(source, f"no Kubernetes objects found{where}", fix=_FIX_OF_SOURCE)
 
     @property
     def origin(self) -> Origin:
@@ -374,9 +375,8 @@ class _Loading:
         others = self.cache.skipped
         if self.count <= others.total():
             others_text = f", found only {listed(sorted(others))}" if others else ""
-            raise files.SourceError(
-                source, f"no objects of a cluster, such as Nodes and Pods{others_text}. {_FIX_OF_SOURCE}"
-            )
+            problem = f"no objects of a cluster, such as Nodes and Pods{others_text}"
+            raise files.SourceError(source, problem, fix=_FIX_OF_SOURCE)
 
     def _add(self, obj: Any, file: str, line: int = 0) -> None:
         if not isinstance(obj, dict):
@@ -401,10 +401,10 @@ class _Loading:
         except JsonFault as error:
             raise files.SourceError(name, error.problem, error.line) from None
         except Fault as error:
-            fix = f". {_FIX_OF_SOURCE}" if error.message == NOT_TEXT else ""
-            raise files.SourceError(name, f"{error.message}{fix}", error.start) from None
+            fix = _FIX_OF_SOURCE if error.message == NOT_TEXT else ""
+            raise files.SourceError(name, error.message, error.start, fix=fix) from None
         except UnicodeError:
-            raise files.SourceError(name, f"{NOT_TEXT}. {_FIX_OF_SOURCE}") from None
+            raise files.SourceError(name, NOT_TEXT, fix=_FIX_OF_SOURCE) from None
         except (OSError, EOFError, zlib.error, ValueError) as error:
             raise files.unreadable(name, error, named=False) from None
 

@@ -30,13 +30,13 @@ FAILED: Final = 3
 
 
 class SourceError(ForewarnError):
-    """An input cannot be read: `file`, the `line` and `column` (0 if unknown), and the problem.
+    """An input cannot be read: `file`, the `line` and `column` (0 if unknown), the problem and the fix.
 
     `file` is empty for an input that the user has not named.
     """
 
-    def __init__(self, file: str, problem: str, line: int = 0, column: int = 0) -> None:
-        self.file, self.problem, self.line = file, problem, line
+    def __init__(self, file: str, problem: str, line: int = 0, column: int = 0, *, fix: str = "") -> None:
+        self.file, self.problem, self.line, self.fix = file, problem, line, fix
         where = f"{file}:{line}:{column}" if line and column else f"{file}:{line}" if line else file
         super().__init__(f"{where}: {problem}" if where else problem)
 
@@ -60,7 +60,7 @@ def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceErro
     if named and status_of(error) == USAGE:
         return MissingFile(path, no_such_file(path))
     fix = _FIXES.get(error.errno or 0, "") if isinstance(error, OSError) else ""
-    return SourceError(path, reason(error) + (f". Fix: {fix}" if fix else ""))
+    return SourceError(path, reason(error), fix=fix)
 
 
 def no_such_file(path: str) -> str:
@@ -464,7 +464,7 @@ def _faults_named(path: str) -> Iterator[None]:
         yield
     except OSError as fault:
         fix = _OUTPUT_FIXES.get(fault.errno or 0, "pass a file that you can write to")
-        raise SourceError(path or '""', f"{reason(fault)}. Fix: {fix}") from None
+        raise SourceError(path or '""', reason(fault), fix=fix) from None
     except _Link as fault:
         raise SourceError(path, str(fault)) from None
 

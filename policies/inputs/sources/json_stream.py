@@ -226,7 +226,7 @@ MAX_LINE: Final = 4 << 20
 MAX_BYTES: Final = 8 << 30
 _WANTED: Final = (b"kube-scheduler", b'"delete"', b'"eviction"')
 """Each line with a wanted event contains one of these texts."""
-_FIX: Final = "Fix: pass the file of kube-apiserver's --audit-log-path, with an event in each line"
+_FIX: Final = "pass the file of kube-apiserver's --audit-log-path, with an event in each line"
 
 
 def audit_events(path: str) -> Iterator[ApiObject]:
@@ -244,14 +244,14 @@ def audit_events(path: str) -> Iterator[ApiObject]:
                 break
             size, number = size + len(line), number + (not is_rest)
             if size > MAX_BYTES:
-                raise SourceError(path, f"more than {MAX_BYTES >> 30} GiB. Fix: pass a shorter log")
+                raise SourceError(path, f"more than {MAX_BYTES >> 30} GiB", fix="pass a shorter log")
             is_of_long, is_rest = is_rest, not line.endswith(b"\n")
             if is_of_long or not line.strip():
                 continue
             if (number == 1 or any(part in line for part in _WANTED)) and (event := _event(line, path, number)):
                 yield event
         if not number:
-            raise SourceError(path, f"no audit events. {_FIX}")
+            raise SourceError(path, "no audit events", fix=_FIX)
 
 
 def _event(line: bytes, path: str, number: int) -> ApiObject | None:
@@ -265,5 +265,5 @@ def _event(line: bytes, path: str, number: int) -> ApiObject | None:
     if not isinstance(event, dict) or not text_at(event, "apiVersion").startswith("audit.k8s.io/"):
         if number > 1 and not line.endswith(b"\n"):
             return None  # the log may still be being written
-        raise SourceError(path, f"line {number}: no audit event. {_FIX}")
+        raise SourceError(path, f"line {number}: no audit event", fix=_FIX)
     return event

@@ -58,7 +58,7 @@ _LINK: Final = "120000"
 _MODULE: Final = "160000"
 _TEXTS: Final = (b".yaml", b".yml", b".json", b".tpl")
 """Ends of names of manifests and templates."""
-_NO_CLONE: Final = "the working directory is not in a clone. Fix: run forewarn in a clone, or pass two directories"
+_IN_CLONE: Final = "run forewarn in a clone, or pass two directories"
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def open_repository(directory: str, git: str, path: str) -> Iterator[Repository]
     """
     top = next(work_trees(directory), "")
     if not top:
-        raise SourceError("git", _NO_CLONE)
+        raise SourceError("git", "the working directory is not in a clone", fix=_IN_CLONE)
     with TemporaryDirectory(prefix="forewarn-", ignore_cleanup_errors=True) as private:
         try:
             _link_data(git_directory(top), private)
@@ -110,7 +110,7 @@ class Repository:
                 return self._asked("merge-base", self.commit(main), self.commit(revision))
             except SourceError:
                 continue
-        raise SourceError(self.top, f"no branch {' or '.join(_MAIN[1:])}. Fix: name the revision to compare with")
+        raise SourceError(self.top, f"no branch {' or '.join(_MAIN[1:])}", fix="name the revision to compare with")
 
     def common_commit(self, revision: str) -> str:
         """Return the newest common commit of HEAD and a revision. Raises SourceError."""
@@ -121,7 +121,7 @@ class Repository:
                 raise
             problem = f"no common commit with {quote(cut(revision, 80))}: shallow clone"
             fix = "fetch the whole history (actions/checkout: fetch-depth: 0)"
-            raise SourceError("git", f"{problem}. Fix: {fix}") from None
+            raise SourceError("git", problem, fix=fix) from None
 
     def changed(self, base: str, head: str) -> list[str]:
         """Return the paths that differ between two commits. Raises SourceError."""
@@ -176,9 +176,10 @@ class Repository:
         if ended.status:
             said = one_line(ended.complaint.strip()).removeprefix("fatal: ")
             revision = quote(cut(arguments[-1].removesuffix("^{commit}"), 80))
-            fix = "pass a branch, tag or commit of this clone, or two directories"
-            said = _NO_CLONE if "not a git repository" in said else said
-            raise SourceError("git", cut(said, 200) if said else f"no revision {revision}. Fix: {fix}")
+            fix = "" if said else "pass a branch, tag or commit of this clone, or two directories"
+            if "not a git repository" in said:
+                said, fix = "the working directory is not in a clone", _IN_CLONE
+            raise SourceError("git", cut(said, 200) or f"no revision {revision}", fix=fix)
         return ended.output
 
 
@@ -213,7 +214,7 @@ def _link_objects(common: str, target: str) -> None:
     if others and _ALTERNATES not in os.environ:
         where = shlex.quote(cut(others.replace("\n", os.pathsep), _MAX_PATHS))
         fix = f"set {_ALTERNATES}={where} if you trust this clone"
-        raise SourceError("git", f"the clone has its objects in another directory. Fix: {fix}")
+        raise SourceError("git", "the clone has its objects in another directory", fix=fix)
     os.makedirs(os.path.join(target, "info"))
     for name in filter(_OBJECTS.fullmatch, os.listdir(source)):
         _link(source, name, target)
@@ -249,8 +250,8 @@ def _entries_in(listing: bytes, commit: str) -> Iterator[_Entry]:
         if size == "BAD" and not path.endswith(_TEXTS):
             continue  # a tool that needs the file reports the error
         if size == "BAD":
-            missing = f"{os.fsdecode(path)} is not in this partial clone"
-            raise SourceError(commit, f"{missing}. Fix: fetch all objects, as a clone without --filter does")
+            fix = "fetch all objects, as a clone without --filter does"
+            raise SourceError(commit, f"{os.fsdecode(path)} is not in this partial clone", fix=fix)
         yield _Entry(mode, name, 0 if size == "-" else int(size), os.fsdecode(path))
 
 

@@ -161,7 +161,7 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
         from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
 
         if error := fault_of_resources(pod, whole, ranges):
-            raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE))
+            raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE), error.fix)
     return view
 
 

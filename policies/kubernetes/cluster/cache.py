@@ -105,7 +105,7 @@ def decoded(kind: str, obj: ApiObject) -> object:
     except InvalidObject as error:  # a view of a part does not know the object
         if type(error) is not InvalidObject or (error.ref and error.ref.name):
             raise
-        raise InvalidObject(error.problem, error.path, ref_of(obj)) from None
+        raise error.at(error.path, ref_of(obj)) from None
 
 
 def key_of(obj: ApiObject, kind: str = "") -> tuple[str, str]:
@@ -340,7 +340,9 @@ class Cache:
     def check_release(self) -> None:
         """Raise InvalidObject if forewarn does not predict the cluster's release."""
         if why := self.semantics.unknown:
-            raise InvalidObject(f"not predicted: {why}. Fix: set a Kubernetes version to predict it as another release")
+            raise InvalidObject(
+                f"not predicted: {why}", fix="set a Kubernetes version to predict it as another release"
+            )
 
     def add(self, obj: ApiObject) -> bool:
         """Add an API object, replacing the one of the same identity. Return False if the kind is ignored.

@@ -500,7 +500,7 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
     except InvalidObject as error:
         path = (*registry.POD_TEMPLATE_PATHS.get(group_kind(obj), ()), *error.path)
         error.with_traceback(None)  # avoids a reference cycle: callers keep the new error, whose context is this one
-        raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None
+        raise error.at(path, ref_of(obj, "default")) from None
 
 
 def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from forewarn.policies.base.findings import ObjectRef, Path, cut, field_path
+from forewarn.policies.base.findings import ObjectRef, Path, cut, field_path, with_fix
 from forewarn.policies.base.metering import FEW, TooLarge, charge, charging
 
 ApiObject = Mapping[str, Any]
@@ -22,16 +22,29 @@ OBJECT: Final = (dict, Mapping)
 
 
 class ForewarnError(Exception):
-    """The base class of all errors of the package: a question has no answer."""
+    """The base class of all errors of the package: a question has no answer. `fix`: how to get one, or ""."""
+
+    fix = ""
+
+    def __str__(self) -> str:
+        return with_fix(super().__str__(), self.fix)
 
 
 class InvalidObject(ForewarnError, ValueError):
-    """The error for an object that the API server would reject: contains the object, the field and the problem."""
+    """The error for an object that the API server would reject: the object, the field, the problem and the fix.
 
-    def __init__(self, problem: str, path: Path = (), ref: ObjectRef | None = None) -> None:
-        self.problem, self.path, self.ref = problem, path, ref
-        where = ": ".join(part for part in (str(ref or ""), field_path(path)) if part)
-        super().__init__(f"{where}: {problem}" if where else problem)
+    `reason`: a shorter problem, for lists of errors.
+    """
+
+    def __init__(
+        self, problem: str, path: Path = (), ref: ObjectRef | None = None, fix: str = "", reason: str = ""
+    ) -> None:
+        self.problem, self.path, self.ref, self.fix, self.reason = problem, path, ref, fix, reason or problem
+        super().__init__(": ".join(filter(None, (str(ref or ""), field_path(path), problem))))
+
+    def at(self, path: Path, ref: ObjectRef | None = None) -> InvalidObject:
+        """Return the error with another path and object."""
+        return InvalidObject(self.problem, path, ref, self.fix, self.reason)
 
 
 class InvalidInput(InvalidObject):
@@ -44,13 +57,13 @@ def check_numbers(least: int, **given: float | None) -> None:
     """Raise InvalidInput for a number below `least`. None means that the default applies."""
     for name, number in given.items():
         if number is not None and not number >= least:
-            raise InvalidInput(f"{name} is {number}. Fix: set it to {least} or more")
+            raise InvalidInput(f"{name} is {number}", fix=f"set it to {least} or more")
 
 
 def check_one_of(**given: object) -> None:
     """Raise InvalidInput if more than one of these arguments is set, because they exclude each other."""
     if len(names := [name for name, value in given.items() if value]) > 1:
-        raise InvalidInput(f"{' and '.join(names)} are given. Fix: give one")
+        raise InvalidInput(f"{' and '.join(names)} are given", fix="give one")
 
 
 def json_type(value: object) -> str:
@@ -287,4 +300,4 @@ def within(root: ApiObject, *path: str | int) -> Iterator[None]:
     except InvalidObject as error:
         if error.ref is not None and error.ref.name:
             raise
-        raise InvalidObject(error.problem, (*path, *error.path), ref_of(root)) from None
+        raise error.at((*path, *error.path), ref_of(root)) from None

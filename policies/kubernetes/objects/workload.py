@@ -174,8 +174,8 @@ def last_applied(stored: ApiObject) -> ApiObject:
     value = mapping(stored, "metadata", "annotations").get(LAST_APPLIED) or "{}"
     manifest = _parsed(value) if isinstance(value, str) and len(value) <= _LONGEST_ANNOTATION else None
     if not isinstance(manifest, dict):
-        problem = "not a manifest in JSON. Fix: kubectl apply edit-last-applied"
-        raise InvalidObject(problem, ("metadata", "annotations", LAST_APPLIED), ref_of(stored))
+        path, fix = ("metadata", "annotations", LAST_APPLIED), "kubectl apply edit-last-applied"
+        raise InvalidObject("not a manifest in JSON", path, ref_of(stored), fix)
     return manifest
 
 

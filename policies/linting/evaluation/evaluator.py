@@ -388,9 +388,9 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, c
     elif not is_variable_at(subject, fault.path, fault.problem, context) and not is_capitals(
         at(subject.object, *fault.path)
     ):
-        text, _, fix = fault.problem.partition(". Fix: ")
-        typed = quantity_fix(fault.path, str(at(subject.object, *fault.path))) if "quantit" in text else TYPED
-        problem = Problem(f"{field_path(fault.path)}: {text}", fault.path, fix or typed)
+        is_amount = "quantit" in fault.problem
+        typed = quantity_fix(fault.path, str(at(subject.object, *fault.path))) if is_amount else TYPED
+        problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path, fault.fix or typed)
         yield _finding(subject, problem, rule.ID, severity, Action.WARN)
 
 

@@ -30,7 +30,7 @@ def commit_directory(ref: str) -> Iterator[str]:
             with working_repository() as repository:
                 repository.write(repository.common_commit(ref), directory)
         except SourceError as fault:
-            raise SourceError("--base", fault.problem) from None
+            raise SourceError("--base", fault.problem, fix=fault.fix) from None
         inside = os.path.join(directory, os.path.relpath(os.path.realpath(os.curdir), repository.top))
         os.makedirs(inside, exist_ok=True)
         yield inside

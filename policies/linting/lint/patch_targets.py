@@ -33,10 +33,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     POD_TEMPLATE_PATHS,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
-    FIXES,
     KUSTOMIZATION_STRUCT,
-    QUOTED,
-    TYPED,
     absent_fields,
     decode_error,
 )
@@ -310,8 +307,7 @@ def undecoded(files: Input) -> Iterator[FileDiagnostic]:
         fault = decode_error(given, KUSTOMIZATION_STRUCT)
         value = at(given, *fault.path) if fault else None
         if fault and not (isinstance(value, str) and _NOT_LOCAL.search(value)):
-            fix = FIXES.get(fault.text.rpartition(" ")[2].partition("]")[0], TYPED)
-            faults.append((fault.path, fault.text, TYPED if fix == QUOTED and isinstance(value, dict) else fix))
+            faults.append((fault.path, fault.text, fault.fix))
         wanted = f"{_GROUP}{_VERSIONS.get(kind, '')}"
         if at(given, "spec", "sourceRef") is not None:
             text = "kustomize has no spec.sourceRef, but Flux has"

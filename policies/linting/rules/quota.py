@@ -724,12 +724,11 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     wholes = [pod, *(with_limit_range_defaults(own, turn, semantics) for turn in turns[1:])] if pod else []
     errors = [fault_of_resources(own, whole, ranges) for whole in wholes]
     if error := next(filter(None, errors), None):
-        why, _, fix = error.text.partition(". Fix: ")
-        rejects, severity = "rejects", None
+        rejects, severity, fix = "rejects", None, error.fix
         if None in errors:
             rejects, severity = "may reject", Severity.WARNING
             fix = f"{fix}, or let one LimitRange set defaults: their order is random"
-        message = f"kube-apiserver {rejects} {rule_text.pods_of(template)}: {why}"
+        message = f"kube-apiserver {rejects} {rule_text.pods_of(template)}: {error.text}"
         yield Problem(message, template.at(*error.path[1:]), fix, severity=severity)
 
 

@@ -250,14 +250,12 @@ def _not_decoded(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 
 _OF_AMOUNTS: Final = {RESOURCE_QUOTA: ("spec", "hard"), LIMIT_RANGE: ("spec", "limits", ITEMS, VALUES)}
 _RATIOS: Final = ("maxLimitRequestRatio",)
-_Field = tuple[Path, object, str]
-"""A value of a wrong type: path, value, and name and type in Go."""
+_Field = tuple[Path, object, str, str]
+"""A value of a wrong type: path, value, name and type in Go, fix."""
 
 
 def _undecodable(fields: Iterable[_Field], subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    for path, value, field in fields:
-        fix = FIXES.get(field.rpartition(" ")[2].partition("]")[0], TYPED)
-        fix = TYPED if fix == QUOTED and isinstance(value, dict | list) else fix
+    for path, value, field, fix in fields:
         is_replaced = is_template_variable(str(value), subject, context) or is_capitals(value)
         if fix == QUOTED or not is_replaced:
             yield Problem(f"cannot unmarshal {json_type(value)} into Go struct field {field}", path, fix)
@@ -271,9 +269,9 @@ def _fields(subject: ReviewedObject, template: PodTemplate) -> Iterator[_Field]:
     """Yield fields of a Pod or workload with a wrong type, except quantities and metadata."""
     replicas: Path = ("spec", "replicas")
     if template.path == ("spec", "template") and _is_wrong(value := at(subject.object, *replicas), int):
-        yield replicas, value, "Spec.replicas of type int32"
+        yield replicas, value, "Spec.replicas of type int32", FIXES["int32"]
     for fault in mismatches(template.spec, POD_SPEC_STRUCT):
-        yield template.at(*fault.path), at(template.spec, *fault.path), _HOLDER.sub(r"\1.\2", fault.text)
+        yield template.at(*fault.path), at(template.spec, *fault.path), _HOLDER.sub(r"\1.\2", fault.text), fault.fix
 
 
 def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
@@ -334,4 +332,5 @@ def _metadata(path: Path, obj: ApiObject) -> Iterator[_Field]:
     for name in ("labels", "annotations"):
         for place, value in found_at(obj, ("metadata", name, VALUES)):
             if _is_wrong(value, str):
-                yield (*path, *place), value, f"ObjectMeta.metadata.{name} of type string"
+                fix = TYPED if isinstance(value, dict | list) else QUOTED
+                yield (*path, *place), value, f"ObjectMeta.metadata.{name} of type string", fix

@@ -320,4 +320,4 @@ def _rejection(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[int, str]:
         return ChargedQuotas(cluster).admit(obj, new_pods_of(cluster, obj)[0].pods)
     except InvalidObject as fault:
         is_unknown = fault.path[-1:] == ("priorityClassName",) and PRIORITY_CLASS in cluster.objects.unlisted
-        return 0, "" if is_unknown else fault.problem.partition(". Fix: ")[0]
+        return 0, "" if is_unknown else fault.problem

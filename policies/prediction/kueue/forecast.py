@@ -324,20 +324,20 @@ def _cluster_queue_of(objects: Objects, workload: Workload) -> ClusterQueue:
     name = f"{workload.namespace}/{workload.queue_name}"
     local_queue = objects.local_queues.get(name)
     if local_queue is None:
-        fix = f"Fix: create it, or change the label {QUEUE_LABEL}"
-        raise InvalidObject(f"LocalQueue {quote(name)} does not exist. {fix}")
+        fix = f"create it, or change the label {QUEUE_LABEL}"
+        raise InvalidObject(f"LocalQueue {quote(name)} does not exist", fix=fix)
     ref = ObjectRef(f"{GROUP}/v1beta2", LOCAL_QUEUE.rpartition("/")[2], local_queue.namespace, local_queue.name)
     queue = objects.cluster_queues.get(local_queue.cluster_queue)
     if queue is None:
         problem = f"ClusterQueue {quote(local_queue.cluster_queue)} does not exist"
-        raise InvalidObject(f"{problem}. Fix: create it, or change clusterQueue", ("spec", "clusterQueue"), ref)
+        raise InvalidObject(problem, ("spec", "clusterQueue"), ref, "create it, or change clusterQueue")
     missing = sorted({flavor for flavor in queue.flavors if flavor not in objects.flavors})
     if missing:
         problem = f"ClusterQueue {quote(queue.name)} is inactive: ResourceFlavor {quote(missing[0])} does not exist"
-        raise InvalidObject(f"{problem}. Fix: create it, or remove it from the ClusterQueue", (), ref)
+        raise InvalidObject(problem, (), ref, "create it, or remove it from the ClusterQueue")
     if queue.cohort in cohorts_with_cycle(objects.cohorts):
         problem = f"ClusterQueue {quote(queue.name)} is inactive: Cohort {quote(queue.cohort)} is in a cycle of parents"
-        raise InvalidObject(f"{problem}. Fix: remove the parentName of one of them", (), ref)
+        raise InvalidObject(problem, (), ref, "remove the parentName of one of them")
     return queue
 
 

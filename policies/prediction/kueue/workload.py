@@ -324,7 +324,7 @@ def _priority(job: ApiObject, spec: ApiObject, cluster: ClusterSnapshot) -> int:
         found = cluster.kueue.get(registry.WORKLOAD_PRIORITY_CLASS, {}).get(("", name))
         if found is None:
             problem = f"Kueue creates no Workload: WorkloadPriorityClass {quote(name)} does not exist"
-            raise InvalidObject(f"{problem}. Fix: create it, or change the label", PRIORITY_CLASS, ref_of(job))
+            raise InvalidObject(problem, PRIORITY_CLASS, ref_of(job), "create it, or change the label")
         value: int = found.value
         return value
     try:

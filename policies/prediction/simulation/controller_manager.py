@@ -260,7 +260,7 @@ def _with_name(api: ApiServer, key: Key, error: InvalidObject) -> InvalidObject:
     state = api.workloads.get(key)
     kind, namespace, name = (state and state.controller) or key
     ref = ObjectRef("", kind.rpartition("/")[2], namespace, name)
-    return InvalidObject(error.problem, error.path, ref)
+    return error.at(error.path, ref)
 
 
 FIRST_COLLECTION: Final = 5.7

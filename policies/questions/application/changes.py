@@ -198,7 +198,7 @@ def _assume_pdbs(cache: DumpCache, spec: str) -> int:
     """Give the PDBs that allow no disruptions this limit; return their number. Raises InvalidInput."""
     name, _, value = spec.partition("=")
     if name not in ("maxUnavailable", "minAvailable") or not re.fullmatch(r"\d{1,6}%?", value):
-        raise InvalidInput(f"assume_pdbs {quote(spec)}. Fix: write maxUnavailable=1 or minAvailable=50%")
+        raise InvalidInput(f"assume_pdbs {quote(spec)}", fix="write maxUnavailable=1 or minAvailable=50%")
     limit = value if value.endswith("%") else int(value)
     stored = cache.snapshot().objects.pdbs
     spent = [key for key in sorted(cache.pdbs) if key in stored and not stored[key].disruptions_allowed]
@@ -223,7 +223,7 @@ class Add:
     def question(self, start: Start) -> Question:
         """Return the question of adding the nodes."""
         if bool(self.node) == bool(self.pool):
-            raise InvalidInput("both or none of node and pool are given. Fix: give one")
+            raise InvalidInput("both or none of node and pool are given", fix="give one")
         check_numbers(1, count=self.count)
         scope, name = ("node", self.node) if self.node else ("pool", self.pool)
         if self.until_scheduled:
@@ -307,7 +307,7 @@ class MaxReplicas:
         autoscalers = start.cache.autoscalers
         if not autoscalers:
             fix = "add the output of kubectl get hpa -A -o json as a second source"
-            raise SourceError("", f"the cluster has no HorizontalPodAutoscalers. Fix: {fix}")
+            raise SourceError("", "the cluster has no HorizontalPodAutoscalers", fix=fix)
         autoscalers = {key: obj for key, obj in autoscalers.items() if self.namespace in (None, key[0])}
         if not autoscalers:
             hint = questions.unknown_namespace(start.cluster, self.namespace or "")
@@ -338,7 +338,7 @@ class Apply:
         question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers, scalers)
         if not question.arrivals and not read:
             fix = "apply Jobs or workloads with them"
-            raise InvalidInput(f"only objects of Kueue or autoscalers: their effect is not simulated. Fix: {fix}")
+            raise InvalidInput("only objects of Kueue or autoscalers: their effect is not simulated", fix=fix)
         if not jobs:
             return question
         queueing = Queueing(status_of(AnswerStatus.OK, jobs), summary_of(jobs), assumed(start.cluster))

@@ -51,7 +51,7 @@ def require_lists(
         names = listed(list(map(kinds_of, absent)))
         empty = listed([f"an empty {kind.rpartition('/')[2]}List" for kind in absent])
         fix = f"pass a whole snapshot (forewarn snapshot), or add {empty} if the cluster has none"
-        raise SourceError(", ".join(sources), f"no list of {names}, which the answer depends on. Fix: {fix}")
+        raise SourceError(", ".join(sources), f"no list of {names}, which the answer depends on", fix=fix)
 
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ def load(
     SourceError, ConfigError and InvalidInput.
     """
     if not sources:
-        raise InvalidInput('no source given. Fix: pass a snapshot, or "live" for a running cluster')
+        raise InvalidInput("no source given", fix='pass a snapshot, or "live" for a running cluster')
     paths = [fspath(source) for source in sources]
     settings = load_config(fspath(config)) if config else _DEFAULT
     try:
@@ -162,14 +162,14 @@ def pod_key(name: str, namespace: str) -> tuple[str, str]:
     if where and where[-1].lower() in POD_NAMES:
         where.pop()
     if len(where) > 1 or not all((*where, pod)):
-        raise InvalidInput(f"{quote(cut(name, 80))}: not a Pod. Fix: write NAMESPACE/POD")
+        raise InvalidInput(f"{quote(cut(name, 80))}: not a Pod", fix="write NAMESPACE/POD")
     return (where[0] if where else namespace), pod
 
 
 def require_nodes(cluster: ClusterSnapshot) -> None:
     """Raise SourceError for a cluster without nodes, because no prediction is possible."""
     if not cluster.objects.nodes:
-        raise SourceError("", "the cluster has no nodes. Fix: pass a snapshot with its nodes (forewarn snapshot)")
+        raise SourceError("", "the cluster has no nodes", fix="pass a snapshot with its nodes (forewarn snapshot)")
 
 
 NO_AUTOSCALERS: Final = "no HorizontalPodAutoscalers"
@@ -224,7 +224,7 @@ def autoscaling_for(cluster: Cluster | ClusterSnapshot, autoscaling: Autoscaling
         raise InvalidInput(f"autoscaling must be an Autoscaling, not {type(autoscaling).__name__}")
     check_numbers(0, node_delay=autoscaling.node_delay)
     if autoscaling.node_delay == inf:
-        raise InvalidInput("node_delay is inf. Fix: set it to None, for no new nodes")
+        raise InvalidInput("node_delay is inf", fix="set it to None, for no new nodes")
     return autoscaling
 
 

@@ -579,7 +579,7 @@ def _expectations_at(path: str) -> Iterator[Given]:
         except ValueError as fault:
             raise SourceError(file.name, str(fault)) from None
     if is_empty:
-        raise SourceError(path, "no expectations found. Fix: write a list of {name, when, expect}")
+        raise SourceError(path, "no expectations found", fix="write a list of {name, when, expect}")
 
 
 def test(

@@ -52,7 +52,7 @@ Manifest = Read | PathLike[str]
 def given_manifests(manifests: Manifest | Sequence[Manifest]) -> Sequence[Read]:
     """Return the manifests as a sequence. Raises InvalidInput if there are none."""
     if not (given := manifests_of(manifests)):
-        raise InvalidInput("no manifest given. Fix: pass a path or an API object")
+        raise InvalidInput("no manifest given", fix="pass a path or an API object")
     return given
 
 
@@ -71,7 +71,7 @@ def files_of(manifests: Iterable[Read]) -> Iterator[File]:
             yield from find_files([manifest])
         else:
             if not group_kind(manifest):
-                raise InvalidInput("an API object has no apiVersion and kind. Fix: set both")
+                raise InvalidInput("an API object has no apiVersion and kind", fix="set both")
             yield File("", called=API_OBJECT, data=json.dumps(manifest).encode())
 
 
@@ -155,8 +155,9 @@ def _subjects(
             yield subject
 
 
-_NOT_FOLLOWED: Final = "; this is not predicted. Fix: use `forewarn whatif apply`"
-_RECREATED: Final = "not predicted: a tool deletes and recreates the workload. Fix: use `forewarn whatif apply`"
+_APPLY: Final = "use `forewarn whatif apply`"
+_NOT_FOLLOWED: Final = f"; this is not predicted. Fix: {_APPLY}"
+_RECREATED: Final = "a tool deletes and recreates the workload"
 _TEXT: Final = Plain("string", "string")
 _IDENTITY: Final = Struct("ObjectMeta", dict.fromkeys(("name", "generateName", "namespace"), _TEXT))
 
@@ -169,11 +170,10 @@ def check_decodes(subject: ReviewedObject, *, strict: bool = True) -> None:
     obj = subject.object
     fault = decode_fault(obj, Struct(str(obj.get("kind")), {"metadata": _IDENTITY}))
     if fault is not None:
-        fix = ". Fix: quote the value" if fault.text.endswith("of type string") else ""
-        raise InvalidObject(f"{fault.text}{fix}", fault.path, subject.ref)
+        raise InvalidObject(fault.text, fault.path, subject.ref, fault.fix)
     version, kind = obj.get("apiVersion"), obj.get("kind")
     if strict and (removed := registry.removed_version(version, kind)) is not None:
-        raise InvalidObject(f"{removed.problem(version, kind)}. Fix: {removed.fix}", ("apiVersion",), subject.ref)
+        raise InvalidObject(removed.problem(version, kind), ("apiVersion",), subject.ref, removed.fix)
     for unknown in unknown_fields(obj) if strict else ():
         _, hint, _ = advice(unknown, obj)
         raise InvalidObject(f"unknown field: kubectl rejects it{hint}", unknown.path, subject.ref)
@@ -232,7 +232,8 @@ def with_manifests(
     recreated = {id(obj): None for obj in objects if is_deleted_first(cluster, obj)}
     ranges = [obj for obj in others if group_kind(obj) == registry.LIMIT_RANGE and is_valid(obj, cluster.semantics)]
     problems = rejected(with_applied(cluster_with_classes, ranges, []), in_order, before | recreated)
-    problems += [(obj, InvalidObject(_RECREATED, (), ref_of(obj))) for obj in objects if id(obj) in recreated]
+    for obj in filter(lambda obj: id(obj) in recreated, objects):
+        problems.append((obj, InvalidObject(f"not predicted: {_RECREATED}", (), ref_of(obj), _APPLY, _RECREATED)))
     _collect(faults, (fault for _, fault in problems))
     left_out = {id(obj) for obj, _ in problems}
     to_be = with_applied(cluster_with_classes, _without(left_out, others), unreadable)
@@ -306,8 +307,8 @@ def _nothing(manifests: Sequence[Read], problem: str, instead: str = "") -> Exce
     """The error for manifests without a needed object. `instead`: a further fix."""
     if isinstance(manifests[0], Mapping):
         return InvalidInput(problem)
-    problem += f". Fix: pass manifests of a Pod or workload, such as a Deployment{instead}"
-    return SourceError(manifests[0] if isinstance(manifests[0], str) else "", problem)
+    fix = f"pass manifests of a Pod or workload, such as a Deployment{instead}"
+    return SourceError(manifests[0] if isinstance(manifests[0], str) else "", problem, fix=fix)
 
 
 def _collect(faults: list[Exception] | None, new: Iterable[Exception]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, inlined_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Rows, Table, Why
-from forewarn.policies.base.findings import cut, duration, listed, plural, quote
+from forewarn.policies.base.findings import cut, duration, listed, plural, quote, with_fix
 from forewarn.policies.inputs.sources.files import SourceError, read_file
 from forewarn.policies.kubernetes.cluster.cache import Cache, Result, head_of
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
@@ -101,7 +101,7 @@ def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -
 
 
 def _fix_of_stats(node: str) -> str:
-    return f"Fix: pass --stats with the output of kubectl get --raw /api/v1/nodes/{node}/proxy/stats/summary"
+    return f"pass --stats with the output of kubectl get --raw /api/v1/nodes/{node}/proxy/stats/summary"
 
 
 def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
@@ -133,20 +133,19 @@ def _stats(path: str, node: str) -> dict[str, PodStats]:
     try:
         return read_stats(json.loads(read_file(path)), node)
     except json.JSONDecodeError as fault:
-        raise SourceError(
-            path, f"invalid JSON: {fault.msg}. {_fix_of_stats(node)}", fault.lineno, fault.colno
-        ) from None
+        place = fault.lineno, fault.colno
+        raise SourceError(path, f"invalid JSON: {fault.msg}", *place, fix=_fix_of_stats(node)) from None
     except (UnicodeDecodeError, RecursionError) as fault:
         raise SourceError(path, f"invalid JSON: {fault}") from None
     except InvalidObject as fault:
-        raise SourceError(path, f"{fault}. {_fix_of_stats(node)}") from None
+        raise SourceError(path, str(fault), fix=_fix_of_stats(node)) from None
 
 
 def _kubelet_admission(request: PressureRequest, cache: Cache, pods: Sequence[KubeletPod]) -> Admission:
     obj = _pod_of(request.admit, request.namespace, cache)
     if (named := at(obj, "spec", "nodeName")) not in (None, "", request.node):
         problem = f"the Pod names node {quote(cut(str(named), 100))}, not {quote(request.node)}"
-        raise InvalidInput(f"--admit: {problem}. Fix: ask about that node")
+        raise InvalidInput(f"--admit: {problem}", fix="ask about that node")
     admitted = read_pod(obj)
     cache.remove(obj)  # the kubelet compares the Pod with the other Pods
     info = cache.snapshot().scheduling.get(request.node)
@@ -162,10 +161,9 @@ def _pod_of(path: Read, namespace: str, cache: Cache) -> ApiObject:
         for subject in reading_of(file, ("/Pod",), namespace).subjects
     ]
     if len(pods) != 1:
-        raise SourceError(
-            path if isinstance(path, str) else "",
-            f"found {len(pods)} Pods. Fix: give one Pod" if pods else "no Pod found. Fix: pass the manifest of a Pod",
-        )
+        fix = "give one Pod" if pods else "pass the manifest of a Pod"
+        problem = f"found {len(pods)} Pods" if pods else "no Pod found"
+        raise SourceError(path if isinstance(path, str) else "", problem, fix=fix)
     ((file, obj),) = pods
     try:
         spec = resolved_spec(obj["spec"], admit_pod(obj["spec"], cache.snapshot().priority_classes))
@@ -278,9 +276,9 @@ def _of_order(order: Order) -> AnswerDocument:
 def _of_unknown_usage(order: Order) -> Iterator[str]:
     unknown = sum(place.usage is None for place in order.order)
     if order.fix and order.what == "pids":
-        yield f"usage of Pods unknown: so is the order of Pods with equal priority. {order.fix}"
+        yield with_fix("usage of Pods unknown: so is the order of Pods with equal priority", order.fix)
     elif order.fix:
-        yield f"usage of Pods unknown: those above their request come before all others. {order.fix}"
+        yield with_fix("usage of Pods unknown: those above their request come before all others", order.fix)
     elif unknown:
         yield f"usage unknown for {plural(unknown, 'Pod')}: they come first"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Final, TypeGuard
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 API_OBJECT: Final = "API object"
 """The name of the file of an API object that is given as a `dict`."""
 _BY_CONTROLLER: Final = "its controller creates the Pods"
-_WITHOUT_POD: Final = f"not predicted: {_BY_CONTROLLER}. Fix: pass one of these Pods"
 _LONGEST: Final = 300
 """Maximum characters of a reason."""
 _Named = tuple[str, str, str]
@@ -56,7 +54,8 @@ class Places:
     @property
     def left_out(self) -> list[Exception]:
         """The errors of the objects that are left out."""
-        return [InvalidObject(_WITHOUT_POD, (), ref) for ref in self._of_creators]
+        what, fix = f"not predicted: {_BY_CONTROLLER}", "pass one of these Pods"
+        return [InvalidObject(what, (), ref, fix, _BY_CONTROLLER) for ref in self._of_creators]
 
     def warnings(self) -> Iterator[str]:
         """Yield sentences about objects that are left out, and about objects that are given several times."""
@@ -154,8 +153,7 @@ def _with_reasons(faults: Iterable[Exception]) -> list[tuple[str, str]]:
     pairs = []
     for fault in faults:
         if isinstance(fault, InvalidObject) and fault.ref:
-            why = re.split(". Fix: |; known: ", re.sub("^(rejected|not predicted): ", "", fault.problem))[0]
-            field = field_path(fault.path[-1:])
+            field, why = field_path(fault.path[-1:]), fault.reason
             is_named = field.removesuffix("Name").lower() in why.lower()
             why = cut(why if is_named else f"{field}: {why}", _LONGEST)
             pairs.append((f"{'Pods of ' if isinstance(fault, PodsRejected) else ''}{fault.ref}", why))

@@ -23,7 +23,7 @@ from forewarn.policies.base.documents.answer import (
     counters_of,
     why_of,
 )
-from forewarn.policies.base.findings import grouped, listed, plural
+from forewarn.policies.base.findings import grouped, listed, plural, with_fix
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
@@ -680,9 +680,8 @@ def _pending(result: PredictResult) -> Iterator[tuple[int, str, str]]:
 def of_group(group: GroupForecast) -> str:
     """Why Pods of a PodGroup stay Pending."""
     if group.missing:
-        return f"{group.group.key} waits for {plural(group.missing, 'more Pod')}. Fix: {group.fix}"
-    why = in_short(group.message) or "minCount is reached without them"
-    return f"{group.group.key}: {why}{group.fix and f'. Fix: {group.fix}'}"
+        return with_fix(f"{group.group.key} waits for {plural(group.missing, 'more Pod')}", group.fix)
+    return with_fix(f"{group.group.key}: {in_short(group.message) or 'minCount is reached without them'}", group.fix)
 
 
 def kind_of(prediction: Prediction) -> Kind:
@@ -697,8 +696,7 @@ def kind_of(prediction: Prediction) -> Kind:
 def pending_reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     """Why a Pod stays Pending, with a fix if it is about volumes or the DaemonSet's class."""
     reason = _reason(prediction, cluster)
-    fix = CLASS_FOR_DAEMONS if needs_class(prediction) else volume_fix(prediction)
-    return f"{reason}. Fix: {fix}" if fix else reason
+    return with_fix(reason, CLASS_FOR_DAEMONS if needs_class(prediction) else volume_fix(prediction))
 
 
 def _reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:

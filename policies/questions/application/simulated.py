@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import ObjectRef, Path, duration, listed, plural
+from forewarn.policies.base.findings import ObjectRef, Path, duration, listed, plural, with_fix
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.reading import values
@@ -20,6 +20,7 @@ from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admi
 from forewarn.policies.kubernetes.kube_apiserver.validation import pod as pod_validation
 from forewarn.policies.kubernetes.kube_apiserver.validation import priority_class as validation
 from forewarn.policies.kubernetes.kube_apiserver.validation.decode import POD_STRUCT, decode_fault
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
 from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import name_faults, policy_fault
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import fault_of_resources
 from forewarn.policies.kubernetes.kube_apiserver.validation.tables import check
@@ -33,7 +34,7 @@ from forewarn.policies.kubernetes.objects.namespace import namespace_not_found
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.objects.workload import Workload, applied_to, last_applied, pod_template_of
 from forewarn.policies.linting.config.load import place_of_entry
-from forewarn.policies.linting.rules.support.names import suggested
+from forewarn.policies.linting.rules.support.names import suggestion
 from forewarn.policies.prediction.simulation.scenario import (
     FORM,
     MAX_BYTES,
@@ -93,7 +94,9 @@ def with_classes(
     for obj in objects:
         try:
             new = PriorityClass.from_api(obj)
-            _check_class(new, obj, classes)
+            if error := _class_fault(new, obj, classes):
+                why, ref = f"rejected: {error.text}", fields.ref_of(obj)
+                raise fields.InvalidObject(why, error.path, ref, error.fix, error.text)
         except fields.InvalidObject as fault:
             faults.append(fault)
         else:
@@ -111,21 +114,18 @@ def new_classes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
     return [*created, *(f"{name} (recreated, value {old[name].value} → {new[name].value})" for name in recreated)]
 
 
-def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str, PriorityClass]) -> None:
-    """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
-    old, ref = None if is_recreated(obj) else classes.get(new.name), fields.ref_of(obj)
+def _class_fault(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str, PriorityClass]) -> FieldError | None:
+    """Return why kube-apiserver rejects a PriorityClass, with a fix; None if it does not."""
+    old = None if is_recreated(obj) else classes.get(new.name)
     if new.global_default and (why := check_default(new.name, new.name in classes, classes.values())):
-        raise fields.InvalidObject(
-            f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref
-        )
+        return FieldError(("globalDefault",), why, fix="set globalDefault: false in one of them")
     if old is None:
-        for error in validation.validate_priority_class(obj)[:1]:
-            raise fields.InvalidObject(f"rejected: {error.text}", error.path, ref)
-        return
-    for error in validation.validate_priority_class_update(new, old)[:1]:
+        return next(iter(validation.validate_priority_class(obj)), None)
+    for error in validation.validate_priority_class_update(new, old):
         kept = old.value if error.path == ("value",) else old.preemption_policy
         fix = "delete and recreate the class (forewarn whatif class)"
-        raise fields.InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", error.path, ref)
+        return FieldError(error.path, f"immutable, stays {kept}", fix=fix)
+    return None
 
 
 def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[fields.ApiObject, fields.InvalidObject]]:
@@ -230,8 +230,8 @@ def _in_missing_namespace(
     ref = fields.ref_of(obj, "default")
     if not registry.is_namespaced(fields.group_kind(obj)) or not cluster.lacks_namespace(ref.namespace, created):
         return None
-    problem = f"{namespace_not_found(ref.namespace)}. Fix: create the Namespace first"
-    return fields.InvalidObject(problem, ("metadata", "namespace"), ref)
+    problem, fix = namespace_not_found(ref.namespace), "create the Namespace first"
+    return fields.InvalidObject(problem, ("metadata", "namespace"), ref, fix)
 
 
 def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]]) -> fields.InvalidObject | None:
@@ -239,7 +239,7 @@ def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]
     name = fields.text_at(template.object, "spec", "schedulingGroup", "podGroupName") if template else ""
     if (ref.namespace, name) not in rejected_groups:
         return None
-    return fields.InvalidObject(f"kube-apiserver rejects PodGroup {name}. Fix: correct the PodGroup", (), ref)
+    return fields.InvalidObject(f"kube-apiserver rejects PodGroup {name}", (), ref, "correct the PodGroup")
 
 
 def not_admitted(
@@ -283,13 +283,14 @@ def not_admitted(
     except fields.InvalidObject as fault:
         return fault
     except Forbidden as fault:
-        path = (*where, *fault.path)
+        path, hint, fix = (*where, *fault.path), ("", ""), ""
         if path[-1] == "priorityClassName":
             require_lists(cluster, [registry.PRIORITY_CLASS], ())
-            fix = suggested(fields.text(obj, *path), cluster.priority_classes)
+            hint = suggestion(fields.text(obj, *path), cluster.priority_classes)
         else:
-            fix = f". Fix: {'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
-        return (PodsRejected if where and _is_valid(spec) else fields.InvalidObject)(f"{fault}{fix}", path, ref)
+            fix = f"{'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
+        kind = PodsRejected if where and _is_valid(spec) else fields.InvalidObject
+        return kind(f"{fault}{''.join(hint)}", path, ref, fix, f"{fault}{hint[0]}")
     return None
 
 
@@ -297,8 +298,7 @@ def _check_types(obj: fields.ApiObject, template: Path, ref: ObjectRef) -> None:
     """Raise InvalidObject if kube-apiserver cannot decode a field of a template; quantities are read with the Pods."""
     fault = decode_fault({**fields.mapping(obj, *template), "kind": "Pod"}, POD_STRUCT)
     if fault is not None and fault.text.startswith("json: "):
-        fix = ". Fix: quote the value" if fault.text.endswith("of type string") else ""
-        raise fields.InvalidObject(f"{fault.text}{fix}", (*template, *fault.path), ref)
+        raise fields.InvalidObject(fault.text, (*template, *fault.path), ref, fault.fix)
 
 
 def _check_update(
@@ -356,7 +356,8 @@ def _fault_of_defaults(
     pod = {"metadata": {"namespace": ref.namespace}, "spec": spec}
     whole, ranges = with_default_resources(pod, cluster), cluster.limit_ranges_of(ref.namespace)
     error = fault_of_resources(pod, whole, ranges) if ranges or whole is not pod else None
-    return error and (PodsRejected if where else fields.InvalidObject)(error.text, (*where, *error.path), ref)
+    kind = PodsRejected if where else fields.InvalidObject
+    return error and kind(error.text, (*where, *error.path), ref, error.fix)
 
 
 def _is_valid(spec: fields.ApiObject) -> bool:
@@ -441,8 +442,9 @@ def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: S
                 node_named(cluster, ref.name)
         except fields.InvalidInput as fault:
             raise EntryFault(number, f"event {number}: {fault}") from None
-        near = elsewhere(cluster, kind, ref.namespace, ref.name)
-        raise EntryFault(number, f"event {number}: {_named(event)} not found in the cluster{near}")
+        near, fix = elsewhere(cluster, kind, ref.namespace, ref.name)
+        problem = f"event {number}: {_named(event)} not found in the cluster{near}"
+        raise EntryFault(number, with_fix(problem, fix))
 
 
 def events_of(
@@ -457,8 +459,8 @@ def events_of(
     if len(data) > MAX_BYTES:
         raise SourceError(name, f"larger than {MAX_BYTES // 2**20} MiB, the limit for an events file")
 
-    def invalid(problem: str, *place: int) -> fields.InvalidInput:
-        return fields.InvalidInput(str(SourceError(name, problem, *place)))
+    def invalid(problem: str, *place: int, fix: str = "") -> fields.InvalidInput:
+        return fields.InvalidInput(str(SourceError(name, problem, *place, fix=fix)))
 
     try:
         events = list(read_events(value for value, _ in values(data, name)))
@@ -470,7 +472,7 @@ def events_of(
     except ValueError as fault:
         raise invalid(str(fault)) from None
     if not events:
-        raise invalid(f"no events. Fix: write a {FORM}")
+        raise invalid("no events", fix=f"write a {FORM}")
     return events
 
 

@@ -370,11 +370,8 @@ def _by_limit_ranges(
         creates = running or (kind == registry.CRON_JOB and needed(obj, obj))
         fault = simulated.fault_of_defaults(after, obj) if creates else None
         if fault is not None and simulated.fault_of_defaults(before, obj) is None:
-            message = f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}"
-            yield (
-                answer.after.summary.names.name_of((kind, "/".join(names))),
-                NotRecreated(running, message, "LimitRange"),
-            )
+            name = answer.after.summary.names.name_of((kind, "/".join(names)))
+            yield name, NotRecreated(running, f"{fault.path[-1]}: {fault.problem}", "LimitRange")
 
 
 def _cache_for(change: Change, cluster: Cluster) -> tuple[DumpCache, list[str]]:

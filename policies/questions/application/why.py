@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, Fix
 from forewarn.policies.base.documents.answer import Counter as Shown
-from forewarn.policies.base.findings import brief, cut, grouped, listed, plural
+from forewarn.policies.base.findings import brief, cut, grouped, listed, plural, with_fix
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import SourceError, WrongFile
 from forewarn.policies.inputs.sources.json_stream import audit_events
@@ -39,8 +39,10 @@ from forewarn.policies.questions.application.kueue import QueuedJob, suspended_j
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, PendingPods, explained
 from forewarn.policies.questions.whatif.questions import elsewhere, kind_named, pod_not_found, unknown_namespace
 from forewarn.policies.questions.why.evidence import (
+    FIX_OF_EVENTS,
     LONG,
     NO_EVENTS,
+    WITHOUT_EVENTS,
     Evidence,
     PreemptionEvents,
     Trouble,
@@ -112,7 +114,7 @@ class WhyRequest:
             try:
                 records.read(audit_events(path))
             except SourceError as fault:
-                raise WrongFile(fault.file, fault.problem) from None
+                raise WrongFile(fault.file, fault.problem, fix=fault.fix) from None
         return records
 
     def evidence(self) -> Evidence:
@@ -536,8 +538,8 @@ def _explain(
         try:
             return _explained(cluster, request, pod, sources)
         except InvalidInput as no_pod:
-            fix = "" if "Fix: " in str(no_pod) else f". Fix: pass -n NAMESPACE, or write pod/{pod.name}"
-            raise InvalidInput(f"{str(no_workload).partition(';')[0]}; {no_pod}{fix}") from None
+            fix = no_pod.fix or f"pass -n NAMESPACE, or write pod/{pod.name}"
+            raise InvalidInput(f"{no_workload.reason}; {no_pod.problem}", fix=fix) from None
 
 
 def _explained(
@@ -582,15 +584,15 @@ _KINDS: Final = ", ".join(sorted(kind.rpartition("/")[2].lower() for kind in POD
 def _not_found(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence) -> Exception:
     """Return the error for a Pod that is not in the cluster and has no records."""
     namespace, name = evidence.namespace, evidence.name
-    key, near = f"{namespace}/{name}", pod_not_found(cluster, namespace, name)
+    key, (problem, fix) = f"{namespace}/{name}", pod_not_found(cluster, namespace, name)
     if namespace != request.default_namespace and unknown_namespace(cluster, namespace):
-        near += f". Fix: for a workload, write KIND/NAME; known: {_KINDS}"
-    near += quota_hint(cluster, namespace)
+        fix = f"for a workload, write KIND/NAME; known: {_KINDS}"
+    problem += quota_hint(cluster, namespace)
     if evidence.not_read:  # these could show that the Pod was deleted
-        return SourceError(key, "; ".join([near, *evidence.missing()]))
-    if evidence.lacks_events and ". Fix: " not in near:
-        near += f"; nothing is known of deleted Pods: {NO_EVENTS}"
-    return InvalidInput(f"{key}: {near}")
+        return SourceError(key, "; ".join([with_fix(problem, fix), *evidence.missing()]))
+    if evidence.lacks_events and not fix:
+        problem, fix = f"{problem}; nothing is known of deleted Pods: {WITHOUT_EVENTS}", FIX_OF_EVENTS
+    return InvalidInput(f"{key}: {problem}", fix=fix)
 
 
 def _of_preemptions(
@@ -668,8 +670,9 @@ def _workload_now(cluster: ClusterSnapshot, evidence: Evidence) -> Iterator[Show
 def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> WorkloadWhy:
     pods, kind = timeline(cluster, evidence, now), evidence.kind.rpartition("/")[2]
     if not evidence.workload and not pods.states:
-        near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
-        raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
+        near, fix = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
+        problem = f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods"
+        raise InvalidInput(f"{problem}{near}", fix=fix, reason=problem)
     replicas, not_created, failure = _not_created(cluster, evidence, pods, now)
     return WorkloadWhy(
         *(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing()),

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from forewarn.policies.base.findings import cut
+from forewarn.policies.base.findings import cut, with_fix
 from forewarn.policies.inputs.manifests.documents import MAX_DEPTH, Document, Fault, as_utf8, split
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, REMOTE
 from forewarn.policies.inputs.manifests.yaml.nodes import Node, Scalar, compose, followed, leniently
@@ -125,7 +125,7 @@ class _Checking:
                 line = text.line
                 check_text(text)
         except (Outside, Fault, SourceError) as fault:
-            why = fault.problem if isinstance(fault, SourceError) else str(fault)
+            why = with_fix(fault.problem, fault.fix) if isinstance(fault, SourceError) else str(fault)
             raise Refused(why, file, line) from None
 
     def _check_entry(self, text: _PositionedText) -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.findings import listed, plural, reachable
+from forewarn.policies.base.findings import listed, plural, reachable, with_fix
 from forewarn.policies.inputs.manifests.differences import Version, fields_about_pods, other_objects
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.groups import kustomized
@@ -73,8 +73,8 @@ def versions(base: str, head: str) -> Iterator[Versions]:
             first = repository.commit(base) if base else repository.merge_base(head or "HEAD")
         except SourceError:
             if base and os.path.isdir(base):
-                problem = f"no directory, but {base} is one. Fix: pass two directories, or two git revisions"
-                raise MissingFile(head, problem) from None
+                fix = "pass two directories, or two git revisions"
+                raise MissingFile(head, f"no directory, but {base} is one", fix=fix) from None
             raise
         private = os.path.realpath(private)
         before = _written(repository, first, base or "merge base", os.path.join(private, "base"))
@@ -173,7 +173,7 @@ def _unread(files: Input, root: str, differing: set[str], snapshots: Iterable[st
         directory, name = os.path.split(fault.file)  # the file itself may be a link
         path = os.path.relpath(os.path.join(os.path.realpath(directory), name), root)
         if path in differing:
-            yield f"{path}: {fault.problem}"
+            yield f"{path}: {with_fix(fault.problem, fault.fix)}"
     for diagnostic in files.diagnostics:
         where = _inside(root, diagnostic.location.file)
         if diagnostic.rule == "parse-error" and (where in differing or where.endswith(RENDERED)):

@@ -192,7 +192,7 @@ def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityCla
             raise InvalidInput(_not_found(cluster, change.name))
         return old, None
     if old is None and change.value is None:
-        raise InvalidInput(f"{_not_found(cluster, change.name)}. Fix: give a value to create it")
+        raise InvalidInput(_not_found(cluster, change.name), fix="give a value to create it")
     new = old or PriorityClass(change.name, change.value or 0)
     if change.value is not None:
         new = new._replace(value=change.value)

@@ -103,7 +103,8 @@ def wanted(
         after[new.name] = new
     defaults = sorted(name for name in given if after[name].global_default)
     if len(defaults) > 1:
-        raise InvalidInput(f"several global defaults: {listed(defaults)}. Fix: set globalDefault: false in all but one")
+        fix = "set globalDefault: false in all but one"
+        raise InvalidInput(f"several global defaults: {listed(defaults)}", fix=fix)
     for name, old in cluster.priority_classes.items():
         if defaults and old.global_default and name not in defaults:
             after[name] = after[name]._replace(global_default=False)

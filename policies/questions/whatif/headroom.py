@@ -340,13 +340,13 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     snapshot = cluster.scheduling
     member = pod if is_scheduled_by_group(pod, snapshot) and not why_group_not_predicted(pod, snapshot) else None
     if member is not None and needs_claims(member, snapshot):
-        raise InvalidObject(f"not predicted: {CLAIMS}", ref=ref_of(obj, "default"))
+        raise InvalidObject(f"not predicted: {CLAIMS}", ref=ref_of(obj, "default"), reason=CLAIMS)
     if member is not None:  # scheduled one after the other, as many equal Pods fit without a group as with it
         pod = replace(pod, spec=replace(pod.spec, pod_group=""))
     why = not_predicted(pod, snapshot)
     if why:
-        fix = ". Fix: remove spec.nodeName" if pod.node_name else ""
-        raise InvalidObject(f"not predicted: {why}{fix}", ref=ref_of(obj, "default"))
+        fix = "remove spec.nodeName" if pod.node_name else ""
+        raise InvalidObject(f"not predicted: {why}", (), ref_of(obj, "default"), fix, why)
     without, full = fill(snapshot, pod)
     # Only the filters give the reasons: searching victims for the next Pod takes as long as everything else.
     last = replace(pod, preemption_policy=PREEMPT_NEVER)
@@ -429,7 +429,7 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, ApiObject,
         raise InvalidObject("no Pod template found", ref=ref)
     check_template(obj, cluster)
     if group_kind(obj) == DAEMON_SET:
-        raise InvalidObject("a DaemonSet runs one Pod per node and does not scale. Fix: use forewarn predict", ref=ref)
+        raise InvalidObject("a DaemonSet runs one Pod per node and does not scale", (), ref, "use forewarn predict")
     if not template.is_template:
         pod = replace(admitted(obj, cluster), name="one-more", uid="")
         whole = without_missing_claims(pod, cluster)

@@ -297,7 +297,7 @@ def scaled(
         raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
     if kind_named(workload.rpartition("/")[0].rpartition("/")[2]) == registry.DAEMON_SET:
         fix = "change its nodeSelector, and pass its manifest to forewarn whatif apply -f"
-        raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
+        raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas", fix=fix)
     target = _named(cluster, workload, namespace, SCALED)
     again = _rescaled(target, replicas, _by_target(autoscalers or {}).get(target, ()), 0.0)
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
@@ -491,7 +491,7 @@ def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str)
     for argument in which:
         by_name = "=" not in argument
         if by_name and "," in argument:
-            raise InvalidInput(f"{quote(cut(argument, 80))}: several workloads. Fix: repeat --workloads for each")
+            raise InvalidInput(f"{quote(cut(argument, 80))}: several workloads", fix="repeat --workloads for each")
         keys = [_named(cluster, argument, namespace, _CLASSED)] if by_name else _labelled(cluster, argument, namespace)
         selected |= {key: cluster.workloads[key].object for key in keys}
     return [obj for _, obj in sorted(selected.items())]
@@ -506,8 +506,7 @@ def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[K
         if _inside(cluster, {registry.JOB}, pattern, labels):
             what = f"{quote(selector)} matches only Jobs in namespace {quote(pattern)}, whose template is immutable"
             hint = ""
-        hint = hint or ". Fix: pass KIND/NAME, or labels that workloads have"
-        raise InvalidInput(f"{what}{hint}")
+        raise InvalidInput(f"{what}{hint}", fix="" if hint else "pass KIND/NAME, or labels that workloads have")
     return keys
 
 
@@ -558,8 +557,8 @@ def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Seque
         raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{why}")
     key = found, namespace, name
     if key not in cluster.workloads:
-        near = elsewhere(cluster, *key, _with_kind(cluster, name, namespace, kinds))
-        raise InvalidInput(f"{_text_of(key)} not found{near}")
+        near, fix = elsewhere(cluster, *key, _with_kind(cluster, name, namespace, kinds))
+        raise InvalidInput(f"{_text_of(key)} not found{near}", fix=fix)
     return key
 
 
@@ -596,35 +595,35 @@ def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Conta
     return f"write {f'{there}/' if elsewhere else ''}{resource}/{name}"
 
 
-def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str, fix: str = "") -> str:
-    """Return a message suffix with other objects that the name of a workload may refer to. `kind`: `group/Kind`.
-
-    `fix`: for workloads of other kinds.
+def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str, fix: str = "") -> tuple[str, str]:
+    """Return (a message suffix with other objects that the name of a workload may refer to, the fix or ""). `kind`:
+    `group/Kind`. `fix`: for workloads of other kinds.
     """
     named = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (kind, name)})
     if named:
-        return f"; found in {listed(named)}. Fix: pass namespace {named[0]} (-n)"
+        return f"; found in {listed(named)}", f"pass namespace {named[0]} (-n)"
     if fix:
-        return f". Fix: {fix}"
+        return "", fix
     there = [key[2] for key in cluster.workloads if key[:2] == (kind, namespace)]
     others = sorted(f"{key[0].rpartition('/')[2].lower()}/{key[2]}" for key in cluster.workloads if key[1] == namespace)
     found = suggested(name, there) or unknown_namespace(cluster, namespace)
-    return found or (f"; known: {listed(others)}" if others else f"; namespace {quote(namespace)} has no workloads")
+    none = f"; known: {listed(others)}" if others else f"; namespace {quote(namespace)} has no workloads"
+    return found or none, ""
 
 
-def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
-    """Return the message `Pod not found in the cluster`, with workloads or Pods that the name may refer to."""
+def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> tuple[str, str]:
+    """Return (`Pod not found in the cluster` with Pods that the name may refer to, the fix or "")."""
     keys = (key for key in cluster.workloads if key[2] == name)
     workloads = sorted((there != namespace, there, kind.rpartition("/")[2]) for kind, there, _ in keys)
     uses = [f"for the {kind}, write {there}/{kind.lower()}/{name}" for _, there, kind in workloads[:3]]
     if uses:
-        return f"Pod not found in the cluster. Fix: {'; '.join(uses)}"
+        return "Pod not found in the cluster", "; ".join(uses)
     named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
     known = [key[1] for key in cluster.pods if key[0] == namespace]
     near = f"; known: {listed(named)}" if named else suggested(name, known) or unknown_namespace(cluster, namespace)
     if not near and (names := sorted({key[0] for key in cluster.pods})):
-        near = f"; namespaces with Pods: {listed(names)}. Fix: write NAMESPACE/POD"
-    return f"Pod not found in the cluster{near}"
+        return f"Pod not found in the cluster; namespaces with Pods: {listed(names)}", "write NAMESPACE/POD"
+    return f"Pod not found in the cluster{near}", ""
 
 
 def unknown_namespace(cluster: ClusterSnapshot, namespace: str) -> str:
@@ -637,7 +636,7 @@ def unknown_namespace(cluster: ClusterSnapshot, namespace: str) -> str:
     return f"; namespace {quote(namespace)} not found{suggested(namespace, namespaces)}"
 
 
-_FIX_OF_ABSENT: Final = ". Fix: name its namespace in the file or by -n, or remove it from the file"
+_FIX_OF_ABSENT: Final = "name its namespace in the file or by -n, or remove it from the file"
 
 
 def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) -> Question:
@@ -650,12 +649,14 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == registry.PRIORITY_CLASS:
             fix = f"use forewarn whatif class {ref.name} --delete"
-            raise InvalidObject(f"{name}: PriorityClass {ref.name}: whatif delete does not delete classes. Fix: {fix}")
+            raise InvalidObject(f"{name}: PriorityClass {ref.name}: whatif delete does not delete classes", fix=fix)
         if kind in registry.APPLIED and kind not in (registry.DISRUPTION_BUDGET, registry.POD_GROUP):
             raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
         if not is_there(cluster, kind, ref.namespace, ref.name):
-            near = elsewhere(cluster, kind, ref.namespace, ref.name) if kind in registry.POD_TEMPLATE_PATHS else ""
-            raise InvalidInput(f"not found in the cluster{near or _FIX_OF_ABSENT}", ref=ref)
+            near, fix = "", _FIX_OF_ABSENT
+            if kind in registry.POD_TEMPLATE_PATHS:
+                near, fix = elsewhere(cluster, kind, ref.namespace, ref.name)
+            raise InvalidInput(f"not found in the cluster{near}", (), ref, fix)
     title = f"{objects_text(arrivals)} deleted"
     return Question(title, [arrival._replace(op="delete") for arrival in arrivals])
 
@@ -687,12 +688,12 @@ def _count_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
     return f"{len(nodes):,} of {plural(len(cluster.objects.nodes), 'node')}"
 
 
-_FIX_OF_ZONES: Final = "Fix: lose nodes or a pool, or label the nodes with topology.kubernetes.io/zone"
+_FIX_OF_ZONES: Final = "lose nodes or a pool, or label the nodes with topology.kubernetes.io/zone"
 
 
 def nothing_to_lose(kind: str) -> InvalidObject:
     """The error for a cluster without nodes or zones. `kind`: `node` or `zone`."""
-    return InvalidObject(f"the cluster has no {kind}s. {_FIX_OF_ZONES if kind == 'zone' else 'Fix: add nodes'}")
+    return InvalidObject(f"the cluster has no {kind}s", fix=_FIX_OF_ZONES if kind == "zone" else "add nodes")
 
 
 def node_named(cluster: ClusterSnapshot, name: str) -> Node:
@@ -700,8 +701,9 @@ def node_named(cluster: ClusterSnapshot, name: str) -> Node:
     node = cluster.objects.nodes.get(("", name))
     if node is None:
         names = (node.name for node in cluster.objects.nodes.values())
-        near = ". Fix: separate names by blanks" if "," in name else suggested(name.removeprefix("node/"), names)
-        raise InvalidInput(f'node "{name}" not found in the cluster{near}')
+        fix = "separate names by blanks" if "," in name else ""
+        near = "" if fix else suggested(name.removeprefix("node/"), names)
+        raise InvalidInput(f'node "{name}" not found in the cluster{near}', fix=fix)
     return node
 
 
@@ -713,7 +715,7 @@ def _labels(selector: str, cluster: ClusterSnapshot) -> tuple[tuple[str, str], .
             pair for node in cluster.objects.nodes.values() for pair in node.labels.items() if pair[1] == selector
         }
         meant = f", for example {min(labels)[0]}={selector}" if labels else ""
-        raise InvalidInput(f"invalid selector {quote(selector)}. Fix: write LABEL=VALUE[,LABEL=VALUE]{meant}")
+        raise InvalidInput(f"invalid selector {quote(selector)}", fix=f"write LABEL=VALUE[,LABEL=VALUE]{meant}")
     return tuple((key, value) for key, _, value in pairs)
 
 
@@ -736,7 +738,9 @@ def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
     if have:
         return "" if value in have else suggested(value, have)
     keys = {each for node in nodes for each in node.labels}
-    return f"; no node has {f'a zone. {_FIX_OF_ZONES}' if key == ZONE else f'the label {key}{suggested(key, keys)}'}"
+    return (
+        f"; no node has {f'a zone. Fix: {_FIX_OF_ZONES}' if key == ZONE else f'the label {key}{suggested(key, keys)}'}"
+    )
 
 
 def _of_node(operation: str, name: str, node: Node | None = None) -> Arrival:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from forewarn.policies.base.documents import Hidden, optional_in_json
-from forewarn.policies.base.findings import brief, cut, grouped
+from forewarn.policies.base.findings import brief, cut, grouped, with_fix
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
@@ -356,7 +356,9 @@ def ids(troubles: Iterable[Trouble]) -> list[str]:
     return list(dict.fromkeys(trouble.id for trouble in troubles))
 
 
-NO_EVENTS: Final = "no Events in the cluster snapshot. Fix: add a cluster file with `kubectl get events -A -o json`"
+WITHOUT_EVENTS: Final = "no Events in the cluster snapshot"
+FIX_OF_EVENTS: Final = "add a cluster file with `kubectl get events -A -o json`"
+NO_EVENTS: Final = with_fix(WITHOUT_EVENTS, FIX_OF_EVENTS)
 KINDS: Final = ("/Event", "events.k8s.io/Event")
 PREEMPTED: Final = "Preempted"
 """The reason of kube-scheduler's Event about a victim. Source: pkg/scheduler/framework/preemption, executor.go."""

@@ -129,15 +129,25 @@ def test_a_headline_counts_the_rejected_objects_beside_the_others(tmp_path: Path
 
 
 @pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
-@pytest.mark.parametrize("fields", [{"env": [{"name": "A", "value": 1}]}, {"command": [1]}, {"args": [True]}])
-def test_a_value_without_quotes_is_rejected_as_by_the_linter(
-    command: str, fields: dict[str, Any], tmp_path: Path
+@pytest.mark.parametrize(
+    ("fields", "fix"),
+    [
+        ({"env": [{"name": "A", "value": 1}]}, "quote the value"),
+        ({"command": [1]}, "quote the value"),
+        ({"args": [True]}, "quote the value"),
+        ({"command": [["sleep"]]}, "write a value of this type"),
+        ({"tty": "yes"}, "write true or false without quotes"),
+        ({"args": "sleep"}, "write a list"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_rejected_as_by_the_linter(
+    command: str, fields: dict[str, Any], fix: str, tmp_path: Path
 ) -> None:
     new = deployment("new")
     new.obj["spec"]["template"]["spec"]["containers"][0].update(fields)
     answer = asked(tmp_path, command, [new])
     assert (answer.returncode, "json: cannot unmarshal" in answer.stderr) == (3, True)
-    assert answer.stderr.endswith("Fix: quote the value\n")
+    assert answer.stderr.endswith(f". Fix: {fix}\n")
 
 
 @pytest.mark.parametrize(

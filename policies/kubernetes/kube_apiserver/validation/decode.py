@@ -125,7 +125,7 @@ _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 def decode_error(obj: ApiObject, struct: Struct) -> FieldError | None:
     """Return the error of `decode_fault`, but only with encoding/json's message."""
     fault = decode_fault(obj, struct)
-    return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
+    return fault and fault._replace(text=fault.text.removeprefix("json: "))
 
 
 def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
@@ -220,7 +220,10 @@ def _is_time(text: str) -> bool:
 
 
 def _mismatch(actual: str, name: str, path: Path, holder: str, field: str) -> FieldError:
-    return FieldError(path, f"json: cannot unmarshal {actual} into Go struct field {holder}.{field} of type {name}")
+    fix = FIXES.get(name.partition("]")[0], TYPED)
+    fix = TYPED if fix == QUOTED and actual in ("object", "array") else fix
+    text = f"json: cannot unmarshal {actual} into Go struct field {holder}.{field} of type {name}"
+    return FieldError(path, text, fix=fix)
 
 
 _TABLES: Final = os.path.join(os.path.dirname(__file__), "field_tables.json")

@@ -23,12 +23,14 @@ _ESCAPES |= {"\\": r"\\", '"': r"\""}
 class FieldError(NamedTuple):
     """One error of an object; `str()` is the text of upstream's field.Error.
 
-    `field`: upstream's name of the field if it differs from `path` (map keys: `spec.hard[cpu]`).
+    `field`: upstream's name of the field if it differs from `path` (map keys: `spec.hard[cpu]`). `fix`: forewarn's
+    advice, or "".
     """
 
     path: Path
     text: str
     field: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
         return f"{self.field or field_path(self.path)}: {self.text}"

@@ -382,28 +382,27 @@ def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
     return {"MatchExpressions": shown}
 
 
-_BY_DEFAULT: Final = " (LimitRange default). Fix: "
-"""The text after an error that the defaults of LimitRanges cause."""
-_BY_ITSELF: Final = ". Fix: correct requests and limits"
+_BY_ITSELF: Final = "correct requests and limits"
 
 
 def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange] = ()) -> FieldError | None:
-    """Return the first error of the requests and limits in a new Pod; None for a stored Pod, or one that cannot be
-    decoded.
+    """Return the first error of the requests and limits in a new Pod, with a fix; None for a stored Pod, or one that
+    cannot be decoded.
 
     `whole`: the Pod with defaults of the LimitRanges.
     """
     if at(pod, "metadata", "uid") or decode.decode_fault({**pod, "kind": "Pod"}, decode.POD_STRUCT):
         return None
     if errors := validate_resources(whole):
-        is_own = whole is pod or bool(validate_resources(pod))
-        fix = _fix_of(errors[0], pod) if is_own else f"{_BY_DEFAULT}{_fix_of_defaults(pod, whole, limit_ranges)}"
-        return errors[0]._replace(text=f"{errors[0].text}{fix}")
+        if whole is pod or validate_resources(pod):
+            return errors[0]._replace(fix=_fix_of(errors[0], pod))
+        fix = _fix_of_defaults(pod, whole, limit_ranges)
+        return errors[0]._replace(text=f"{errors[0].text} (LimitRange default)", fix=fix)
     violations = _violations(whole, limit_ranges)
     if (error := next(violations, None)) is None:
         return None
     others = [f"; {other.text}" for other in islice(violations, MAX_FAULTS) if other.path == error.path]
-    return error._replace(text=f"{error.text}{_BY_ITSELF}{''.join(others)}")
+    return error._replace(fix=f"{_BY_ITSELF}{''.join(others)}")
 
 
 def _fix_of(error: FieldError, pod: ApiObject) -> str:
@@ -411,7 +410,7 @@ def _fix_of(error: FieldError, pod: ApiObject) -> str:
     own = mapping_at(pod, *error.path[:-1])
     missing = [name for name in mapping_at(own, "requests") if name not in mapping_at(own, "limits")]
     names = [name for name in missing if is_huge_page(name) or not is_native(name)]
-    return f". Fix: set {names[0]} in limits" if names and error.path[-1] == "limits" else _BY_ITSELF
+    return f"set {names[0]} in limits" if names and error.path[-1] == "limits" else _BY_ITSELF
 
 
 def _violations(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> Iterator[FieldError]:
@@ -441,7 +440,9 @@ def check_resources(obj: ApiObject) -> None:
     template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
     pod: ApiObject = {"spec": template.spec} if template is not None else NOTHING
     if template is not None and (error := fault_of_resources(pod, pod)):
-        raise InvalidObject(error.text, template.at(*error.path[1:]), ref_of(obj, registry.DEFAULT_NAMESPACE))
+        raise InvalidObject(
+            error.text, template.at(*error.path[1:]), ref_of(obj, registry.DEFAULT_NAMESPACE), error.fix
+        )
 
 
 def validate_resources(pod: ApiObject) -> list[FieldError]:

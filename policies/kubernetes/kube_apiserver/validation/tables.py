@@ -121,7 +121,7 @@ def _read(part: Field, obj: ApiObject, path: Path, name: str) -> Any:
     try:
         return part.read(obj, name)
     except InvalidObject as error:
-        raise InvalidObject(error.problem, (*path, *error.path)) from None
+        raise error.at((*path, *error.path)) from None
 
 
 def _object(value: Any, path: Path) -> ApiObject:
@@ -488,7 +488,7 @@ def check(obj: ApiObject, semantics: Semantics, stored: ApiObject | None = None)
         for fault in _faults_of(obj, semantics):
             is_generated = fault.path == ("metadata", "name") and at(obj, "metadata", "generateName")
             if not (is_generated or fault.path[-1] in ignored or is_repeated(obj, fault) or fault in known):
-                raise InvalidObject(f"{without_examples(fault)}. Fix: {fix_of(fault)}", fault.path)
+                raise InvalidObject(without_examples(fault), fault.path, fix=fix_of(fault))
 
 
 def is_repeated(obj: ApiObject, fault: FieldError) -> bool:

@@ -96,7 +96,7 @@ _PARALLELISM: Final = ("spec", "parallelism")
 def check_workload_update(new: ApiObject, old: ApiObject, ref: ObjectRef, semantics: Semantics) -> None:
     """Raise InvalidObject for the first immutable field that an update changes."""
     for fault in validate_workload_update(new, old, semantics):
-        raise InvalidObject(f"{fault.text}. Fix: {fix_of(ref.kind)}", fault.path, ref)
+        raise InvalidObject(fault.text, fault.path, ref, fix_of(ref.kind))
 
 
 def fix_of(kind: str) -> str:

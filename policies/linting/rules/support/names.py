@@ -138,11 +138,16 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def suggested(name: str, candidates: Iterable[str]) -> str:
     """The suggestion of a similar name, `; did you mean "high"?`, or a list of the first names, `; known: a, b`."""
+    return "".join(suggestion(name, candidates))
+
+
+def suggestion(name: str, candidates: Iterable[str]) -> tuple[str, str]:
+    """Return (the suggestion of a similar name, a list of the first names) as in `suggested`; one of them is ""."""
     names = sorted(candidates)
     meant = _nearest(name, names)
     if not meant or (len(names) <= _MAX_LISTED and not is_misspelt(name, meant)):
-        return f"; known: {listed(names, _MAX_LISTED)}" if names else ""
-    return f"; did you mean {quote(meant)}?"
+        return "", f"; known: {listed(names, _MAX_LISTED)}" if names else ""
+    return f"; did you mean {quote(meant)}?", ""
 
 
 def is_impossible_name(name: str) -> bool:
