@@ -141,6 +141,8 @@ _ROOT_FIELDS: Final = frozenset((
 """Fields at the root of Kubernetes objects. `install-config.yaml` of OpenShift has others, and no kind."""
 CLASS_WORD: Final = "riorityClass"
 """A part of each text that names or defines a PriorityClass."""
+_WORDS: Final = (CLASS_WORD, registry.SCHEDULER_CONFIGURATION.rpartition("/")[2])
+"""Parts of the texts in ConfigMaps that are read."""
 
 
 _GROUP: Final = later(rb"\n  group:[ ]*[\"']?([\w.-]+)")
@@ -191,11 +193,13 @@ class ObjectFinder:
     def wants(self, api_version: str, kind: str, data: bytes = b"") -> bool:
         """Report whether to parse objects of this type: wanted kinds, Lists, and kinds that contain other objects.
 
-        `data`: the document. Some kinds are parsed only if the document contains CLASS_WORD, because few of their
+        `data`: the document. Some kinds are parsed only if the document contains such a word, because few of their
         objects do.
         """
         group_and_kind = group_kind({"apiVersion": api_version, "kind": kind})
-        if group_and_kind in (*class_paths.RELEASE_NAMESPACES, class_paths.CONFIG_MAP, class_paths.CRD):
+        if group_and_kind == class_paths.CONFIG_MAP:
+            return any(word.encode() in data for word in _WORDS)
+        if group_and_kind in (*class_paths.RELEASE_NAMESPACES, class_paths.CRD):
             return CLASS_WORD.encode() in data and (group_and_kind != class_paths.CRD or group_and_kind in self._wanted)
         wanted = kind.endswith("List") or group_and_kind in self._wanted or group_and_kind in class_paths.MANIFESTS
         wanted = wanted or registry.removed_version(api_version, kind) is not None
@@ -326,7 +330,9 @@ def _nested_at(value: dict[str, Any], paths: Iterable[class_paths.ClassPath]) ->
 
 def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
     texts = _nested_at(value, class_paths.TEXTS.get(kind, ()))
-    return (text for text in islice(texts, _MAX_NESTED) if isinstance(text[1], str) and CLASS_WORD in text[1])
+    return (
+        text for text in islice(texts, _MAX_NESTED) if isinstance(text[1], str) and any(w in text[1] for w in _WORDS)
+    )
 
 
 def _is_only_compared(value: dict[str, Any], where: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -10,12 +11,20 @@ from forewarn.policies.base.findings import Action, Path, Problem, Severity, Tex
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import CutShort, charging
 from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, found_at
-from forewarn.policies.kubernetes.kinds.registry import CLAIM, DAEMON_SET, ROLLOUT, STATEFUL_SET, VOLUME
+from forewarn.policies.kubernetes.kinds.registry import (
+    CLAIM,
+    DAEMON_SET,
+    ROLLOUT,
+    SCHEDULER_CONFIGURATION,
+    STATEFUL_SET,
+    VOLUME,
+)
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     PREFERRED,
     REQUIRED,
     ApiObject,
+    InvalidObject,
     at,
     group_kind,
     list_at,
@@ -26,7 +35,15 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
-from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_OR_TEMPLATE, Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.context import (
+    ALL_SCHEDULED,
+    POD_OR_TEMPLATE,
+    POD_SPECS,
+    Context,
+    Phase,
+    Target,
+    rule,
+)
 from forewarn.policies.linting.rules.support.details import (
     Cause,
     GroupPending,
@@ -35,7 +52,7 @@ from forewarn.policies.linting.rules.support.details import (
     Preemption,
     StaysPending,
 )
-from forewarn.policies.linting.rules.support.names import Lookups, Names
+from forewarn.policies.linting.rules.support.names import Lookups, Names, is_misspelt
 from forewarn.policies.linting.rules.support.predictions import Predicted, is_placeholder, needs_class, reasons_of
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_WORKLOADS,
@@ -707,6 +724,101 @@ def _host_ports(spec: ApiObject) -> Iterator[int]:
     for container in (*list_at(spec, "containers"), *sidecars):
         for port in list_at(container, "ports"):
             yield from filter(None, (integer(at(port, field)) for field in fields))
+
+
+@rule(*POD_SPECS, severity=Severity.WARNING, depends_on=("pods",))
+def pods_not_scheduled(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The scheduler of Pods has a name that is similar to a known one, or Pods have a scheduling gate.
+
+    Why: kube-apiserver accepts each `schedulerName`. If no scheduler has this name, the Pods stay Pending without an
+    event. Pods with scheduling gates wait until a controller removes all of them.
+
+    Details: known schedulers are default-scheduler, the profiles of the input's KubeSchedulerConfigurations, also in
+    ConfigMaps, schedulers of other projects, such as volcano, and with `--cluster` those of scheduled Pods. A name is
+    also compared with one that more workloads of the input use. A scheduling gate is a note. Gates of Kueue, GKE, Grove
+    and the Multiarch Tuning Operator are not reported.
+
+    Example:
+
+          apiVersion: kubescheduler.config.k8s.io/v1
+          kind: KubeSchedulerConfiguration
+          profiles:
+          - schedulerName: bin-packing-scheduler
+          ---
+          Pod team/features
+          spec:
+        -   schedulerName: binpacking-scheduler
+        +   schedulerName: bin-packing-scheduler
+            containers:
+            - name: c
+              image: features
+
+    Fix: write the name of a profile of a scheduler, or remove the gate.
+    """
+    template = context.template(subject)
+    if template is None:
+        return
+    name = text_at(template.spec, "schedulerName")
+    known = context.once(_schedulers)
+    is_known = not name or name in known or is_template_variable(name, subject, context)
+    meant = "" if is_known else _meant_scheduler(name, known, context)
+    if meant and not any(pod.spec.scheduler_name == name and pod.node_name for pod in context.pods):
+        message = (
+            f"Pods stay Pending: no known scheduler is named {quote(cut(name, _SHOWN))}. Did you mean {quote(meant)}?"
+        )
+        yield Problem(message, template.at("schedulerName"), f"write schedulerName: {meant}")
+    for path, gate in found_at(template.spec, ("schedulingGates", ITEMS, "name")):
+        if (
+            isinstance(gate, str)
+            and not _OF_CONTROLLER.match(gate)
+            and not is_template_variable(gate, subject, context)
+        ):
+            message = f"Pods stay Pending until something removes the scheduling gate {cut(gate, _SHOWN)}"
+            fix = "remove the gate, or run a controller that removes it"
+            yield Problem(message, template.at(*path), fix, severity=Severity.NOTE)
+
+
+_OTHER_SCHEDULERS: Final = (
+    *("hami-scheduler", "kai-scheduler", "koord-scheduler", "kube-batch", "runai-scheduler", "secondary-scheduler"),
+    *("scheduler-plugins-scheduler", "stork", "topo-aware-scheduler", "volcano", "yunikorn"),
+)
+_SUFFIX: Final = "-scheduler"
+_OF_CONTROLLER: Final = later(r"kueue\.x-k8s\.io/|gke\.io/|grove\.io/|multiarch\.openshift\.io/")
+"""Scheduling gates that known controllers remove."""
+
+
+def _schedulers(context: Context) -> Names:
+    """Return the known names of schedulers."""
+    from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER  # the linter starts without it
+
+    profiles = (p for each in context.of_kind(SCHEDULER_CONFIGURATION) for p in list_at(each.object, "profiles"))
+    names = {DEFAULT_SCHEDULER, *_OTHER_SCHEDULERS, *(text_at(profile, "schedulerName") for profile in profiles)}
+    names |= context.semantics.scheduler_names if context.cluster is not None else set()
+    return Names(names - {""}, context.once(Lookups))
+
+
+def _meant_scheduler(name: str, schedulers: Names, context: Context) -> str:
+    """Return the known scheduler, or one of several other workloads, of which a name is a misspelling; "" for none."""
+    other = name.removesuffix(_SUFFIX) if name.endswith(_SUFFIX) else f"{name}{_SUFFIX}"
+    if other in schedulers:
+        return other
+    near = schedulers.nearest_name(name)
+    if near and is_misspelt(name, near):
+        return near
+    uses = context.once(_scheduler_uses)
+    often = [each for each, count in uses.items() if count > max(uses[name], 1)]
+    near = Names(often, context.once(Lookups)).nearest_name(name)
+    return near if near and is_misspelt(name, near) else ""
+
+
+def _scheduler_uses(context: Context) -> Counter[str]:
+    """Count the workloads of the input by the name of their scheduler."""
+    uses = Counter[str]()
+    for subject in context.change_set.subjects:
+        with suppress(InvalidObject):
+            if template := context.template(subject):
+                uses[text_at(template.spec, "schedulerName")] += 1
+    return uses
 
 
 _SHOWN: Final = 60
