@@ -224,6 +224,13 @@ REPLICA_SET: Final = "apps/ReplicaSet"
 REPLICATION_CONTROLLER: Final = "/ReplicationController"
 JOB: Final = "batch/Job"
 CRON_JOB: Final = "batch/CronJob"
+REPLICAS: Final = ("spec", "replicas")
+COUNT_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys((DEPLOYMENT, STATEFUL_SET, REPLICA_SET, REPLICATION_CONTROLLER), REPLICAS),
+    JOB: ("spec", "parallelism"),
+    CRON_JOB: (*JOB_TEMPLATE, "spec", "parallelism"),
+}
+"""`group/Kind` of each workload with a number of Pods -> the path of this number."""
 CONTROLLER_REVISION: Final = "apps/ControllerRevision"
 """Contains the Pod template of a StatefulSet or DaemonSet. The webhook evaluates new ones; the cache has none."""
 

@@ -11,12 +11,11 @@ from forewarn.policies.base.findings import Action, Path, Problem, Severity, Tex
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charge, charging
 from forewarn.policies.kubernetes.kinds.registry import (
-    CRON_JOB,
+    COUNT_PATHS,
     DAEMON_SET,
     DEFAULT_NAMESPACE,
     DEPLOYMENT,
-    JOB,
-    JOB_TEMPLATE,
+    REPLICAS,
     RESOURCE_QUOTA,
 )
 from forewarn.policies.kubernetes.objects.fields import (
@@ -386,12 +385,7 @@ def _how_covered(quota: ResourceQuota, selector: ScopeSelector, name: str) -> It
         yield f"but limits only some of its Pods, or none ({others})", "use one scope in this quota"
 
 
-_COUNTS: Final[dict[str, Path]] = {
-    JOB: ("spec", "parallelism"),
-    CRON_JOB: (*JOB_TEMPLATE, "spec", "parallelism"),
-    DAEMON_SET: ("spec", "template"),
-}
-_REPLICAS: Final[Path] = ("spec", "replicas")
+_COUNTS: Final[dict[str, Path]] = {**COUNT_PATHS, DAEMON_SET: ("spec", "template")}
 _PODS: Final = ("pods", "count/pods")
 
 
@@ -474,7 +468,7 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     )
     yield Problem(
         _with_move(text, fault.quota, subject, context),
-        _COUNTS.get(group_kind(subject.object), _REPLICAS) if use.template.is_template else (),
+        _COUNTS.get(group_kind(subject.object), REPLICAS) if use.template.is_template else (),
         detail={"quota": fault.quota, "resources": list(fault.resources), "pod": use.first, **use.arrivals._asdict()},
         severity=Severity.NOTE if _finishes(subject, use) or _is_assumed(subject, context) else None,
     )
@@ -595,7 +589,7 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
     if use.template.is_template and fitting:
         if kind == DAEMON_SET:
             return f"select at most {plural(fitting, 'node')}, or raise the quota"
-        return f"set {_COUNTS.get(kind, _REPLICAS)[-1]} ≤ {fitting}, or raise the quota"
+        return f"set {_COUNTS.get(kind, REPLICAS)[-1]} ≤ {fitting}, or raise the quota"
     return "lower requests, or raise the quota"
 
 

@@ -31,6 +31,7 @@ from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, PodSpec,
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.kubernetes.scheduling import preemption
+from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
 from forewarn.policies.kubernetes.scheduling.framework import Code, CycleState, Status
@@ -350,6 +351,29 @@ def lasting_statuses(snapshot: Snapshot, pod: Pod) -> dict[str, Status]:
     return {node: status for node, status in statuses.items() if status.plugin != NodeResourcesFit.name}
 
 
+def lasting_constraint(snapshot: Snapshot, pod: Pod) -> tuple[str, int]:
+    """Return the constraint with which Pods like this one fit on no node, whatever its capacity, and how many of them
+    fit with any capacity; "" if there is none. Ignores volumes: what the first Pod binds affects the next one.
+    """
+    pod = replace(pod, spec=replace(pod.spec, volumes=()))
+    lasting = (each for each in lasting_statuses(snapshot, pod).values() if each.code is Code.UNSCHEDULABLE)
+    reasons = Counter(reason for status in lasting for reason in status.reasons)
+    room = capacity_for(snapshot, without_requests(pod)) if reasons else None
+    if room is None:
+        return "", 0
+    return f"{in_short(reasons.most_common(1)[0][0])}, with any capacity", room.total
+
+
+def other_topology(prediction: Prediction) -> str | None:
+    """Return the topology, such as `zone`, if required anti-affinity keeps a Pod off all nodes with any capacity, so
+    that it needs a node in another domain of the topology; None otherwise, and if another node is enough.
+    """
+    pod = prediction.pod
+    keys = [term.topology_key for term in pod.spec.pod_affinity.required_anti_affinity if term.topology_key != HOSTNAME]
+    constraint, room = lasting_constraint(prediction.snapshot, pod) if keys else ("", 0)
+    return TOPOLOGY.get(keys[0], keys[0]) if constraint and not room else None
+
+
 def constraint_of(prediction: Prediction) -> Reason:
     """Return the cause as `cause` does, but with all fixes."""
     statuses = prediction.statuses
@@ -460,8 +484,14 @@ def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
     examples: dict[str, str] = {}
     candidates = {candidate.node_name for candidate in prediction.candidates}
     blocking = BlockingPods(prediction)
+    hides = {NodeResourcesFit.name} if InterPodAffinity.name in prediction.framework.profile.at("filter") else ()
     for name, status in prediction.statuses.items():
         if name not in candidates and only in ("", name):
+            hidden = blocking.on(name) if status.plugin in hides else None  # the filter of capacity runs first
+            if hidden is not None:
+                counts[Reason(hidden[0], of_pods=True)] += 1
+                examples.setdefault(*hidden)
+                continue
             dropped = prediction.preemption.statuses.get(name)
             has_no_victims = dropped is preemption.NO_VICTIMS  # the first rejection is more helpful
             dropped = None if has_no_victims else dropped

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import AnswerDocument, Effects, Fix, Range, label
-from forewarn.policies.base.findings import listed, plural
+from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.controllers.templates import made_of, template_of
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, NODE
+from forewarn.policies.kubernetes.controllers.view import workload_key
+from forewarn.policies.kubernetes.kinds.registry import (
+    COUNT_PATHS,
+    DAEMON_SET,
+    DEFAULT_NAMESPACE,
+    JOB,
+    NODE,
+    POD_TEMPLATE_PATHS,
+)
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
-from forewarn.policies.kubernetes.objects.fields import ApiObject, items, mapping, mapping_at
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    ApiObject,
+    group_kind,
+    int32,
+    items,
+    mapping,
+    mapping_at,
+    ref_of,
+    text_at,
+)
+from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.kubernetes.quantity import NANO, ZERO, Quantity, in_units
 from forewarn.policies.prediction.simulation.summary import missing
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling, PendingPods, autoscalers
 from forewarn.policies.questions.whatif.class_change import with_field
+from forewarn.policies.questions.whatif.effects import own_workloads
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.questions.whatif.questions import group_like
@@ -45,15 +65,21 @@ _MAX_HIGHER: Final = 2
 _NOT_SHOWN: Final = ("down_seconds", "victims", "placeholders")
 """Counters that fixes do not try to lower."""
 _LOWEST: Final = -(2**31)
+_APPLIES: Final = ("create", "update", "scale")
+"""Operations of arrivals with a number of Pods."""
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class Edit(NamedTuple):
-    """A fix to try: what to do, the changed objects, and the counter that must fall. `nodes`: new ones."""
+    """A fix to try: what to do, the changed objects, and the counter that must fall. `nodes`: new ones. `applied`:
+    changed objects that the question applies or scales.
+    """
 
     action: str
     objects: Sequence[ApiObject]
     counter: str
     nodes: Sequence[Node] = ()
+    applied: Sequence[ApiObject] = ()
 
 
 class Trial(NamedTuple):
@@ -66,17 +92,22 @@ class Trial(NamedTuple):
     others: Sequence[Edit]
     events: int
 
-    @property
-    def action(self) -> str:
-        return "; ".join(each.action for each in self.edits)
+    def fix(self, before: Effects, ranges: Mapping[str, Range]) -> Fix:
+        """Return the edits with the counters that they change."""
+        action = "; ".join(each.action for each in self.edits)
+        return fix_of(action, before, self.after, [each.counter for each in self.edits], ranges)
 
 
 def tested_fixes(
-    cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], tuple[Answer, Effects]]
+    cluster: Cluster,
+    answer: Answer,
+    effects: Effects,
+    ask: Callable[[Cluster, Sequence[ApiObject]], tuple[Answer, Effects]],
 ) -> list[Fix]:
     """Return the fixes that leave fewer Pods lost, Pending and preempted, each with its effect, the most effective
-    first: all edits of objects together, new nodes alone, and both. If there are none, return fixes that lower a
-    counter. `ask`: asks the same question about another cluster.
+    first: all edits of objects together, new nodes alone, both, and each edit of what the question applies. If there
+    are none, return fixes that lower a counter. `ask`: asks the same question about another cluster, with these
+    objects in place of those that it applies or scales.
     """
     if len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
@@ -85,13 +116,14 @@ def tested_fixes(
 
     def apply(edits: Sequence[Edit]) -> Trial:
         other, known = with_edits(cluster, edits), {each.counter for each in edits}
-        again, after = ask(other)
-        is_last = _events_of(again) >= most or bool(objects and edits is nodes)
+        again, after = ask(other, [*chain.from_iterable(each.applied for each in edits)])
+        is_last = _events_of(again) >= most or bool(objects and edits is nodes) or bool(edits[0].applied)
         more = () if is_last else (_edits, _of_nodes)
         others = (_that_lower(edits_of(other, again), after, known) for edits_of in more)
         return Trial(edits, after, next(filter(None, others), []), _events_of(again))
 
-    tried: list[Trial] = [*mapped([*filter(None, (objects, nodes))], apply)]  # at the same time, on two CPUs
+    own = ([each] for each in _of_arrivals(answer))
+    tried: list[Trial] = [*mapped([*filter(None, (objects, nodes)), *own], apply)]  # at the same time, on two CPUs
     last = tried[0] if tried else None
     while last is not None and last.others and sum(each.events for each in tried) < most:
         last = apply([*last.edits, *last.others])
@@ -118,16 +150,17 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
     """
     ranges = answer.typical_of.counters if answer.typical_of is not None else {}
     is_removal = answer.removal is not None
-    better, now = dict[tuple[int, ...], Trial](), _harm_of(before, is_removal=is_removal)
+    better, now = dict[tuple[Sequence[int], str], Trial](), _harm_of(before, is_removal=is_removal)
     for each in tried:
         then = _harm_of(each.after, is_removal=is_removal)
-        if then < now and (then[0] < now[0] or _missing_in(each.after) <= _missing_in(before)):
-            better.setdefault(then, each)
+        if then < now and (then[0] < now[0] or missing_in(each.after) <= missing_in(before)):
+            better.setdefault((then, each.edits[0].action if each.edits[0].applied else ""), each)
     for _, each in sorted(better.items()):
-        yield Fix(each.action, _difference(before, each, ranges))
+        yield each.fix(before, ranges)
     for each in tried if not better else ():
         if any(getattr(each.after, edit.counter) < getattr(before, edit.counter) for edit in each.edits):
-            yield Fix(f"more harm than help: {each.action}", _difference(before, each, ranges))
+            action, effect = each.fix(before, ranges)
+            yield Fix(f"more harm than help: {action}", effect)
 
 
 def _that_lower(edits: Iterable[Edit], effects: Effects, covered: Container[str] = ()) -> list[Edit]:
@@ -141,16 +174,17 @@ def _events_of(answer: Answer) -> int:
 
 def _harm_of(effects: Effects, *, is_removal: bool) -> tuple[int, ...]:
     """Return the numbers that a fix must lower, the most important first: blocked nodes (for a removal, also new
-    nodes), Pods that do not run or are preempted, and failed Jobs.
+    nodes), Pods that do not run or are preempted, those that do not run, and failed Jobs.
     """
     return (
         effects.blocked + is_removal * effects.new_nodes,
-        _missing_in(effects) + effects.preempted,
+        missing_in(effects) + effects.preempted,
+        missing_in(effects),
         effects.jobs_failed,
     )
 
 
-def _missing_in(effects: Effects) -> int:
+def missing_in(effects: Effects) -> int:
     """Return the number of Pods that do not run at the end."""
     return max(effects.lost, effects.pending + effects.rejected)
 
@@ -165,25 +199,83 @@ def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
     return [Edit("; ".join(each.action for each in edits), objects, "blocked")]
 
 
-def _difference(before: Effects, trial: Trial, ranges: Mapping[str, Range]) -> str:
-    """Return the counters that change, as text: `blocked 40 → 0, but lost 11 → 12`.
+def fix_of(
+    action: str,
+    before: Effects,
+    after: Effects,
+    counters: Sequence[str],
+    ranges: Mapping[str, Range] = NOTHING,
+    hidden: Collection[str] = _NOT_SHOWN,
+) -> Fix:
+    """Return a fix with the counters that it changes, such as `blocked 40 → 0, but lost 11 → 12`.
 
-    Names falling counters of `_HEADLINE` and of the edits, rising counters of `_HEADLINE`, and the two counters that
-    rise most.
+    Names falling counters of `_HEADLINE` and `counters`, rising counters of `_HEADLINE`, and the two counters that rise
+    most.
 
-    `ranges`: of counters that depend on chance; a counter that stays in its range does not rise.
+    `ranges`: of counters that depend on chance; a counter that stays in its range does not rise. `hidden`: counters
+    that are not named.
     """
-    after, names = trial.after, dict.fromkeys((*_HEADLINE, *(edit.counter for edit in trial.edits)))
+    names = dict.fromkeys((*_HEADLINE, *counters))
     rises = Counter({name: getattr(after, name) - getattr(before, name) for name in Effects._fields})
     by_chance = {name for name, each in ranges.items() if getattr(after, name) <= each.most}
-    higher = [name for name, rise in rises.most_common() if rise > 0 and name not in (*by_chance, *_NOT_SHOWN)]
+    higher = [name for name, rise in rises.most_common() if rise > 0 and name not in (*by_chance, *hidden)]
     more = [name for place, name in enumerate(higher) if name in _HEADLINE or place < _MAX_HIGHER]
-    lower = [name for name in names if rises[name] < 0][:_MAX_LOWER]
+    lower = [name for name in names if rises[name] < 0 and name not in hidden][:_MAX_LOWER]
     parts = (
         ", ".join(f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in part)
         for part in (lower, more)
     )
-    return ", but ".join(filter(None, parts))
+    return Fix(action, ", but ".join(filter(None, parts)))
+
+
+class Changed(NamedTuple):
+    """A changed workload. `action`: what to change."""
+
+    action: str
+    object: ApiObject
+
+
+def with_fewer_pods(obj: ApiObject, pods: int) -> Changed | None:
+    """Return a workload, or the argument of its scaling, with fewer Pods; None if it has no more than these."""
+    path = ("replicas",) if "replicas" in obj else COUNT_PATHS.get(group_kind(obj), ())
+    before = int32(obj, *path) if path else None
+    if not 0 < pods < (before or 0):
+        return None
+    return Changed(f"{ref_of(obj, DEFAULT_NAMESPACE)}: {path[-1]} {before:,} → {pods:,}", with_field(obj, pods, *path))
+
+
+def without_shared_nodes(obj: ApiObject) -> Changed | None:
+    """Return a workload whose required anti-affinity excludes the same node only; None if it excludes no more."""
+    path = *POD_TEMPLATE_PATHS.get(group_kind(obj), ()), "spec", "affinity", "podAntiAffinity", _REQUIRED
+    terms = items(obj, *path)
+    keys = dict.fromkeys(text_at(term, "topologyKey") for term in terms)
+    if not keys.keys() - {HOSTNAME}:
+        return None
+    action = f"{ref_of(obj, DEFAULT_NAMESPACE)}: anti-affinity with topologyKey {HOSTNAME}"
+    return Changed(action, with_field(obj, [{**term, "topologyKey": HOSTNAME} for term in terms], *path))
+
+
+def _of_arrivals(answer: Answer) -> Iterator[Edit]:
+    """Yield edits of the workloads that the question applies or scales: as many Pods as run, if a quota rejects others
+    or a constraint excludes them; and anti-affinity with Pods on the same node only.
+    """
+    names = answer.after.summary.names
+    arrivals = grouped((workload_key(each.object), each) for each in answer.after.simulation.world.arrivals)
+    admitted, apart = list[Changed](), list[Changed]()
+    for each in own_workloads(answer):
+        namespace, _, name = names.group(each.workload).partition("/")
+        own = arrivals.get((each.kind, namespace, name), ())
+        if len(own) != 1 or own[0].op not in _APPLIES or not (each.constrained or answer.over_quota[each.workload]):
+            continue
+        obj = own[0].object
+        if (changed := with_fewer_pods(obj, each.after)) is not None:
+            admitted.append(changed)
+        if each.constrained and (changed := without_shared_nodes(obj)) is not None:
+            apart.append(changed)
+    for found in filter(None, (admitted, apart)):
+        action = listed([each.action for each in found], 2)
+        counter = "rejected" if any(answer.over_quota.values()) else "pending"
+        yield Edit(action, (), counter, applied=[each.object for each in found])
 
 
 def with_edits(cluster: Cluster, edits: Sequence[Edit]) -> Cluster:

@@ -53,6 +53,7 @@ from forewarn.policies.prediction.forecast.why_not import (
     cause,
     ending_on_nominated_node,
     explanations,
+    lasting_constraint,
     on_no_node,
     waits_for,
     why_not,
@@ -60,6 +61,13 @@ from forewarn.policies.prediction.forecast.why_not import (
 from forewarn.policies.prediction.simulation.summary import of_in_vain
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
+from forewarn.policies.questions.application.fixes import (
+    Changed,
+    fix_of,
+    missing_in,
+    with_fewer_pods,
+    without_shared_nodes,
+)
 from forewarn.policies.questions.application.kueue import (
     Queued,
     QueuedJob,
@@ -294,6 +302,44 @@ def predict(
 
 
 def _fixes(result: PredictResult, request: PredictRequest | Manifest | Sequence[Manifest]) -> Iterator[Fix]:
+    """Yield what lowers the number of Pods that do not run, and of victims."""
+    request = request if isinstance(request, PredictRequest) else PredictRequest(request)
+    if request.replicas is None:
+        yield from _of_objects(result)
+    yield from _of_classes(result, request)
+
+
+def _of_objects(result: PredictResult) -> Iterator[Fix]:
+    """Yield changed workloads, if a quota rejects some of their Pods or a constraint excludes them: with as many Pods
+    as run, or with anti-affinity between Pods on the same node only. The prediction is repeated with them.
+    """
+    objects, before = result.queued.objects, result.predicted.effects()
+    admitted, apart = dict[int, Changed](), dict[int, Changed]()
+    for place, placement in enumerate(result.applied.placements):
+        if not isinstance(placement, Placement) or not (before.pending or before.rejected):
+            continue
+        outcomes, (_, excluded) = result.predicted.outcomes_of(placement), _constrained(placement, result)
+        run = placement.existing + sum(outcomes[name] for name in RUNNING)
+        if (excluded or outcomes["rejected"]) and (changed := with_fewer_pods(objects[place], run)) is not None:
+            admitted[place] = changed
+        if excluded and (changed := without_shared_nodes(objects[place])) is not None:
+            apart[place] = changed
+    for found in filter(None, (admitted, apart)):
+        new = [found[place].object if place in found else obj for place, obj in enumerate(objects)]
+        applied = place_all(result.queued.cluster, new, None, partial(is_placeholder, options=result.options))
+        after = replace(result, applied=applied, groups=()).predicted.effects()
+        if missing_in(after) < missing_in(before):
+            action = listed([changed.action for changed in found.values()], 2)
+            yield fix_of(action, before, after, _CHANGED, hidden=_HIDDEN)
+
+
+_CHANGED: Final = ("pending", "rejected", "victims")
+"""Counters that the effect of a fix names if they change."""
+_HIDDEN: Final = ("preempted", "down_seconds", "placeholders")
+"""Counters that it never names: a prediction shows `victims` instead."""
+
+
+def _of_classes(result: PredictResult, request: PredictRequest) -> Iterator[Fix]:
     """Yield `preemptionPolicy: Never` for the classes of the preemptors, if autoscalers then add nodes for all of them.
 
     The prediction is repeated with such classes.
@@ -304,7 +350,6 @@ def _fixes(result: PredictResult, request: PredictRequest | Manifest | Sequence[
     if not result.autoscaling.grows or not result.document.effects.victims or not names.keys() <= stored.keys():
         return
     polite = {name: stored[name]._replace(preemption_policy=PREEMPT_NEVER) for name in names}
-    request = request if isinstance(request, PredictRequest) else PredictRequest(request)
     cluster = replace(result.cluster, priority_classes={**stored, **polite})
     again = predicted(cluster, replace(request, autoscaling=result.autoscaling))
     grown, before = again.document.counters_with_new_nodes, result.document.effects
@@ -574,7 +619,10 @@ def _usage(placement: Placement, cluster: ClusterSnapshot) -> Iterator[str]:
             for name, amount in message.amounts.items() if quota.name == message.quota else ():
                 if (used := quota.used.get(name, ZERO)) < amount.limited:
                     amounts = f"{in_units(used)} → {in_units(amount.used)} of {in_units(amount.limited)}"
-                    yield f"quota {namespace}/{quota.name}: {name} {amounts}; each Pod {in_units(amount.requested)}"
+                    verb = "has limits of" if name.startswith("limits.") else "requests"
+                    resource = name.removeprefix("limits.").removeprefix("requests.")
+                    each = "" if resource == "pods" else f"; each Pod {verb} {in_units(amount.requested)} {resource}"
+                    yield f"quota {namespace}/{quota.name}: {name} {amounts}{each}"
 
 
 def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
@@ -663,11 +711,14 @@ def _namespace(placement: Placement) -> str:
 def _pending(result: PredictResult) -> Iterator[tuple[int, str, str]]:
     predicted = result.predicted
     for placement in result.placements:
-        pending = [each for each in placement.predictions if each.outcome == "pending" and predicted.is_alone(each)]
-        counts, explained = predicted.outcomes_of(placement), pending[:_MAX_EXPLAINED]
+        counts, (constraint, constrained) = predicted.outcomes_of(placement), _constrained(placement, result)
+        total = sum(counts[name] for name in PENDING) - constrained
+        if constrained:
+            yield constrained, Kind.CONSTRAINT, constraint
+        explained = _pending_alone(placement, result)[: min(total, _MAX_EXPLAINED)]
         for prediction in explained:
             yield 1, kind_of(prediction), pending_reason(prediction, result.cluster)
-        left = sum(counts[name] for name in PENDING) - len(explained)
+        left = total - len(explained)
         if left > 0 and explained:
             is_alike = not explained[-1].pod.spec.node_affinity.only_node
             reason = pending_reason(explained[-1], result.cluster) if is_alike else "reasons not evaluated"
@@ -675,6 +726,29 @@ def _pending(result: PredictResult) -> Iterator[tuple[int, str, str]]:
     for group in result.groups:
         if stay := predicted.outcomes_of_group(group)["pending"] - predicted.pending_before(group):
             yield stay, Kind.PENDING, of_group(group)
+
+
+def _pending_alone(placement: Placement, result: PredictResult) -> list[Prediction]:
+    """The Pending Pods of an object without PodGroup."""
+    is_alone = result.predicted.is_alone
+    return [each for each in placement.predictions if each.outcome == "pending" and is_alone(each)]
+
+
+def _constrained(placement: Placement, result: PredictResult) -> tuple[str, int]:
+    """Return the constraint with which some of the Pending Pods of an object fit on no node, whatever its capacity, and
+    the number of these Pods.
+    """
+    pending = _pending_alone(placement, result)
+    if not pending or has_own_cause(pending[-1]):
+        return "", 0
+    constraint, room = lasting_constraint(pending[-1].snapshot, pending[-1].pod)
+    return constraint, max(len(pending) - room, 0) if constraint else 0
+
+
+def has_own_cause(prediction: Prediction) -> bool:
+    """Report whether a Pending Pod has another cause than capacity or constraints between Pods."""
+    only_node = prediction.pod.spec.node_affinity.only_node
+    return bool(only_node or prediction.error or prediction.pre_filter is not None or cause(prediction))
 
 
 def of_group(group: GroupForecast) -> str:
@@ -849,3 +923,5 @@ def _more(result: PredictResult) -> Iterator[str]:
         yield "--node-templates FILE"
     if any(each.victims for each in result.predictions) or any(each.victims for each in result.groups):
         yield "forewarn whatif apply: downtime of victims"
+    elif result.outcomes["rejected"]:
+        yield "forewarn whatif apply: the quota that admits all"

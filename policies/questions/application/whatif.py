@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.controllers.own_pods import needed, pods_of
 from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
-from forewarn.policies.kubernetes.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, check_numbers, group_kind, ref_of
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions
 from forewarn.policies.linting.rules.support.names import suggested
@@ -149,21 +149,22 @@ def whatif(
     nodes_over_time: bool = False,
     progress: Progress | None = None,
     tries_fixes: bool = True,
+    instead: Sequence[ApiObject] = (),
 ) -> WhatIf:
     """Simulate a change, and compare the cluster before and after it.
 
     `until`: simulated seconds, in which applied CronJobs create all their Jobs (default: 1 hour, and only the first
     Job; up to 1 day for a restart or a DaemonSet, and up to 31 days for an upgrade). `autoscaling`: settings of
     autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods on each node over time.
-    `tries_fixes`: ask again with fixes, in a small cluster. Raises SourceError, InvalidInput, and InvalidObject, also
-    if admission rejects all objects.
+    `tries_fixes`: ask again with fixes, in a small cluster. `instead`: objects in place of those that the change
+    applies or scales. Raises SourceError, InvalidInput, and InvalidObject, also if admission rejects all objects.
     """
     autoscaling, places = replace(autoscaling_for(cluster, autoscaling), scale_down=until is not None), Places()
     cache, ignored = _cache_for(change, cluster)
     start = Start(cache, autoscaling.groups, places, cluster.config.options)
     _require_lists(cluster, change, autoscaling)
     with places.locating():
-        question = change.question(start)
+        question = change.question(start).with_objects(instead)
         if not autoscaling.groups and all(group_kind(arrival.object) != registry.NODE for arrival in question.arrivals):
             require_nodes(cache.snapshot())
         question, faults = _without_rejected(question, cache, places)
@@ -202,8 +203,9 @@ def whatif(
     document = document_of(Simulated(answer, question.class_change, faults, others, outcomes, queueing))
     if tries_fixes and answer.alike is None:
 
-        def ask_again(other: Cluster) -> tuple[Answer, Effects]:
-            again = whatif(other, change, until=until, autoscaling=autoscaling, progress=progress, tries_fixes=False)
+        def ask_again(other: Cluster, new: Sequence[ApiObject]) -> tuple[Answer, Effects]:
+            settings = partial(whatif, until=until, autoscaling=autoscaling, progress=progress, tries_fixes=False)
+            again = settings(other, change, instead=new)
             return again.answer.of_upgrade, again.document.effects
 
         fixes = tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again)

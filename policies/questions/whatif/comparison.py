@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -27,16 +26,14 @@ from forewarn.policies.kubernetes.objects.fields import (
     string_map,
     text_at,
 )
-from forewarn.policies.kubernetes.objects.pod import Owner, Pod, without_requests
+from forewarn.policies.kubernetes.objects.pod import Owner, Pod
 from forewarn.policies.kubernetes.objects.pod_loss import PodLoss, losses_of, named_loss
 from forewarn.policies.kubernetes.objects.workload import backoff_limit
-from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
-from forewarn.policies.kubernetes.scheduling.framework import Code
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import lacks_capacity
-from forewarn.policies.kubernetes.scheduling.reasons import FitError, in_short
+from forewarn.policies.kubernetes.scheduling.reasons import FitError
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.prediction.forecast.why_not import constraint_of, lasting_statuses
+from forewarn.policies.prediction.forecast.why_not import constraint_of, lasting_constraint
 from forewarn.policies.prediction.simulation.scenario import Arrival, World
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.prediction.simulation.summary import (
@@ -457,7 +454,7 @@ def _causes(simulation: Simulation, messages: Mapping[str, str], names: Names) -
 
 def _constrained(simulation: Simulation, messages: Mapping[str, str], names: Names) -> dict[str, tuple[str, int]]:
     """Return, by workload, the constraint with which some of its Pending Pods fit on no node, whatever capacity it has,
-    and how many Pods fit with any capacity. Ignores volumes: what the first Pod binds affects the next one.
+    and how many Pods fit with any capacity.
     """
     snapshot, found = simulation.cache.snapshot(), dict[str, tuple[str, int]]()
     for key, state in simulation.api.pods.items():
@@ -465,13 +462,7 @@ def _constrained(simulation: Simulation, messages: Mapping[str, str], names: Nam
         if name in found or len(found) == _MAX_CAUSES or not simulation.scheduler.is_pending(state):
             continue
         if lacks_capacity(messages.get(name, "")):
-            pod = replace(state.pod, spec=replace(state.pod.spec, volumes=()))
-            statuses = lasting_statuses(snapshot, pod).values()
-            lasting = (status for status in statuses if status.code is Code.UNSCHEDULABLE)
-            room = capacity_for(snapshot, without_requests(pod))
-            reasons = Counter(reason for status in lasting for reason in status.reasons)
-            why = f"{in_short(reasons.most_common(1)[0][0])}, with any capacity" if reasons and room else ""
-            found[name] = (why, room.total if room else 0)
+            found[name] = lasting_constraint(snapshot, state.pod)
     return {name: each for name, each in found.items() if each[0]}
 
 

@@ -15,6 +15,7 @@ from forewarn.policies.base.findings import cut, grouped, listed, plural, quote
 from forewarn.policies.kubernetes.controllers.changes import replaces_no_pods
 from forewarn.policies.kubernetes.controllers.deployment import is_paused
 from forewarn.policies.kubernetes.controllers.disruption import SCALED
+from forewarn.policies.kubernetes.controllers.view import workload_key
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import (
     InvalidInput,
@@ -134,6 +135,14 @@ class Question(NamedTuple):
     queueing: Queueing | None = None
     every_job: bool = False
     notes: Sequence[str] = ()
+
+    def with_objects(self, objects: Sequence[ApiObject]) -> Question:
+        """Return the question with these objects in place of those that it applies or scales."""
+        if not objects:
+            return self
+        new = {workload_key(obj): obj for obj in objects}
+        pairs = ((each, new.get(workload_key(each.object), each.object)) for each in self.arrivals)
+        return self._replace(arrivals=[each._replace(object=obj) for each, obj in pairs])
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:

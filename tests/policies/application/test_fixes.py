@@ -31,6 +31,8 @@ def cluster_of(
     own |= {"priorityClassName": priority_class} if priority_class else {}
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "50"}
     nodes = [object_of("v1", "Node", f"n{number}", status={"allocatable": allocatable}) for number in (1, 2)]
+    for node in nodes:
+        node["metadata"]["labels"] = {"kubernetes.io/os": "linux"}
     spec = {"replicas": pods, "selector": {"matchLabels": {"a": "b"}}}
     spec["template"] = {"metadata": {"labels": {"a": "b"}}, "spec": own}
     web = object_of("apps/v1", "Deployment", "web", spec=spec)
@@ -64,7 +66,7 @@ def quota(pods: int, used: int) -> dict[str, Any]:
     )
 
 
-def shown(result: forewarn.WhatIf) -> list[tuple[str, str]]:
+def shown(result: forewarn.WhatIf | forewarn.PredictResult) -> list[tuple[str, str]]:
     return [(fix.action, fix.effect) for fix in result.document.fix]
 
 
@@ -90,6 +92,50 @@ def test_a_quota_that_rejects_replacements_is_raised_as_far_as_needed(tmp_path: 
     assert result.document.counters is not None
     assert result.document.counters.rejected == 2
     assert shown(result) == [("quota shop/q: pods 2 → 4", "lost 2 → 0, rejected 2 → 0")]
+
+
+def applied(kind: str, group: str, pods: int, **spec: Any) -> dict[str, Any]:
+    """A new workload that wants so many Pods, with labels that the quota and the anti-affinity of the tests select."""
+    own = {"containers": CONTAINERS, **({"restartPolicy": "Never"} if kind == "Job" else {}), **spec}
+    template = {"metadata": {"labels": {"app": "new"}}, "spec": own}
+    field = {"parallelism": pods} if kind == "Job" else {"replicas": pods, "selector": {"matchLabels": {"app": "new"}}}
+    return object_of(f"{group}/v1", kind, "new", spec={**field, "template": template})
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "field"), [("Job", "batch", "parallelism"), ("Deployment", "apps", "replicas")]
+)
+def test_as_many_pods_as_a_quota_admits_are_a_fix(tmp_path: Path, kind: str, group: str, field: str) -> None:
+    cluster, manifest = cluster_of(tmp_path, quota(pods=6, used=4)), applied(kind, group, 5)
+    admitted = f"{kind} shop/new: {field} 5 → 2", "rejected 3 → 0"
+    raised = "quota shop/q: pods 6 → 9", "rejected 3 → 0"
+    assert shown(forewarn.whatif(cluster, forewarn.Apply(manifest))) == [raised, admitted]
+    assert shown(forewarn.predict(cluster, manifest)) == [admitted]
+    assert forewarn.predict(cluster, forewarn.PredictRequest(manifest, replicas=5)).document.fix == []
+    scaled = forewarn.whatif(cluster, forewarn.Scale("deploy/web", 9, "shop"))
+    assert shown(scaled)[1] == ("Deployment shop/web: replicas 9 → 6", "rejected 3 → 0")
+
+
+def test_fewer_pods_or_another_topology_are_fixes_of_anti_affinity(tmp_path: Path) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "new"}}, "topologyKey": "kubernetes.io/os"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    cluster, manifest = cluster_of(tmp_path), applied("Deployment", "apps", 2, affinity=affinity)
+    manifest["spec"]["template"]["spec"]["containers"] = [{**CONTAINERS[0], "resources": {"requests": {"cpu": "3"}}}]
+    found = [
+        ("Deployment shop/new: anti-affinity with topologyKey kubernetes.io/hostname", "Pending 1 → 0"),
+        ("Deployment shop/new: replicas 2 → 1", "Pending 1 → 0"),
+    ]
+    assert shown(forewarn.whatif(cluster, forewarn.Apply(manifest))) == found
+    prediction = forewarn.predict(cluster, manifest)
+    assert shown(prediction) == found[::-1]
+    assert prediction.document.why is not None
+    (cause,) = prediction.document.why.causes
+    assert (cause.number, cause.reason) == (1, "violates its Pod anti-affinity, with any capacity")
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump(manifest))
+    linted = forewarn.lint(tmp_path / "new.yaml", cluster=cluster)
+    (finding,) = (each for each in linted.findings if each.rule == "fits-nowhere")
+    assert "unless an autoscaler adds one in another kubernetes.io/os" in finding.message
+    assert finding.fix == "run fewer replicas, or use another topologyKey"
 
 
 def test_a_fix_without_effect_is_left_out(tmp_path: Path) -> None:
@@ -153,7 +199,7 @@ def test_the_nodes_of_a_combined_fix_are_those_that_all_its_pods_need(
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: "".join(each.action for each in edits))
     answer = answer_with(events=9)
     tested = fixes.tested_fixes(
-        cluster_of(tmp_path), answer, after[""][1], lambda other: (answer, after[str(other)][1])
+        cluster_of(tmp_path), answer, after[""][1], lambda other, _: (answer, after[str(other)][1])
     )
     assert [(fix.action, fix.effect) for fix in tested] == [
         (
@@ -166,8 +212,10 @@ def test_the_nodes_of_a_combined_fix_are_those_that_all_its_pods_need(
 
 def answer_with(events: int, **fields: Any) -> Any:
     """An answer of so many simulated events."""
-    simulation = SimpleNamespace(timeline=SimpleNamespace(events=range(events)))
-    return SimpleNamespace(typical_of=None, after=SimpleNamespace(simulation=simulation), **{"removal": None} | fields)
+    world = SimpleNamespace(arrivals=())
+    simulation = SimpleNamespace(timeline=SimpleNamespace(events=range(events)), world=world)
+    after = SimpleNamespace(simulation=simulation, summary=SimpleNamespace(names=None), workloads=())
+    return SimpleNamespace(typical_of=None, after=after, placeholders=(), **{"removal": None} | fields)
 
 
 def test_jobs_that_fail_by_a_loss_get_a_policy_that_ignores_disruptions(tmp_path: Path) -> None:
@@ -237,7 +285,7 @@ def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monk
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: str(edits[0].objects))
     answer = answer_with(events=9, removal=True)
     after = {"[{'a': 1}, {'b': 1}]": Effects(blocked=1)}
-    cluster, ask = cluster_of(tmp_path), lambda other: (answer, after[str(other)])
+    cluster, ask = cluster_of(tmp_path), lambda other, _: (answer, after[str(other)])
     found = fixes.tested_fixes(cluster, answer, Effects(blocked=3), ask)
     assert [(fix.action, fix.effect) for fix in found] == [("a PDB; a quota", "blocked 3 → 1")]
     after = {"[{'a': 1}, {'b': 1}]": Effects(blocked=1, new_nodes=2)}  # as many nodes as without the fix
@@ -248,7 +296,7 @@ def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monk
 def test_counters_that_rise_are_told_too() -> None:
     def difference(after: Effects, ranges: dict[str, Range]) -> str:
         trial = fixes.Trial([fixes.Edit("a PDB", [], "blocked")], after, [], 0)
-        return fixes._difference(Effects(blocked=3, lost=7), trial, ranges)
+        return trial.fix(Effects(blocked=3, lost=7), ranges).effect
 
     text, by_chance = "blocked 3 → 0, lost 7 → 5", {"preempted": Range(0, 1)}
     assert difference(Effects(lost=9, pending=1), {}) == "blocked 3 → 0, but lost 7 → 9, Pending 0 → 1"
@@ -260,10 +308,10 @@ def test_counters_that_rise_are_told_too() -> None:
 def test_counters_of_the_headline_are_named_whenever_they_change() -> None:
     trial = fixes.Trial([fixes.Edit("nodes", [], "pending")], Effects(lost=4, preempted=1, rejected=10, down=8), [], 0)
     before = Effects(lost=9, preempted=5, pending=3, rejected=1)
-    text = fixes._difference(before, trial, {})
+    text = trial.fix(before, {}).effect
     assert text == "lost 9 → 4, preempted 5 → 1, Pending 3 → 0, but rejected 1 → 10, down 0 → 8"
     trial = trial._replace(after=Effects(lost=10, rejected=10, down=8, preempted=5, pending=3))
-    assert fixes._difference(before, trial, {}) == "rejected 1 → 10, down 0 → 8, lost 9 → 10"
+    assert trial.fix(before, {}).effect == "rejected 1 → 10, down 0 → 8, lost 9 → 10"
 
 
 @pytest.mark.parametrize(
@@ -316,7 +364,7 @@ def test_a_fix_is_also_tried_with_those_of_what_it_leaves_or_causes_within_the_w
     monkeypatch.setattr(fixes, "_of_nodes", lambda *_: [])
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: "".join(each.action for each in edits))
     after = {"a PDBa quota": Effects(jobs_failed=3), "a PDBa quotafor Jobs": together}
-    cluster, ask = cluster_of(tmp_path), lambda other: (answer_with(events), after[str(other)])
+    cluster, ask = cluster_of(tmp_path), lambda other, _: (answer_with(events), after[str(other)])
     tested = fixes.tested_fixes(cluster, answer_with(events=9), Effects(blocked=4, rejected=2), ask)
     assert [(fix.action, fix.effect) for fix in tested] == shown
 

@@ -1,5 +1,6 @@
 """Why nodes do not help, in words."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -45,6 +46,14 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
             [zoned("n1"), zoned("n2"), make_pod("other").labels(app="web").on("n2")],
             [f"{ACROSS} (default/other on n2)"],
         ),
+        (  # kube-scheduler compares capacity first
+            copy.deepcopy(WEB).request(cpu="9"),
+            [
+                make_node("n1").has(cpu="9").label(ZONE, "a"),
+                make_pod("other").labels(app="web").request(cpu="9").priority(10).on("n1"),
+            ],
+            ["anti-affinity with a Pod there of equal or higher priority (default/other)"],
+        ),
         (
             make_pod("web").labels(app="web").priority(10),
             [zoned("n1"), zoned("n2"), SHY],
@@ -78,6 +87,7 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
         "its own, across the zone",
         "another pod's, across the zone",
         "a pod as important",
+        "a pod as important, behind too little cpu",
         "affinity to a victim",
         "full of its like",
         "too small in one resource, full in the others",

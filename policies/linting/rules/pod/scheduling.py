@@ -141,15 +141,18 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     if context.phase is Phase.LINT and pending[0].error and _is_rejected(subject, context):
         return
     reasons: Sequence[tuple[Reason, int]] = ()
-    is_class_needed, of_all = False, None
+    is_class_needed, of_all, elsewhere = False, None, ""
     from forewarn.policies.kubernetes.scheduling.plugins.one_node import CHANGE_SELECTOR  # the linter starts without
-    from forewarn.policies.prediction.forecast.why_not import cause
+    from forewarn.policies.prediction.forecast.why_not import cause, other_topology
 
     with suppress(CutShort):
         reasons = reasons_of(pending)
         is_class_needed = needs_class(pending[0])
-        of_all = cause(pending[0])
-    details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed, cause=of_all)
+        of_all, topology = cause(pending[0]), other_topology(pending[0])
+        if topology is not None:
+            elsewhere = f" in another {topology}"
+            reasons = [(reason.with_fixes(_OTHER_TOPOLOGY), nodes) for reason, nodes in reasons]
+    details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed, cause=of_all, elsewhere=elsewhere)
     field = "priorityClassName" if is_class_needed else "containers"
     if of_all is not None and CHANGE_SELECTOR in of_all.fixes and "nodeSelector" in template.spec:
         field = "nodeSelector"
@@ -163,6 +166,7 @@ def _is_rejected(subject: ReviewedObject, context: Context) -> bool:
     return bool(validate(subject.object, context.semantics))
 
 
+_OTHER_TOPOLOGY: Final = "run fewer replicas, or use another topologyKey"
 _PREEMPTION_FIX: Final = "lower requests or priority"
 _PLACEHOLDERS_FIX: Final = "none needed: placeholder Pods reserve this capacity"
 _UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that never preempts"

@@ -83,7 +83,8 @@ class StaysPending(NamedTuple):
     """New Pods that fit on no node. `stuck`: the prediction for the first of them. `reasons`: kube-scheduler's
     reasons with numbers of nodes; empty if time ran out. `is_restart`: the new Pods are from a restart of the
     workload. `needs_class`: a higher PriorityClass helps (`predictions.needs_class`). `new_nodes`: None without node
-    groups. `cause`: why no node fits, if one reason explains all nodes (`why_not.cause`).
+    groups. `cause`: why no node fits, if one reason explains all nodes (`why_not.cause`). `elsewhere`: where a new node
+    would help, such as ` in another zone`; "" for anywhere.
     """
 
     impact: Impact
@@ -93,6 +94,7 @@ class StaysPending(NamedTuple):
     needs_class: bool = False
     new_nodes: NewNodes | None = None
     cause: Reason | None = None
+    elsewhere: str = ""
 
 
 class GroupPreemption(NamedTuple):

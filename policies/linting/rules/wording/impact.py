@@ -343,7 +343,7 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     if stuck.error or stuck.pre_filter is not None:
         why = details.reasons[0][0].short if audience.sees_all else details.reasons[0][0]
         return Text(f"{start}: {why}", CHECK_PROFILE if stuck.error else fix, more, (start,), gaps)
-    later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
+    later = "" if stuck.pod.spec.node_affinity.only_node else f", unless an autoscaler adds one{details.elsewhere}"
     if details.cause and not details.needs_class:
         problem = f"{start}: {details.cause.short if audience.sees_all else details.cause}"
         shorter = (problem, f"{start}: {details.cause}", f"{brief}: {details.cause}", start)
