@@ -117,10 +117,10 @@ class Options(NamedTuple):
     `known_classes`: PriorityClasses that exist besides those of the input; `closed`: no other classes exist.
     `template_classes`: classes that templates of the input define, with unknown values. `input_classes`: classes that
     any directory of the input defines; `class_uses`: how often the input names each class; `class_values`: the values
-    of each defined class. `base`: the commit
-    before the change, and `deleted_classes`: the classes that the change deletes. `groups`, `exclude`, `clusters`,
-    `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if
-    not set. `gates`: the feature gates that are set.
+    of each defined class. `unread_names`: the names and labels in files with syntax errors, whose objects may exist.
+    `base`: the commit before the change, and `deleted_classes`: the classes that the change deletes. `groups`,
+    `exclude`, `clusters`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x;
+    None if not set. `gates`: the feature gates that are set.
 
     `class_paths`: paths of PriorityClass names in custom resources, for the linter. `placeholder_pods`: selects Pods
     that only reserve capacity; None: Pods with negative priority that only run the pause image. `recreates_pods`: the
@@ -143,6 +143,7 @@ class Options(NamedTuple):
     input_classes: frozenset[str] = frozenset()
     class_uses: Mapping[str, int] = NO_USES
     class_values: Mapping[str, Mapping[int, Location]] = NO_VALUES
+    unread_names: frozenset[str] = frozenset()
     closed: bool = False
     base: str = ""
     deleted_classes: frozenset[str] = frozenset()

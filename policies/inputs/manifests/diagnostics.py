@@ -13,7 +13,7 @@ from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.documents import NOT_TEXT, Document, Fault
 from forewarn.policies.inputs.manifests.yaml.nodes import UNREAD, Collection, Node, Scalar
 from forewarn.policies.inputs.manifests.yaml.scalars import doubtful
-from forewarn.policies.inputs.manifests.yaml.source import Repeated, YamlSource, scalar_value, span
+from forewarn.policies.inputs.manifests.yaml.source import Repeated, YamlSource, by_key, scalar_value, span
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ def of_yaml(
     repeats_of_root = [kept.key for _, kept in repeats if id(kept.key_node) in keys_of_root]
     # In a document without separators, the first key of each further object.
     typed = repeats_of_root[0] if {"apiVersion", "kind"} <= {*repeats_of_root} else ""
-    for lost, kept in repeats:
+    for repeated in repeats:
+        lost, kept = repeated
         where, line = span(document, kept.key_node), document.line_of(lost.key_node.start)
         if typed and id(kept.key_node) in keys_of_root:
             if kept.key == typed:
@@ -152,6 +153,9 @@ def of_yaml(
             yield _overwritten(lost.key, span(document, lost.key_node), where.line, owner_at(lost.key_node.start), tool)
         else:
             found = _duplicate(lost.key, line, where, owner_at(kept.key_node.start), tool)
+            if id(kept.key_node) in keys_of_root and repeated.lost_identity:
+                effect = f"{tool} drops the one on line {line}, and kube-apiserver rejects the object without a name"
+                found = found._replace(rule="parse-error", effect=effect, remediation="merge them")
             yield harmless(found, line) if _is_same(lost.value, kept.value) else found
     for scalar, message in doubtful(root):
         owner = owner_at(scalar.start)
@@ -194,7 +198,7 @@ def _is_same(one: Node, other: Node) -> bool:
                 return False
             to_do += zip(one.children, other.children, strict=True)
         else:
-            mine, others = _by_key(one), _by_key(other)
+            mine, others = by_key(one), by_key(other)
             if mine.keys() != others.keys() or not 2 * len(mine) == len(one.children) == len(other.children):
                 return False
             to_do += ((value, others[key]) for key, value in mine.items())
@@ -206,11 +210,6 @@ def _type(scalar: Scalar) -> object:
         return type(scalar_value(scalar))
     except Fault:
         return scalar
-
-
-def _by_key(mapping: Collection) -> dict[str, Node]:
-    pairs = zip(mapping.children[::2], mapping.children[1::2], strict=True)
-    return {key.text: value for key, value in pairs if isinstance(key, Scalar)}
 
 
 def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None, tool: str) -> FileDiagnostic:

@@ -363,7 +363,7 @@ class _FileReader:
         tree = Tree(document)
         tree.root = root
         before = len(finder.subjects)
-        self._diagnostics += finder.take(construction.value, lambda prefix: YamlSource(tree, prefix))
+        self._diagnostics += finder.take(construction.meant(root), lambda prefix: YamlSource(tree, prefix))
         if own := finder.subjects[before:]:
             self._diagnostics += diagnostics.of_yaml(document, root, construction.repeated, own, "kubectl")
 

@@ -138,6 +138,8 @@ class Input:
         """The keys of values that templates of a chart print as PriorityClass names, by the directory of the chart."""
         self.class_names = set[str]()
         """Names of classes that templates define with values that are known only after rendering."""
+        self.unread_names = set[str]()
+        """Names and labels in files with syntax errors."""
         self.class_uses = Counter[str]()
         """How often files name each PriorityClass."""
         self.with_names: list[tuple[File, bytes, Reading]] = []
@@ -317,7 +319,7 @@ def _of_manifests(files: Input) -> Iterator[FileDiagnostic]:
         path = os.path.realpath(diagnostic.location.file)
         if diagnostic.rule in BROKEN and path in data:
             files.leave_out(diagnostic.location.file, DATA)
-        elif diagnostic.rule == "duplicate-key" and path in resources:
+        elif diagnostic.effect and path in resources:
             effect = f"kustomize build fails; {diagnostic.effect}"
             yield diagnostic._replace(rule="parse-error", effect=effect, severity=None)
         elif not (diagnostic.is_incomplete and path in patches):
@@ -347,6 +349,8 @@ def _read(file: File, files: Input, *, reported: bool, deployed: bool = False) -
     if reported and b"riorityClassName" in content:
         _add_names(content, file, files, reading)
     files.sources[file.name] = file
+    if not BROKEN.isdisjoint(diagnostic.rule for diagnostic in reading.diagnostics):
+        files.unread_names.update(match[1].decode() for match in islice(_NAMING.finditer(content), _MAX_UNREAD))
     if reading.defined:
         files.defining.append((file, reading.defined))
     place = file.called or file.path
@@ -359,6 +363,11 @@ def _read(file: File, files: Input, *, reported: bool, deployed: bool = False) -
         files.files_of[kind.rpartition("/")[2]].append(file.name)
     if file.is_stream:
         files.texts[file.name] = content
+
+
+_NAMING: Final = later(rb"(?<![A-Za-z])(?:name|app)[\"']?:[ \t]*[\"']?([a-z0-9][a-z0-9.-]{0,252})")
+"""Names of objects, and the labels that usually have the same value."""
+_MAX_UNREAD: Final = 10_000
 
 
 def _read_names(content: bytes, file: File, files: Input, reading: Reading) -> None:
@@ -565,6 +574,7 @@ def of_values(findings: list[Finding], files: Input) -> list[Finding]:
     In files of kustomize, which reads a string there, the warning replaces the error. In other files, a boolean for a
     boolean field is right.
     """
+    findings = _of_repeated_keys(findings)
     switches = [f for f in findings if f.rule == "ambiguous-value"]
     if not switches:
         return findings
@@ -578,6 +588,16 @@ def of_values(findings: list[Finding], files: Input) -> list[Finding]:
     return [_of_kustomize(f) if f.rule == "ambiguous-value" and f.location in texts else f for f in kept]
 
 
+def _of_repeated_keys(findings: list[Finding]) -> list[Finding]:
+    """Return the findings with an error about each repeated key whose second value lacks a required field, in place of
+    the one about the field, which is below the first key.
+    """
+    twice = {f.location for f in findings if f.rule == "duplicate-key"}
+    lost = {f.location for f in findings if f.rule == "value-rejected" and _REQUIRED in f.message} & twice
+    kept = (f for f in findings if f.rule != "value-rejected" or f.location not in lost)
+    return [f._replace(severity=Severity.ERROR) if f.location in lost else f for f in kept]
+
+
 def _texts_of_kustomize(switches: Sequence[Finding], files: Input) -> set[Location]:
     """Return the positions of booleans that kustomize reads as strings."""
     of_kustomize = {path for k in files.kustomizations for path in (*k.resources, *k.patches)}
@@ -588,6 +608,7 @@ def _of_kustomize(finding: Finding) -> Finding:
     return finding.as_note._replace(text=finding.text._replace(problem=f"{finding.text.problem}, as kustomize does"))
 
 
+_REQUIRED: Final = ": Required value"
 _BOOLEAN: Final = " as the boolean "
 
 

@@ -127,7 +127,8 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
         yield from _without_request(subject, scaled[0], context)
         yield from _replicas_set(scaled[0], scaler)
         yield from _scaled_vertically(subject, scaled[0], context)
-    if scaled or is_template_variable(scaler.name, subject, context):
+    is_unread = scaler.name in context.options.unread_names
+    if scaled or is_unread or is_template_variable(scaler.name, subject, context):
         return
     group, _, target = scaler.kind.rpartition("/")
     if scaler.kind in _NOT_SCALED:

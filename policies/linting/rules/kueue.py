@@ -58,8 +58,8 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     Fix: create the class first, or use an existing class.
     """
     name = text_at(subject.object, *_LABEL)
-    names = context.once(workload_classes) if name else None
-    if not names or name in names or is_template_variable(name, subject, context):
+    names, unread = context.once(workload_classes) if name else None, context.options.unread_names
+    if not names or name in names or name in unread or is_template_variable(name, subject, context):
         return
     if name in context.once(_priority_classes):
         message = f"{quote(name)} is a PriorityClass, not a WorkloadPriorityClass: Kueue creates no Workload"
@@ -116,7 +116,7 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
     """
     for kind, namespace, name, path in _references(subject):
         names = context.once(kueue_names).get((kind, namespace), Names(()))
-        if name in names or is_template_variable(name, subject, context):
+        if name in names or name in context.options.unread_names or is_template_variable(name, subject, context):
             continue
         near, in_cluster = names.meant(name), _or_the_cluster(context)
         if kind == registry.LOCAL_QUEUE and not near and (elsewhere := _elsewhere(name, namespace, subject, context)):

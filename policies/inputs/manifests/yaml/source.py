@@ -104,6 +104,12 @@ MAX_SCALAR: Final = 3 * 1024 * 1024
 """Maximum bytes of a scalar: the API server rejects requests above 3 MiB."""
 
 
+def by_key(mapping: Collection) -> dict[str, Node]:
+    """Return the values of a mapping by the texts of their keys, without keys that are no scalars."""
+    pairs = zip(mapping.children[::2], mapping.children[1::2], strict=True)
+    return {key.text: value for key, value in pairs if isinstance(key, Scalar)}
+
+
 class MappingEntry(NamedTuple):
     """One entry of a mapping. `merged`: added by a merge key (`<<`)."""
 
@@ -119,6 +125,16 @@ class Repeated(NamedTuple):
     lost: MappingEntry
     kept: MappingEntry
 
+    @property
+    def lost_identity(self) -> dict[str, str]:
+        """The name and namespace in the first of two keys `metadata` if the second one has no name; else empty."""
+        nodes = [each.value for each in self]
+        fields = [by_key(node) for node in nodes if isinstance(node, Collection) and node.is_mapping]
+        if self.kept.key != "metadata" or len(fields) < len(nodes) or "name" not in fields[0].keys() - fields[1].keys():
+            return {}
+        texts = {key: fields[0].get(key) for key in ("name", "namespace")}
+        return {key: node.text for key, node in texts.items() if isinstance(node, Scalar)}
+
 
 class Construction:
     """The value of one document, and its repeated keys."""
@@ -130,6 +146,17 @@ class Construction:
         if root is not None:
             check_aliasing(root)
         self.value: Any = None if root is None else self._value(root)
+
+    def meant(self, root: Node) -> Any:
+        """Return the value, with the name and namespace of a first `metadata` that a second one without a name drops.
+
+        Rules then see the object as it is meant; the repeated key is reported. `root`: the node of the value.
+        """
+        keys = {*map(id, root.children[::2])} if self.repeated and isinstance(root, Collection) else set()
+        for repeated in self.repeated:
+            if id(repeated.kept.key_node) in keys and (identity := repeated.lost_identity):
+                return {**self.value, "metadata": {**identity, **self.value["metadata"]}}
+        return self.value
 
     def _value(self, node: Node) -> Any:
         if type(node) is Scalar:

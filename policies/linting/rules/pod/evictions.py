@@ -683,6 +683,8 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     labels = at(selector, "matchLabels")
     if not isinstance(labels, dict) or not labels or selected(selector, [namespace], context):
         return
+    if not context.options.unread_names.isdisjoint(map(str, labels.values())):
+        return
     yield from _in_another_namespace(subject, selector, context)
     workloads = list(workloads_in([namespace], context))
     if not any(context.template(each.subject) for each in workloads) or _is_used(selector, namespace, context):

@@ -986,6 +986,7 @@ def _without_pods(template: PodTemplate, subject: ReviewedObject, context: Conte
         selector = mapping_at(term, "labelSelector")
         labels = mapping_at(selector, "matchLabels")
         is_simple = labels and selector.keys() | term.keys() <= {"labelSelector", "matchLabels", "topologyKey"}
+        is_simple = is_simple and context.options.unread_names.isdisjoint(map(str, labels.values()))
         is_stored = any(labels.items() <= pod.labels.items() for pod in context.pods) if is_simple else True
         if not is_stored and not selected(selector, [namespace], context):
             place = template.at(*path, "labelSelector", "matchLabels")

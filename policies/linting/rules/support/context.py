@@ -191,7 +191,8 @@ class Context:
     def is_known(self, name: str) -> bool:
         """Report whether a class exists, including names that only the configuration lists."""
         options = self.options
-        return name in self.classes or name in options.template_classes or one_of(options.known_classes, name)
+        is_possible = name in options.template_classes or name in options.unread_names
+        return name in self.classes or is_possible or one_of(options.known_classes, name)
 
     def once(self, make: Callable[..., T], *given: object) -> T:
         """Return the result of `make(context, *given)`, computed once and cached in the context.
