@@ -769,11 +769,12 @@ def kind_of(prediction: Prediction) -> Kind:
 
 def pending_reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     """Why a Pod stays Pending, with a fix if it is about volumes or the DaemonSet's class."""
-    reason = _reason(prediction, cluster)
-    return with_fix(reason, CLASS_FOR_DAEMONS if needs_class(prediction) else volume_fix(prediction))
+    fix = CLASS_FOR_DAEMONS if needs_class(prediction) else volume_fix(prediction)
+    return with_fix(reason_in_short(prediction, cluster), fix)
 
 
-def _reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
+def reason_in_short(prediction: Prediction, cluster: ClusterSnapshot) -> str:
+    """Why a Pod stays Pending, without a fix."""
     if not cluster.objects.nodes:
         return "the cluster has no nodes"
     if prediction.pod.nominated_node_name and (ending := ending_on_nominated_node(prediction)):

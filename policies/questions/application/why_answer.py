@@ -16,7 +16,7 @@ from forewarn.policies.base.documents.answer import (
     Table,
     Why,
 )
-from forewarn.policies.base.findings import duration, grouped, plural
+from forewarn.policies.base.findings import duration, grouped, plural, with_fix
 from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
 from forewarn.policies.kubernetes.objects.pod import wait_seconds
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
@@ -32,7 +32,7 @@ from forewarn.policies.questions.application.kueue import (
     tables_of_jobs,
     warnings_of_jobs,
 )
-from forewarn.policies.questions.application.predict import nodes_why_not, pending_reason, with_new_nodes
+from forewarn.policies.questions.application.predict import nodes_why_not, reason_in_short, with_new_nodes
 from forewarn.policies.questions.why.evidence import Trouble, shown_time
 
 if TYPE_CHECKING:
@@ -183,13 +183,13 @@ def _causes(diagnosis: Diagnosis, effects: Effects | None) -> Why | None:
     return Why("", 0, _WHAT[diagnosis.state], causes)
 
 
-def _text_of(trouble: Trouble, *, is_last_with_fix: bool = True) -> str:
+def _text_of(trouble: Trouble, which: str = "", *, is_last_with_fix: bool = True) -> str:
     when = shown_time(trouble.when)
     at = f" at {when}" if when and when not in trouble.message else ""
-    fix = f". Fix: {trouble.help}" if trouble.help and is_last_with_fix else ""
     message = trouble.message.rstrip(".")
     details = message.removeprefix(f"{trouble.words} ")
-    return f"{trouble.words}{at}{':' if details == message else ''} {details}{fix}"
+    text = f"{trouble.words}{at}{':' if details == message else ''} {details}{which}"
+    return with_fix(text, trouble.help if is_last_with_fix else "")
 
 
 def _of_prediction(prediction: Prediction) -> Iterator[Table]:
@@ -276,15 +276,14 @@ def _counts(result: WorkloadWhy) -> Iterator[Counter]:
 def _of_endings(result: WorkloadWhy) -> Iterator[Cause]:
     for (kind, words), ends in grouped(((end.cause.id, end.words), end) for end in result.timeline.endings).items():
         help_ = next((end.cause.help for end in ends if end.cause.help), "")
-        yield Cause(len(ends), kind, f"{words}{help_ and f'. Fix: {help_}'}")
+        yield Cause(len(ends), kind, with_fix(words, help_))
 
 
 def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
     timeline = result.timeline
     for pods, first in timeline.pending_causes:
-        what, fix, how = _text_of(first.cause).partition(". Fix: ")
         which = f", the first {first.pod.rpartition('/')[2]}" if pods > 1 else ""
-        yield Cause(pods, first.cause.id, f"{what}{which}{fix}{how}")
+        yield Cause(pods, first.cause.id, _text_of(first.cause, which))
     if left := len(timeline.pending) - sum(pods for pods, _ in timeline.pending_causes):
         yield Cause(left, "notEvaluated", f"not among the first {MAX_PENDING} Pending Pods of the queue")
 
@@ -368,8 +367,7 @@ def cause_of(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     if prediction.outcome == "pending":
         is_about_it = cause(prediction) or prediction.error or prediction.pre_filter is not None
         reasons = [] if is_about_it else why_not(prediction)
-        of_most = f"fits on no node: {reasons[0][1]}" if reasons else pending_reason(prediction, cluster)
-        return of_most.partition(". Fix: ")[0]
+        return f"fits on no node: {reasons[0][1]}" if reasons else reason_in_short(prediction, cluster)
     if prediction.outcome == "preempts":
         return "the next attempt preempts other Pods"
     return prediction.not_predicted or "fits on a node: not tried yet"
