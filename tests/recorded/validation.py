@@ -264,9 +264,9 @@ class ObjectCount(Pods):
     def matches(self, quota: ResourceQuota, _obj: ApiObject) -> bool:
         return not quota.scope_selectors and bool(self.matching_resources(quota.hard))
 
-    def constraints(self, *_: object) -> str:
-        """Return "": no fields are required."""
-        return ""
+    def constraints(self, *_: object) -> dict[str, list[str]]:
+        """Return no fields: none are required."""
+        return {}
 
     def usage(self, _obj: ApiObject) -> ResourceList:
         """Return 1 under each resource name of the kind."""

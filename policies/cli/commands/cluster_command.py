@@ -216,8 +216,7 @@ def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
     except SourceError as fault:
         if not run.announced or fault.file != run.announced:
             raise
-        fix = fault.fix or "pass --cluster FILE or --kubeconfig FILE"
-        raise SourceError("", fault.problem, fix=fix) from None
+        raise SourceError("", fault.problem, fix=fault.fix or "pass --cluster FILE or --kubeconfig FILE") from None
     snapshot = cache.snapshot()
     _check_lists(run, snapshot)
     if run.announced:

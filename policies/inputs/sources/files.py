@@ -59,8 +59,7 @@ def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceErro
     """The error for a file that cannot be opened or read. `named`: the user has given exactly this path."""
     if named and status_of(error) == USAGE:
         return MissingFile(path, no_such_file(path))
-    fix = _FIXES.get(error.errno or 0, "") if isinstance(error, OSError) else ""
-    return SourceError(path, reason(error), fix=fix)
+    return SourceError(path, reason(error), fix=_FIXES.get(error.errno or 0, "") if isinstance(error, OSError) else "")
 
 
 def no_such_file(path: str) -> str:

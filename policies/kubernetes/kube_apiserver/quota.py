@@ -208,21 +208,20 @@ class Pods:
         """
         return bool(matching_resources(quota.hard)) and all(matches_scope(s, obj) for s in quota.scope_selectors)
 
-    def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """Return a text about fields that a quota on the resources in `required` requires and the Pod lacks; "" if
-        there are none. Raises InvalidObject.
+    def constraints(self, obj: ApiObject, required: Collection[str]) -> Mapping[str, Sequence[str]]:
+        """Return the fields that a quota on the resources in `required` requires and the Pod lacks, each with the
+        containers that lack it. Raises InvalidObject.
 
         Each container and init container must set limited cpu and memory, unless the Pod has Pod-level resources.
         """
         resources = self.resources(obj)
         if resources.sets_pod_level:
-            return ""
+            return {}
         missing: dict[str, set[str]] = {}
         for container in (*resources.containers, *resources.init_containers):
             for name in _MUST_BE_SET.intersection(required) - {*_by_quota_name(container.requests, container.limits)}:
                 missing.setdefault(name, set()).add(container.name)
-        lines = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(missing.items())]
-        return f"must specify {'; '.join(lines)}" if lines else ""
+        return {name: sorted(containers) for name, containers in sorted(missing.items())}
 
     def usage(self, obj: ApiObject) -> ResourceList:
         """Return the quota usage of the Pod. Raises InvalidObject.
@@ -306,12 +305,15 @@ class ExceededQuota(str):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One reason for a rejection, in upstream's words. `quota`: its name; "" if no single quota is the cause."""
+    """One reason for a rejection, in upstream's words. `quota`: its name; "" if no single quota is the cause.
+    `missing`: required field -> the containers that lack it.
+    """
 
     kind: FaultKind
     message: str
     quota: str = ""
     resources: tuple[str, ...] = ()
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +346,7 @@ def check_request(obj: ApiObject, quotas: Sequence[ResourceQuota], *, evaluator:
     `quotas`: the namespace's quotas, sorted by name (upstream's order is arbitrary). Excludes limitedResources: see
     `uncovered`.
     """
-    demands: dict[frozenset[str], str] = {}
+    demands: dict[frozenset[str], Mapping[str, Sequence[str]]] = {}
     if faults := [fault for quota in quotas for fault in _unmet(quota, obj, evaluator, demands)]:
         return Check(tuple(faults), tuple(quotas))
     used = evaluator.usage(obj)
@@ -390,7 +392,7 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
 
 
 def _unmet(
-    quota: ResourceQuota, obj: ApiObject, evaluator: Pods, demands: dict[frozenset[str], str]
+    quota: ResourceQuota, obj: ApiObject, evaluator: Pods, demands: dict[frozenset[str], Mapping[str, Sequence[str]]]
 ) -> Iterable[Fault]:
     """Yield the unmet requirements of a quota that do not depend on usage; none if the quota does not apply to the
     object.
@@ -400,8 +402,7 @@ def _unmet(
     try:
         evaluator.matching_scopes(quota.scope_selectors, obj)
     except InvalidScope as problem:
-        message = f"error matching scopes of quota {quota.name}, err: {problem}"
-        yield Fault(FaultKind.INVALID_SCOPE, message, quota.name)
+        yield Fault(FaultKind.INVALID_SCOPE, f"error matching scopes of quota {quota.name}, err: {problem}", quota.name)
         return
     if not evaluator.matches(quota, obj):
         return
@@ -410,11 +411,17 @@ def _unmet(
     if limited not in demands:
         demands[limited] = evaluator.constraints(obj, restricted)
     if missing := demands[limited]:
-        yield Fault(FaultKind.MUST_SPECIFY, f"failed quota: {quota.name}: {missing}", quota.name)
+        message = f"failed quota: {quota.name}: {must_specify(missing)}"
+        yield Fault(FaultKind.MUST_SPECIFY, message, quota.name, missing=missing)
     elif restricted - {*quota.used}:
         names = sorted(restricted)
         message = f"status unknown for quota: {quota.name}, resources: {','.join(names)}"
         yield Fault(FaultKind.STATUS_UNKNOWN, message, quota.name)
+
+
+def must_specify(missing: Mapping[str, Sequence[str]]) -> str:
+    """Return upstream's text about missing fields, by field with the containers that lack it."""
+    return "must specify " + "; ".join(f"{name} for: {','.join(names)}" for name, names in missing.items())
 
 
 def _uncovered(

@@ -642,9 +642,7 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     fault = use.faults[0] if use is not None and use.faults else None
     if use is None or fault is None or fault.kind != "must-specify":
         return
-    missing = fault.message.partition(": must specify ")[2]
-    lacking = dict(part.split(" for: ") for part in missing.split("; "))
-    named = {name for names in lacking.values() for name in names.split(",")}
+    lacking, named = fault.missing, {*chain.from_iterable(fault.missing.values())}
     fields = ("initContainers", "containers")
     places = {
         text_at(c, "name"): (field, i) for field in fields for i, c in enumerate(list_at(use.template.spec, field))

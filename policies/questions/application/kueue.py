@@ -246,8 +246,7 @@ def _queued_job(result: QueueForecast, cluster: ClusterSnapshot, name: str) -> Q
     if result.admission is None:
         ahead = [workload.key for workload in result.ahead]
         reasons = [FlavorNotAssigned(reason.flavor or "", reason.short) for reason in result.reasons]
-        message = result.message or ""
-        return QueuedJob(name, "waits", queue, wanted, 0, NOTHING, preempted, message, reasons, ahead)
+        return QueuedJob(name, "waits", queue, wanted, 0, NOTHING, preempted, result.message or "", reasons, ahead)
     flavors = {
         resource: flavor for pod_set in result.admission.pod_sets for resource, flavor in pod_set.flavors.items()
     }

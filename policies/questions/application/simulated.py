@@ -443,8 +443,7 @@ def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: S
         except fields.InvalidInput as fault:
             raise EntryFault(number, f"event {number}: {fault}") from None
         near, fix = elsewhere(cluster, kind, ref.namespace, ref.name)
-        problem = f"event {number}: {_named(event)} not found in the cluster{near}"
-        raise EntryFault(number, with_fix(problem, fix))
+        raise EntryFault(number, with_fix(f"event {number}: {_named(event)} not found in the cluster{near}", fix))
 
 
 def events_of(
