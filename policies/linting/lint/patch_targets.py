@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
@@ -56,6 +57,9 @@ _NOT_LOCAL: Final = later(r"[$<{?@]|//|\.git\b|^github\.com")
 _SCRIPTS: Final = ("Makefile", "*.sh", "*/*.sh", ".github/workflows/*")
 """The files of a tree that may create files when it is deployed."""
 _WRITES: Final = later(rb"(?:>|\b(?:tee|cp|mv|touch|output|create)\b)[^\n]*")
+_OPERATOR_SDK: Final = "operator-sdk generate kustomize manifests"
+_OF_OPERATOR_SDK: Final = ".clusterserviceversion.yaml"
+"""The end of the names of the files that this command generates."""
 _Namespaces = Mapping[str, Mapping[str, Collection[str]]]
 """The namespaces of objects by their kind and name."""
 
@@ -125,6 +129,7 @@ class _Paths:
             why, fix = "has no kustomization", "list its files"
         near = self._nearest(path, kustomization) if why and next(self._searches, None) is not None else None
         fix = f"write {os.path.relpath(near, kustomization.directory)}" if near else fix
+        fix = f"run `{_OPERATOR_SDK}`" if why and path.endswith(_OF_OPERATOR_SDK) else fix
         is_created = bool(why) and self._is_created(path, self._files.sources[kustomization.file].tree)
         return why, fix, Severity.NOTE if is_created else None
 
@@ -142,15 +147,18 @@ class _Paths:
         return beside.get(nearest_word(name, beside, _NEAR)) or (same[0] if len(same) == 1 else None)
 
     def _is_created(self, path: str, top: str) -> bool:
-        """Report whether git ignores a path, or a Makefile, workflow or script of a tree writes a file with its
-        name.
+        """Report whether git ignores a path, operator-sdk generates it, or a Makefile, workflow or script of a tree
+        writes a file with its name, or files to its directory.
         """
         directory, name = os.path.split(path)
         top = os.path.realpath(top or directory)
         rules = self._ignored_in(directory, top)
         inside = (each for each in upwards(path) if each.startswith(os.path.join(top, "")))
         is_ignored = any(rules.ignore(each, is_directory=each != path) for each in inside)
-        return is_ignored or ("." in name and name.encode() in self._written_in(top))
+        written, place = self._written_in(top), os.path.relpath(directory, top)
+        is_written = re.search(rf"(?<![\w./-])(?:\./)?{re.escape(place)}/?(?![\w/.-])".encode(), written)
+        is_named = "." in name and (name.encode() in written or (os.sep in place and is_written))
+        return is_ignored or path.endswith(_OF_OPERATOR_SDK) or bool(is_named)
 
 
 def _ignored_in(directory: str, top: str) -> Ignores:
