@@ -26,7 +26,7 @@ from forewarn.policies.inputs.manifests.kustomizations import (
 from forewarn.policies.inputs.manifests.reading import BROKEN, first_value
 from forewarn.policies.inputs.manifests.yaml.source import Tree
 from forewarn.policies.inputs.sources.files import readable
-from forewarn.policies.inputs.sources.git import Ignores, upwards
+from forewarn.policies.inputs.sources.git import Ignores, upwards, work_trees
 from forewarn.policies.kubernetes.kinds.registry import (
     AUTOSCALER,
     DEFAULT_NAMESPACE,
@@ -127,6 +127,9 @@ class _Paths:
             why = "" if os.path.exists(path) else "does not exist"
         elif not any(os.path.exists(os.path.join(path, name)) for name in KUSTOMIZATIONS):
             why, fix = "has no kustomization", "list its files"
+        top = next(work_trees(kustomization.directory), None) if why else None
+        if top and not os.path.join(path, "").startswith(os.path.join(top, "")):
+            why, fix = "is outside of the repository", "write a path in the repository"
         near = self._nearest(path, kustomization) if why and next(self._searches, None) is not None else None
         fix = f"write {os.path.relpath(near, kustomization.directory)}" if near else fix
         fix = f"run `{_OPERATOR_SDK}`" if why and path.endswith(_OF_OPERATOR_SDK) else fix
