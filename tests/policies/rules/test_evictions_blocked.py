@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,13 +49,13 @@ TWICE = make_budget("shop", 1, **{"part-of": "shop"}).obj
 @pytest.mark.parametrize(
     ("stored", "new", "found"),
     [
-        ([ONE, TWO, POD], [], ["one (Pod db-0): one, two", "two (Pod db-0): one, two"]),
+        ([ONE, TWO, POD], [], ["one (Pod db-0): two selects them too", "two (Pod db-0): one selects them too"]),
         ([ONE, TWO, DONE], [], []),
-        ([], [ONE, TWICE], ["one: one, shop", "shop: one, shop"]),
-        ([ONE, POD], [TWO], ["two (Pod db-0): one (stored), two"]),
+        ([], [ONE, TWICE], ["one: shop selects them too", "shop: one selects them too"]),
+        ([ONE, POD], [TWO], ["two (Pod db-0): one (stored) selects them too"]),
         ([ONE, TWO, POD], [NARROW], []),
-        ([ONE, TWICE], [deployment("api")], ["api: one (stored), shop (stored)"]),
-        ([TWICE], [ONE, deployment("api")], ["one (Deployment api): one, shop (stored)"]),
+        ([ONE, TWICE], [deployment("api")], ["api: one (stored), shop (stored) select them"]),
+        ([TWICE], [ONE, deployment("api")], ["one (Deployment api): shop (stored) selects them too"]),
     ],
     ids=[
         "audit",
@@ -75,4 +76,4 @@ def test_budgets_that_select_the_same_pods(
     done = forewarn(*command, "--cluster", "cluster.json", "-o", "json", cwd=tmp_path)
     findings = [each for each in json.loads(done.stdout)["findings"] if each["rule"] == "evictions-blocked"]
     texts = [f"{each['object']['name']}{each['message'].removeprefix('evictions of Pods fail')}" for each in findings]
-    assert texts == [f"{each.replace(': ', ': PodDisruptionBudgets ')} select them" for each in found]
+    assert [re.sub("PodDisruptionBudgets? ", "", text) for text in texts] == found

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import EVICTIONS_FAIL, Problem, Severity, Text, cut, grouped, plural, quote
@@ -298,6 +299,8 @@ def _at_minimum(workload: ReviewedObject, enough: int, context: Context) -> str 
 
 
 _LONGEST_NAME: Final = 40
+_SHOWN: Final = 3
+"""Maximum number of PodDisruptionBudgets that a message names."""
 _DEFAULT: Final = later(r"\$\{\w+:?[=-](\d{1,4})\}")
 """A variable of Flux or envsubst with a default."""
 
@@ -324,10 +327,19 @@ def _overlaps(context: Context) -> _Overlaps:
     try:
         for namespace, names, kind, name in _selecting(pdbs, by_label, context):
             own = [("PodDisruptionBudget", pdb) for pdb in names if (namespace, pdb) in new]
-            which = f"evictions of Pods fail{f' ({kind} {name})' * bool(own and name)}: PodDisruptionBudgets "
-            marked = [f"{pdb}{' (stored)' * ((namespace, pdb) not in new)}" for pdb in names]
+            workload = f" ({kind} {cut(name, _LONGEST_NAME)})" if own and name else ""
+            count = len(names) - bool(own)
+            which = f": PodDisruptionBudget{'s' * (count > 1)} "
+            after = f" select{'s' * (count == 1)} them{' too' * bool(own)}"
             for found in own or [(kind, name)]:
-                problems.setdefault((namespace, *found), naming(which, marked, len(names), " select them"))
+                others = islice((pdb for pdb in names if found != ("PodDisruptionBudget", pdb)), _SHOWN)
+                marked = [f"{pdb}{' (stored)' * ((namespace, pdb) not in new)}" for pdb in others]
+                texts = (
+                    naming(f"evictions of Pods fail{who}{which}", marked, count, after, _SHOWN)
+                    for who in (workload, "")
+                )
+                problem = min(texts, key=lambda text: text.count("…"))  # without the workload rather than cut
+                problems.setdefault((namespace, *found), problem)
     except TooLarge as excess:
         return _Overlaps(problems, excess.with_traceback(None))
     return _Overlaps(problems)
