@@ -389,8 +389,10 @@ _WORKLOADS: Final = {
     **dict.fromkeys(("CronJob", "Job"), "batch/v1"),
     "PodDisruptionBudget": "policy/v1",
     "HorizontalPodAutoscaler": "autoscaling/v2",
+    "VerticalPodAutoscaler": "autoscaling.k8s.io/v1",
+    **dict.fromkeys(("ScaledObject", "ScaledJob"), "keda.sh/v1alpha1"),
 }
-_OTHER_GROUPS: Final = ("apps", "batch", "policy", "autoscaling")
+_OTHER_GROUPS: Final = ("apps", "batch", "policy", "autoscaling", "autoscaling.k8s.io", "keda.sh")
 
 
 @lru_cache(maxsize=1024)

@@ -14,6 +14,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
     fields_of,
     homes,
     minors_of,
+    stable_version,
     type_of,
     unknown_fields,
 )
@@ -236,9 +237,9 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     if removed and removed.also:  # what else the replacement lacks, removed-api-version reports
         return
     obj = {**subject.object, "apiVersion": removed.replacement} if removed else subject.object
-    if not removed and type_of(obj) and not type_of(obj, context.minor):
-        message = f"no {kind} in version {quote(str(version))} in Kubernetes 1.{context.minor}: kubectl rejects it"
-        yield Problem(message, ("apiVersion",), "remove the object, or write a version that this release serves")
+    if not removed and (unserved := _not_served(obj, context)):
+        message, fix = f"no {kind} in version {quote(str(version))}{unserved[0]}: kubectl rejects it", unserved[1]
+        yield Problem(message, ("apiVersion",), fix)
     beside: dict[object, list[tuple[Path, dict[str, Any], str, str]]] = {}
     for number, unknown in enumerate(_unknown_in(obj, subject, context)):
         path = unknown.path
@@ -263,6 +264,15 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
             location=subject.source.locate(path, key=True),
             detail={"field": str(path[-1]), **detail},
         )
+
+
+def _not_served(obj: ApiObject, context: Context) -> tuple[str, str] | None:
+    """Return in which release the version of an object is not served, and the fix; None if it may be served."""
+    if stable := stable_version(obj):
+        return "", f"write apiVersion: {stable}"
+    if type_of(obj) and not type_of(obj, context.minor):
+        return f" in Kubernetes 1.{context.minor}", "remove the object, or write a version that this release serves"
+    return None
 
 
 def _unknown_in(obj: ApiObject, subject: ReviewedObject, context: Context) -> Iterator[Unknown]:

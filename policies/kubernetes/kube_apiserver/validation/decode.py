@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from forewarn.policies.base.findings import Path, cut
-from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import charge, charging, meter
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError, go_quote
 from forewarn.policies.kubernetes.objects.extent import is_omitted
@@ -253,6 +253,20 @@ def type_of(obj: ApiObject, minor: int | None = None) -> str:
     entry = _tables()["kinds"].get(f"{api_version}/{kind}", "") if isinstance(kind, str) else ""
     name, _, span = entry.partition("@")
     return name if minor is None or not span or _covers(span, minor) else ""
+
+
+def stable_version(obj: ApiObject) -> str | None:
+    """Return the stable version with the kind of an object whose own stable version no supported release serves; None
+    if there is none.
+    """
+    version, kind = _STABLE.fullmatch(str(obj.get("apiVersion"))), obj.get("kind")
+    if version is None or type_of(obj):
+        return None
+    served = [_STABLE.fullmatch(name.removesuffix(f"/{kind}")) for name in _tables()["kinds"]]
+    return max((each[0] for each in served if each and each[1] == version[1]), default=None)
+
+
+_STABLE: Final = later(r"(|[\w.-]+/)v\d+")
 
 
 def unknown_fields(obj: ApiObject, minor: int | None = None) -> Iterator[Unknown]:
