@@ -25,10 +25,11 @@ from forewarn.policies.kubernetes.kinds.registry import (
     DAEMON_SET,
     DISRUPTION_BUDGET,
     KINDS,
+    LIMIT_RANGE,
     RELEASE_NAMESPACE,
     removed_version,
 )
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject
@@ -426,7 +427,17 @@ _LIMITS: Final = ("minAvailable", "maxUnavailable")
 
 
 def _without_alternatives(rest: ApiObject, subject: ReviewedObject, masked: Masked) -> ApiObject:
-    """Return the known fields without the limits of a PodDisruptionBudget that the template does not print together."""
+    """Return the known fields without the limits of a PodDisruptionBudget, and the types of limits of a LimitRange,
+    that the template does not print together.
+    """
+    if group_kind(rest) == LIMIT_RANGE:
+        first, limits = dict[str, tuple[int, ...]](), [*list_at(rest, "spec", "limits")]
+        for number, limit in enumerate(limits):
+            block = masked.blocks[subject.source.locate(("spec", "limits", number)).line - 1]
+            known = first.setdefault(str(at(limit, "type")), block)
+            if known[: len(block)] != block[: len(known)] and isinstance(limit, dict):
+                limits[number] = {**limit, "type": None}
+        return {**rest, "spec": {**rest["spec"], "limits": limits}} if limits else rest
     paths = [("spec", limit) for limit in _LIMITS if at(rest, "spec", limit) is not None]
     blocks = {masked.blocks[subject.source.locate(path, key=True).line - 1] for path in paths}
     if len(blocks) < len(_LIMITS) or group_kind(rest) != DISRUPTION_BUDGET:

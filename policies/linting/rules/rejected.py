@@ -42,7 +42,13 @@ from forewarn.policies.linting.rules.support.rule_text import (
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
 
-_CERTAIN: Final = ("percentage such as", "cannot be both set", "Unsupported value", "greater than or equal to 0")
+_CERTAIN: Final = (
+    "percentage such as",
+    "cannot be both set",
+    "Unsupported value",
+    "greater than or equal to 0",
+    "].type: Duplicate value",
+)
 """Parts of messages about single fields, which other fields of a template do not change."""
 
 
