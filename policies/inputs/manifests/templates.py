@@ -393,7 +393,8 @@ def _sort(
             continue
         rest = _known(subject.object, subject, by_cluster)
         if rest == subject.object and min(masked.lost[lines.start : lines.stop], default=_NOTHING) == _NOTHING:
-            objects.complete.append(subject)
+            is_optional = bool(masked.blocks[next(_lines_of_keys(subject, ("kind",), shown))])
+            objects.complete.append(subject._replace(is_optional=is_optional))
         elif known.get(lines.start) != rest and _has_one_type(rest, subject, shown, masked.blocks):
             place = RELEASE_NAMESPACE if at(subject.object, "metadata", "namespace") is not None else subject.namespace
             if by_cluster and _is_for_old_clusters(subject, masked, text):

@@ -55,7 +55,8 @@ class ReviewedObject(NamedTuple):
 
     `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if the object
     is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,
-    unknown fields, except at the path `whole`. `is_patch`: whether the object is a patch of an object that is not read.
+    unknown fields, except at the path `whole`. `is_optional`: whether a template has the object in a block, so that
+    values may switch it off. `is_patch`: whether the object is a patch of an object that is not read.
     `overlay`: the directory of the kustomization that patches objects, and builds this one. `is_left_out`: whether the
     input has kustomizations, but none lists the file of the object. `builds`: the directories of the kustomizations
     whose output contains the object, without those that other kustomizations list. `moved`: the namespace in the file
@@ -73,6 +74,7 @@ class ReviewedObject(NamedTuple):
     within: str = ""
     is_partial: bool = False
     whole: Path | None = None
+    is_optional: bool = False
     is_patch: bool = False
     overlay: str = ""
     is_left_out: bool = False

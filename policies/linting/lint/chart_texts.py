@@ -25,6 +25,7 @@ from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 from forewarn.policies.linting.lint.charts import CHART
 from forewarn.policies.linting.rules.support.names import is_misspelt
+from forewarn.policies.linting.rules.support.rule_text import is_test_file
 
 
 class Scope(NamedTuple):
@@ -566,7 +567,9 @@ _TARGET: Final = later(r"\n  scaleTargetRef:(?:\n    \w+:[^\n]*){0,2}?\n    name
 
 
 def _undone_scaling(templates: Sequence[ChartText], settings: Sequence[ChartValues]) -> Iterator[FileDiagnostic]:
-    """Yield the locations at which templates set `replicas` although values enable a HorizontalPodAutoscaler."""
+    """Yield the locations at which templates set `replicas` although values enable a HorizontalPodAutoscaler; notes if
+    these are only values of tests and examples.
+    """
     scaled: dict[str, Sequence[Path]] = {}
     for template in templates:
         for target, limit in template.entries_with("maxReplicas", _TARGET):
@@ -578,12 +581,14 @@ def _undone_scaling(templates: Sequence[ChartText], settings: Sequence[ChartValu
             path = template.path_at(entry.start("value"), entry["value"])
             if not enabling or not path or required is None:
                 continue
-            if any(all(map(each.get, [*enabling, *required, path])) for each in settings):
-                enabled = field_path(enabling[-1])
-                message = f"helm upgrade undoes the scaling by the HorizontalPodAutoscaler that {enabled} enables"
+            found = [each for each in settings if all(map(each.get, [*enabling, *required, path]))]
+            for name in sorted((os.path.basename(each.file.name) for each in found), key=is_test_file)[:1]:
+                enabled, where = field_path(enabling[-1]), "" if name in _OF_VALUES else f" in {name}"
+                message = f"helm upgrade undoes the scaling by the HorizontalPodAutoscaler: {enabled} is set{where}"
                 fix = f"write replicas in {{{{- if not .Values.{enabled} }}}}"
                 place = template.place(*entry.span("key"))
-                yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
+                severity = Severity.NOTE if is_test_file(name) else Severity.WARNING
+                yield FileDiagnostic("update-without-effect", message, place, fix, severity=severity)
 
 
 _PRINTED: Final = later(

@@ -155,7 +155,8 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
 
 def _replicas_set(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
     """Report a number of replicas that the scaler changes after each apply: one that is not within its limits, or above
-    its minimum, a note if the workload itself sets it. Of 0 replicas, it scales nothing.
+    its minimum, a note if the workload itself sets it or values may switch the scaler off. Of 0 replicas, it scales
+    nothing.
     """
     least, most = scaler.minimum, scaler.maximum
     replicas = at(workload.object, "spec", "replicas")
@@ -175,6 +176,7 @@ def _replicas_set(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]
         return
     elif place.file == workload.locate(()).file:
         severity, fix = Severity.NOTE, "remove replicas"
+    severity = Severity.NOTE if scaler.subject.is_optional else severity
     yield Problem(message, (), fix, location=place, object=workload.ref, severity=severity)
 
 
