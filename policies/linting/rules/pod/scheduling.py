@@ -14,6 +14,7 @@ from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, found_at
 from forewarn.policies.kubernetes.kinds.registry import (
     CLAIM,
     DAEMON_SET,
+    DEPLOYMENT,
     ROLLOUT,
     SCHEDULER_CONFIGURATION,
     STATEFUL_SET,
@@ -30,6 +31,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     list_at,
     mapping_at,
     namespace_of,
+    string_map,
     text_at,
 )
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
@@ -53,11 +55,19 @@ from forewarn.policies.linting.rules.support.details import (
     StaysPending,
 )
 from forewarn.policies.linting.rules.support.names import Lookups, Names, is_misspelt
-from forewarn.policies.linting.rules.support.predictions import Predicted, is_placeholder, needs_class, reasons_of
+from forewarn.policies.linting.rules.support.predictions import (
+    ROLL,
+    Predicted,
+    is_placeholder,
+    needs_class,
+    reasons_of,
+    with_rollout_fix,
+)
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_WORKLOADS,
     Comparisons,
     Labelled,
+    autoscaler_of,
     class_name,
     diagnostics,
     integer,
@@ -67,6 +77,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     selected,
     workloads_in,
 )
+from forewarn.policies.linting.rules.support.scalers import scalers_of_workloads
 from forewarn.policies.prediction.forecast.impact import Impact, newly_preempted, victims_of
 
 if TYPE_CHECKING:
@@ -92,7 +103,9 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 
     Why: kube-apiserver accepts the workload, but its Pods stay Pending until they fit on a node.
 
-    Details: the linter needs `--cluster`. The prediction uses the current nodes; an autoscaler may add others.
+    Details: the linter needs `--cluster`. The prediction uses the current nodes; an autoscaler may add others. The
+    linter also reports a Deployment whose Pods fit now, but whose rollouts would be blocked: by host ports or a
+    required anti-affinity, each node can have one Pod, all nodes have one, and `maxUnavailable` is 0.
 
     Cluster:
 
@@ -136,6 +149,7 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         return
     if not impact.pending:
         impact.check_bounds()
+        yield from _later_rollouts(template, subject, context)
         return
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
     if context.phase is Phase.LINT and pending[0].error and _is_rejected(subject, context):
@@ -152,11 +166,90 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         if topology is not None:
             elsewhere = f" in another {topology}"
             reasons = [(reason.with_fixes(_OTHER_TOPOLOGY), nodes) for reason, nodes in reasons]
+        reasons = with_rollout_fix(reasons, pending[0], impact, subject.ref.kind)
     details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed, cause=of_all, elsewhere=elsewhere)
     field = "priorityClassName" if is_class_needed else "containers"
     if of_all is not None and CHANGE_SELECTOR in of_all.fixes and "nodeSelector" in template.spec:
         field = "nodeSelector"
     yield Problem(details, template.at(field))
+
+
+def _later_rollouts(template: PodTemplate, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Report replicas that exclude each other from nodes, and need all of them, if rollouts delete no Pod first."""
+    replicas = _surging(subject, context) if context.phase is Phase.LINT else 0
+    if context.cluster is None or not replicas or autoscaler_of(context.cluster):
+        return
+    from forewarn.policies.kubernetes.controllers.templates import made_of
+    from forewarn.policies.kubernetes.objects.node import untolerated_taint
+    from forewarn.policies.kubernetes.objects.pod import Pod
+
+    spec = Pod.from_api(made_of(subject.effective_namespace, subject.object, template.object)).spec
+    for key, selector in _exclusions(template.spec):
+        places = set[str]()
+        for info in charging(context.cluster.scheduling.node_infos if _selects_updated(selector, subject) else ()):
+            lasting = (taint for taint in info.node.taints if not taint.key.startswith(_OF_CONDITIONS))
+            is_possible = spec.node_affinity.matches(info.node.labels, info.name)
+            if is_possible and not untolerated_taint(lasting, spec.tolerations):
+                places.add(info.node.labels.get(key, ""))
+                if "" in places or len(places) > replicas:
+                    break
+        if len(places) == replicas and "" not in places:
+            yield _blocked_rollouts(replicas, key, subject, "add a node")
+            return
+
+
+_OF_CONDITIONS: Final = "node.kubernetes.io/"
+"""The prefix of taints that last for a time."""
+_HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+def _surging(subject: ReviewedObject, context: Context) -> int:
+    """Return the replicas of a Deployment whose rollouts create a Pod before they delete one; 0 for other objects."""
+    if group_kind(subject.object) != DEPLOYMENT:
+        return 0
+    from forewarn.policies.kubernetes.controllers.deployment import is_rolling, max_unavailable
+
+    scalers = context.once(scalers_of_workloads).get((subject.effective_namespace, subject.ref.name), ())
+    replicas = at(subject.object, "spec", "replicas")
+    replicas = integer((scalers[0].minimum if scalers else 1) if replicas is None else replicas)
+    with suppress(InvalidObject):
+        is_surging = (
+            bool(replicas) and is_rolling(subject.object) and not max_unavailable(subject.object, replicas or 0)
+        )
+        return max(replicas or 0, 0) if is_surging else 0
+    return 0
+
+
+def _blocked_rollouts(replicas: int, key: str, subject: ReviewedObject, fix: str) -> Problem:
+    """Return the problem of a Deployment whose Pods exclude new ones from all values of a label. `fix`: another one."""
+    path = ("spec", "strategy", "rollingUpdate", "maxUnavailable")
+    value = at(subject.object, *path)
+    places = plural(replicas, *(("node",) if key == _HOSTNAME else (f"value of {key}", f"values of {key}")))
+    exclude = f"rollouts would be blocked: running Pods exclude new ones from {replicas} of {places}"
+    message = f"{exclude}, and maxUnavailable {'is' if str(value) in _NONE else 'rounds down to'} 0"
+    return Problem(message, ("spec", "replicas") if value is None else path, f"{ROLL}, or {fix}")
+
+
+def _exclusions(spec: ApiObject) -> Iterator[tuple[str, ApiObject | None]]:
+    """Yield the topology keys in which a Pod excludes others: all with its host ports (None), or those that a label
+    selector selects.
+    """
+    if next(_host_ports(spec), 0):
+        yield _HOSTNAME, None
+    for _, term in found_at(spec, ("affinity", "podAntiAffinity", REQUIRED, ITEMS)):
+        if term.keys() == {"topologyKey", "labelSelector"}:
+            yield text_at(term, "topologyKey"), mapping_at(term, "labelSelector")
+
+
+def _selects(selector: ApiObject | None, labels: Mapping[str, str]) -> bool:
+    with suppress(InvalidObject, InvalidSelector):
+        return selector is None or ((parsed := parse_label_selector(selector)) is not None and parsed.matches(labels))
+    return False
+
+
+def _selects_updated(selector: ApiObject | None, subject: ReviewedObject) -> bool:
+    """Report whether a selector selects the Pods of a workload after an update, by labels that are immutable."""
+    return _selects(selector, string_map(subject.object, "spec", "selector", "matchLabels"))
 
 
 def _is_rejected(subject: ReviewedObject, context: Context) -> bool:
@@ -835,7 +928,8 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
     Why: kube-scheduler accepts such constraints. A topology spread constraint counts only Pods that its selector
     matches, so it must match the Pods that it spreads. A term of an affinity without selector matches no Pod. With a
     required affinity to Pods that do not exist, Pods stay Pending. So do replicas that exclude each other from the few
-    nodes that they select, and Pods whose node selector contradicts their affinity. Karpenter reads the annotation
+    nodes that they select, and Pods whose node selector contradicts their affinity. If there is exactly one such node
+    for each replica, and `maxUnavailable` is 0, rollouts are blocked. Karpenter reads the annotation
     `karpenter.sh/do-not-evict` only in releases that support no current release of Kubernetes.
 
     Example:
@@ -882,9 +976,10 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
         yield Problem(message, place, f"write {_DO_NOT_DISRUPT}")
     yield from _volumes_elsewhere(template, subject, context)
     yield from _on_no_node(template, subject, context)
+    labels = {key: str(value) for key, value in mapping_at(template.object, "metadata", "labels").items()}
+    yield from _in_one_place(template, labels, subject, context)
     if template.spec.keys().isdisjoint(("topologySpreadConstraints", "affinity")):
         return
-    labels = {key: str(value) for key, value in mapping_at(template.object, "metadata", "labels").items()}
     for path, selector in found_at(template.spec, ("topologySpreadConstraints", ITEMS, "labelSelector")):
         if not _may_match(selector, labels, subject, context):
             message = "the labelSelector does not match the labels of the Pod: its Pods are not spread"
@@ -893,7 +988,6 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
         if at(term, "labelSelector") is None and not list_at(term, "matchLabelKeys"):
             message = f"a term of {path[1]} without labelSelector matches no Pod"
             yield Problem(message, template.at(*path), "set labelSelector.matchLabels")
-    yield from _in_one_place(template, labels, subject)
     yield from _without_pods(template, subject, context)
     for path, expression in _node_expressions(template.spec):
         operator, values = at(expression, "operator"), list_at(expression, "values")
@@ -903,15 +997,16 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
             yield Problem(message, template.at(*path), "write an integer in quotes")
 
 
-def _in_one_place(template: PodTemplate, labels: Mapping[str, str], subject: ReviewedObject) -> Iterator[Problem]:
+def _in_one_place(
+    template: PodTemplate, labels: Mapping[str, str], subject: ReviewedObject, context: Context
+) -> Iterator[Problem]:
     """Report replicas that exclude each other from the few nodes or zones that a node selector or affinity requires."""
     replicas = at(subject.object, "spec", "replicas")
-    for _, term in found_at(template.spec, ("affinity", "podAntiAffinity", REQUIRED, ITEMS)):
-        key, excluded = text_at(term, "topologyKey"), mapping_at(term, "labelSelector", "matchLabels")
-        is_of_replicas = excluded and excluded.items() <= labels.items()
-        is_simple = term == {"topologyKey": key, "labelSelector": {"matchLabels": excluded}}
+    for key, selector in _exclusions(template.spec):
         places = _places(template.spec, key)
-        if is_of_replicas and is_simple and isinstance(replicas, int) and replicas > len(places) > 0:
+        if not places or not _selects(selector, labels):
+            continue
+        if isinstance(replicas, int) and replicas > len(places):
             count = "one" if len(places) == 1 else f"one of {len(places)} values of"
             message = (
                 f"{len(places)} of {replicas} Pods can run: all require {count} {key}, where they exclude each other"
@@ -919,6 +1014,8 @@ def _in_one_place(template: PodTemplate, labels: Mapping[str, str], subject: Rev
             in_selector = key in mapping_at(template.spec, "nodeSelector")
             place = template.at("nodeSelector", key) if in_selector else template.at("affinity", "nodeAffinity")
             yield Problem(message, place, "select a label of several nodes, or prefer the anti-affinity")
+        elif len(places) == _surging(subject, context) and _selects_updated(selector, subject):
+            yield _blocked_rollouts(len(places), key, subject, "select more nodes")
 
 
 def _places(spec: ApiObject, key: str) -> Collection[str]:

@@ -263,6 +263,21 @@ class Restart(NamedTuple):
         return stuck is not None and not (may_free and _fits_without(stuck, impact.own))
 
 
+ROLL: Final = "set maxSurge: 0 and maxUnavailable: 1"
+"""The fix for new Pods that fit only after old ones of their Deployment have terminated."""
+
+
+def with_rollout_fix(
+    reasons: Sequence[tuple[Reason, int]], stuck: Prediction, impact: Impact, kind: str
+) -> Sequence[tuple[Reason, int]]:
+    """Return the reasons why a new Pod stays Pending, the first with ROLL if a Deployment's own Pods are the cause."""
+    is_blocked = kind == "Deployment" and impact.is_blocked_rollout and not impact.deleted_first
+    if not (is_blocked and reasons and _fits_without(stuck, impact.own)):
+        return reasons
+    first, nodes = reasons[0]
+    return [(first.with_fixes(ROLL, *(first.fixes or ("add a node",))), nodes), *reasons[1:]]
+
+
 def _fits_without(stuck: Prediction, own: Collection[str]) -> bool:
     """Report whether a Pending Pod fits once these Pods (identities) have terminated."""
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
@@ -390,7 +405,8 @@ def _restart(workload: Workload, context: Context, before_simulation: BeforeSimu
 
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
     instead = {UNCORDON: "uncordon", LOWER_REQUESTS: "free capacity"}
-    return restart._replace(reasons=reasons_of(pending[:_MAX_CHECKED], instead))
+    reasons = reasons_of(pending[:_MAX_CHECKED], instead)
+    return restart._replace(reasons=with_rollout_fix(reasons, pending[0], impact, workload.ref.kind))
 
 
 def _rejection(subject: ReviewedObject, alone: Context, impact: Impact) -> str:

@@ -11,7 +11,13 @@ from forewarn.policies.base.findings import Text, capital, cut, duration, listed
 from forewarn.policies.kubernetes.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.kubernetes.scheduling.reasons import Reason, in_short
 from forewarn.policies.linting.rules.support.details import Cause
-from forewarn.policies.linting.rules.support.predictions import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
+from forewarn.policies.linting.rules.support.predictions import (
+    CHECK_PROFILE,
+    CLASS_FOR_DAEMONS,
+    ROLL,
+    SHOWN_REASONS,
+    fix_of,
+)
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.linting.rules.wording import forecasts
 from forewarn.policies.linting.rules.wording.phrases import at_least, counted, of_namespaces, priorities
@@ -363,7 +369,7 @@ def _stays_pending_after_restart(details: StaysPending, audience: Audience) -> T
     problem += _on_new_nodes(details.new_nodes)
     first = fix_of(details.reasons)
     first = "uncordon or free capacity" if first == "uncordon" else first
-    fix = f"{first} first" if first else "run `forewarn whatif restart`"
+    fix = first if first.startswith(ROLL) else f"{first} first" if first else "run `forewarn whatif restart`"
     return Text(problem, CLASS_FOR_DAEMONS if details.needs_class else fix, (*after, *gaps), caveats=gaps)
 
 
