@@ -92,7 +92,34 @@ def test_pending_placeholder_pods_reserve_nothing() -> None:
         for each in (found, enough)
     ]
     pending = "1 placeholder Pod is Pending: no capacity reserved yet"
-    assert warned == [[f"{pending}; once scheduled, they may replace some of the needed ones"], [pending]]
+    limit = "existing placeholder Pods have room for only 1 Pod: insufficient cpu (1 node)"
+    assert warned == [[limit, f"{pending}; once scheduled, they may replace some of the needed ones"], [pending]]
+
+
+@pytest.mark.parametrize(
+    ("admitted", "create", "clause", "effects"),
+    [
+        (1, 0, "no more placeholder Pods needed for the 1 that quota team admits", []),
+        (
+            3,
+            2,
+            "2 more placeholder Pods needed for the 3 that quota team admits, 2 have room",
+            ["3 of 9 Pods start at once"],
+        ),
+        (9, 8, "8 more placeholder Pods needed, 3 have room", ["4 of 9 Pods start at once"]),
+    ],
+)
+def test_no_placeholder_pods_are_for_pods_that_a_quota_rejects(
+    admitted: int, create: int, clause: str, effects: list[str]
+) -> None:
+    quota = Made("v1", "ResourceQuota", "team", "default").spec(hard={"pods": str(admitted)})
+    quota.status(hard={"pods": str(admitted)}, used={"pods": "0"})
+    state = cluster(make_node("n1").has(cpu="8"), make_node("n2").has(cpu="8"), placeholder("p", 4, "n1"), quota)
+    new = make_pod("new").priority(10).request(cpu="4")
+    found = asked(state, new, 9)
+    document = HeadroomResult(head_of(state), state, [ObjectHeadroom(headroom(state, new.obj), found)]).document
+    assert (found.admitted, found.create.pods, document.clause) == (admitted, create, clause)
+    assert (document.status, [fix.effect for fix in document.fix]) == ("WARN", effects)
 
 
 def test_pods_that_never_preempt_cannot_use_placeholder_pods() -> None:

@@ -125,7 +125,8 @@ def _status(result: HeadroomResult, least: ObjectHeadroom) -> AnswerStatus:
     if result.lacks:
         return AnswerStatus.PENDING
     if reserve is not None:
-        return AnswerStatus.WARN if reserve.create.pods or reserve.obstacle else AnswerStatus.OK
+        is_enough = not (reserve.create.pods or reserve.obstacle) and reserve.admitted == reserve.wanted
+        return AnswerStatus.OK if is_enough else AnswerStatus.WARN
     if not any(room.more):
         return AnswerStatus.PENDING
     only_by_preemption = not room.more.without and result.at_least is None
@@ -154,9 +155,10 @@ def _clause(room: Headroom, reserve: Placeholders | None) -> str:
     if reserve is not None:
         if reserve.obstacle:
             return f"placeholder Pods do not help: {reserve.obstacle}"
-        more, now = reserve.create.pods, reserve.create.fit_now
-        have_room = f", {plural(now, 'has', 'have')} room" if more else ""
-        return f"{plural(more, 'more placeholder Pod') if more else 'no more placeholder Pods'} needed{have_room}"
+        more, aim = reserve.create.pods, reserve.admitted
+        needed = plural(more, "more placeholder Pod") if more else "no more placeholder Pods"
+        limited = f" for the {aim:,} that {_quota_of(room)} admits" if aim < reserve.wanted else ""
+        return f"{needed} needed{limited}" + f", {plural(reserve.create.fit_now, 'has', 'have')} room" * (more > 0)
     if (group := room.pod_group) is not None:
         of = f"of {plural(group.pods, 'Pod')}"
         groups = plural(group.without_preemption, f"more group {of} fits", f"more groups {of} fit")
@@ -204,7 +206,7 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     yield from (f"rejected: {each}" for each in rejections)
     if others := refs_of(result.faults)[len(rejections) :]:
         yield f"not predicted: {listed(others)}"
-    yield from _of_quota(room, reserve)
+    yield from _of_quota(room)
     for name, most in room.largest.items():
         amount = cores(most) if name == "cpu" else gibibytes(most)
         yield f"no node is large enough: the largest has {amount} {name}"
@@ -225,17 +227,21 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     yield from room.notes
 
 
-def _of_quota(room: Headroom, reserve: Placeholders | None) -> Iterator[str]:
+def _of_quota(room: Headroom) -> Iterator[str]:
     """Yield how many Pods the quota admits, unless the clause already says so, or why it admits none."""
-    quota, wanted = room.quota, reserve.wanted if reserve else 0
-    if quota is not None and quota.pods < max(room.preempting.pods, wanted):
+    quota = room.quota
+    if quota is None or quota.pods >= room.preempting.pods:
+        return
+    if room.pod_group is not None or not quota.pods:
         why = "" if quota.pods else f": {in_short(quota.message)}"
-        if why or wanted or room.pod_group is not None:
-            yield f"{_quota_of(room)} admits only {plural(quota.pods, 'more Pod')}{why}"
+        yield f"{_quota_of(room)} admits only {plural(quota.pods, 'more Pod')}{why}"
 
 
 def _of_placeholders(reserve: Placeholders) -> Iterator[str]:
     existing = reserve.existing
+    if existing.reserve < reserve.admitted and existing.reasons:
+        why = [f"{in_short(reason)} ({plural(nodes, 'node')})" for reason, nodes in existing.reasons.items()]
+        yield f"existing placeholder Pods have room for only {plural(existing.reserve, 'Pod')}: {listed(why)}"
     if existing.pods and existing.termination_seconds:
         yield f"existing placeholder Pods take up to {existing.termination_seconds} s to terminate"
     if existing.pending:
@@ -259,11 +265,11 @@ def _fixes(reserve: Placeholders) -> Iterator[Fix]:
         return
     named = new.priority_class or "a new PriorityClass"
     size = f"{cores(new.milli_cpu)} cpu and {gibibytes(new.memory)} memory"
-    at_once = min(reserve.wanted, reserve.wanted - new.pods + new.fit_now)
+    at_once = reserve.admitted - new.pods + new.fit_now
     effect = f"{at_once:,} of {plural(reserve.wanted, 'Pod')} start at once"
     enough = next((group for group in reserve.node_groups if group.nodes), None)
-    if at_once < reserve.wanted and enough is not None:
-        effect += f", all with {plural(enough.nodes or 0, 'new node')} of {enough.group}"
+    if at_once < reserve.admitted and enough is not None:
+        effect += f", {reserve.admitted:,} with {plural(enough.nodes or 0, 'new node')} of {enough.group}"
     action = f"{plural(new.pods, 'placeholder Pod')} of {size} each, with {named} ({new.priority})"
     yield Fix(action, effect)
 

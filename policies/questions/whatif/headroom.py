@@ -62,7 +62,7 @@ from forewarn.policies.questions.whatif.autoscalers import MAX_NODES as MAX_TOGE
 from forewarn.policies.questions.whatif.autoscalers import MAX_WORK, NO_GROUPS, Autoscaling, below_cutoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
@@ -348,9 +348,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         fix = "remove spec.nodeName" if pod.node_name else ""
         raise InvalidObject(f"not predicted: {why}", (), ref_of(obj, "default"), fix, why)
     without, full = fill(snapshot, pod)
-    # Only the filters give the reasons: searching victims for the next Pod takes as long as everything else.
-    last = replace(pod, preemption_policy=PREEMPT_NEVER)
-    prediction = Prediction(full, last, reasons=True) if full is not None else None
+    prediction = _of_next(full, pod) if full is not None else None
     notes = notes if full is not None else [*notes, _NOT_FILLED]
     quota_for = partial(quota_room, cluster, counted, pod.namespace)
     quota = quota_for(pod.priority_class_name)
@@ -655,12 +653,22 @@ def _by_class(
     return counted
 
 
-def _reasons(prediction: Prediction) -> Sequence[tuple[str, int]]:
+def reasons_of(full: Snapshot, pod: Pod, nodes: Collection[str]) -> Sequence[tuple[str, int]]:
+    """Return the reasons why these nodes do not take the Pod, with the number of nodes, most first."""
+    return _reasons(_of_next(full, pod), nodes)
+
+
+def _of_next(full: Snapshot, pod: Pod) -> Prediction:
+    """Predict the next Pod without preemption: searching its victims takes as long as everything else."""
+    return Prediction(full, replace(pod, preemption_policy=PREEMPT_NEVER), reasons=True)
+
+
+def _reasons(prediction: Prediction, nodes: Collection[str] | None = None) -> Sequence[tuple[str, int]]:
     if prediction.pre_filter is not None:
         return [(joined(prediction.pre_filter.reasons, "; "), len(prediction.snapshot.node_infos))]
     statuses = {**prediction.statuses, **lasting_statuses(prediction.snapshot, prediction.pod)}
-    counts = Counter(status.reasons for status in statuses.values())
-    return ranked({joined(reasons): nodes for reasons, nodes in counts.items()})
+    counts = Counter(status.reasons for name, status in statuses.items() if nodes is None or name in nodes)
+    return ranked({joined(reasons): count for reasons, count in counts.items()})
 
 
 def _stranded(prediction: Prediction) -> list[Stranded]:

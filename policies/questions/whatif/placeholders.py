@@ -16,7 +16,7 @@ from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.resources import Resource
 from forewarn.policies.kubernetes.scheduling.preemption import MissingNode, victims_below
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.questions.whatif.headroom import Count, Headroom, fill
+from forewarn.policies.questions.whatif.headroom import Count, Headroom, fill, reasons_of
 from forewarn.policies.questions.whatif.node_groups import pool_of
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ _USUAL: Final = -5
 class ExistingPlaceholders(NamedTuple):
     """Placeholder Pods of the cluster. `pods`: number of running placeholder Pods that the Pods may preempt. `pending`:
     number of Pending placeholder Pods. `reserve`: number of Pods that fit in place of placeholder Pods, without free
-    capacity, which other Pods may take first. `termination_seconds`: the longest termination grace period.
+    capacity, which other Pods may take first. `reasons`: why the nodes of placeholder Pods take no more, with the
+    number of nodes. `termination_seconds`: the longest termination grace period.
     """
 
     pods: int
     pending: int
     reserve: int
+    reasons: Mapping[str, int]
     termination_seconds: int
 
 
@@ -77,14 +79,16 @@ class PlaceholderNodes(NamedTuple):
 
 
 class Placeholders(NamedTuple):
-    """Placeholder Pods for `wanted` Pods. `obstacle`: why placeholder Pods do not help; empty if they help.
+    """Placeholder Pods for `wanted` Pods, or for the `admitted` ones of them if quotas reject the others.
 
-    `existing`: placeholder Pods of the cluster. `create`: placeholder Pods to create. `pools`: by node pool, the Pods
-    that fit. `node_groups`: new nodes for the placeholder Pods that do not fit. `capacity_buffer`: a CapacityBuffer
-    instead of placeholder Pods, for a Deployment, StatefulSet or ReplicaSet; otherwise null.
+    `obstacle`: why placeholder Pods do not help; empty if they help. `existing`: placeholder Pods of the cluster.
+    `create`: placeholder Pods to create. `pools`: by node pool, the Pods that fit. `node_groups`: new nodes for the
+    placeholder Pods that do not fit. `capacity_buffer`: a CapacityBuffer instead of placeholder Pods, for a Deployment,
+    StatefulSet or ReplicaSet; otherwise null.
     """
 
     wanted: int
+    admitted: int
     existing: ExistingPlaceholders
     create: NewPlaceholders
     pools: Sequence[PlaceholderPool]
@@ -115,9 +119,11 @@ def placeholders(
     alive = [other for other in cluster.pods.values() if _reserves(other, options)]
     all_of_them = [other for other in alive if other.node_name]
     usable = [] if never else _usable(snapshot, pod.effective_priority, options)
-    reserve, _ = fill(snapshot.with_pods(_taking_free_capacity(snapshot), usable), pod) if usable else (Count(0), None)
-    reserved = reserve.pods
-    more = 0 if never else max(wanted - reserved - buffered, 0)
+    reserve, full = (
+        fill(snapshot.with_pods(_taking_free_capacity(snapshot), usable), pod) if usable else (Count(0), None)
+    )
+    admitted = min(wanted, headroom.quota.pods) if headroom.quota is not None else wanted
+    more = 0 if never else max(admitted - reserve.pods - buffered, 0)
     fit = min(more, max(headroom.without.pods - buffered, 0))
     name, priority = _class_for(cluster, pod, all_of_them, cutoff)
     too_low = f"priority {pod.effective_priority:,}: no lower priority at or above the autoscaler cutoff {cutoff:,}"
@@ -125,12 +131,19 @@ def placeholders(
     requests = pod.occupies.resource
     return Placeholders(
         wanted,
-        ExistingPlaceholders(len(usable), len(alive) - len(all_of_them), reserved, grace),
+        admitted,
+        ExistingPlaceholders(
+            len(usable),
+            len(alive) - len(all_of_them),
+            reserve.pods,
+            dict(reasons_of(full, pod, {other.node_name for other in usable})) if full is not None else {},
+            grace,
+        ),
         NewPlaceholders(more, fit, requests.milli_cpu, requests.memory, name, priority),
         _pools(cluster, headroom.without.by_node or {}, reserve.by_node or {}),
         _groups(headroom, more - fit),
         _NEVER if never else too_low if priority >= pod.effective_priority else "",
-        _buffer(obj, wanted),
+        _buffer(obj, admitted),
     )
 
 
@@ -208,14 +221,14 @@ def _nodes(missing: int, pods: int, nodes: int) -> int | None:
     return -(-missing * nodes // pods) if missing <= pods else None
 
 
-def _buffer(obj: ApiObject, wanted: int) -> ApiObject | None:
-    """Return a CapacityBuffer for `wanted` Pods of an object; None for an object without a scale subresource."""
+def _buffer(obj: ApiObject, replicas: int) -> ApiObject | None:
+    """Return a CapacityBuffer for Pods of an object; None for no Pods, and without a scale subresource."""
     kind, ref = group_kind(obj), ref_of(obj, "default")
-    if kind not in _SCALABLE:
+    if kind not in _SCALABLE or not replicas:
         return None
     return {
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
         "kind": "CapacityBuffer",
         "metadata": {"name": ref.name, "namespace": ref.namespace},
-        "spec": {"scalableRef": {"apiGroup": "apps", "kind": ref.kind, "name": ref.name}, "replicas": wanted},
+        "spec": {"scalableRef": {"apiGroup": "apps", "kind": ref.kind, "name": ref.name}, "replicas": replicas},
     }
