@@ -20,6 +20,7 @@ from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.node import ZONE, Node
+from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.names import suggested
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import IGNORED_LABELS, NodeGroup, Price
@@ -71,6 +72,8 @@ _SETTLE: Final = 120.0
 """Seconds from the addition of nodes to the loss: Pending Pods and DaemonSets get their place first."""
 _MAX_GROWN: Final = 6
 """Maximum number of choices, each with more nodes, that are simulated in random runs until one prevents harm in all."""
+_MAX_NAMED: Final = 4
+"""Maximum number of classes that a fix names."""
 _FIRST: Final = 2
 """Number of losses that are simulated first: those that most recently did harm. Others follow only if these do none."""
 
@@ -436,6 +439,25 @@ class _Search:
             quotas.append(self._with_quotas(choice, loss, edits))
         return why, quotas
 
+    def less_protected(self) -> Iterator[Fix]:
+        """Yield the protection of only those classes whose Pods no new node helps, with what stays lost."""
+        helped = sum((harm.helped for harm in self.before.values()), Tally[str]())
+        pods = [pod for pod in self._cluster.snapshot.pods.values() if not pod.terminal]
+        values = {pod.priority_class_name: pod.effective_priority for pod in pods}
+        protected = self._request.protect or [name for name, value in values.items() if name and value > 0]
+        protected = [name for name in protected if values.get(name, 0) <= HIGHEST_USER_DEFINABLE_PRIORITY]
+        others = sorted({*protected} - helped.keys(), key=lambda name: (-values.get(name, 0), name))
+        if not helped or not 0 < len(others) <= _MAX_NAMED:
+            return
+        request = replace(self._request, protect=others)
+        other = _Search(self._cluster, request, self.kinds, self._progress, self._end - monotonic())
+        with suppress(_TimeIsUp):
+            other.run()
+        if other.choice == self.none:
+            lost = max(harm.lost for harm in other.before.values())
+            stay = f"; {plural(lost, 'replica stays', 'replicas stay')} lost" if lost else ""
+            yield Fix(f"or protect fewer classes: --protect {' '.join(others)}", f"no nodes needed{stay}")
+
     def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> Fix:
         """Return a fix with raised quotas, the number of nodes that then suffices, and the remaining harm of a loss."""
         cluster = with_edits(self._cluster, edits)
@@ -723,6 +745,7 @@ def survive(
     cheaper = list[Fix]()
     with suppress(_TimeIsUp):
         cheaper += search.cheaper(search.key(choice) if is_found else (inf, inf))
+        cheaper += search.less_protected() if any(choice) else ()
     after = search.harms_of(choice) if before else before
     if any(harm.incomplete for harm in after.values()):
         unknown = INCOMPLETE

@@ -245,10 +245,11 @@ def test_the_answer_names_the_nodes_and_what_they_change() -> None:
         "pendingThen": 0,
         "lostThen": 0,
     }
-    add, fewer = document["fix"]
+    add, fewer, less = document["fix"]
     assert add["effect"] == "zone a lost: preempted 2 → 0, Pending 4 → 0, lost 4 → 0"
     assert fewer["action"] == "or 2 nodes: 1 web a, 1 web b"
     assert fewer["effect"] == "zone a lost: 2 more Pods are Pending or preempted (batch 2)"
+    assert less == {"action": "or protect fewer classes: --protect gold", "effect": "no nodes needed"}
     trials = {each["nodes"]: each.get("helped", {}) for each in document["trials"]}
     assert (trials["1 web a, 2 web b"], trials["2 web a, 2 web b"]) == ({"zone b": 2}, {})
 
