@@ -13,7 +13,7 @@ from typing import Final
 
 from forewarn.policies.base.findings import Path, Severity, cut, grouped
 from forewarn.policies.base.light import NamedTuple
-from forewarn.policies.inputs.manifests.kustomizations import SCALED, Kustomization
+from forewarn.policies.inputs.manifests.kustomizations import SCALED, EntrySource, Kustomization
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject
@@ -25,13 +25,14 @@ _MAX_BESIDE: Final = 200
 """Maximum number of objects of a directory that are compared with an object that no kustomization lists."""
 _RULE: Final = "update-without-effect"
 _SHOWN: Final = 40
+_LONGEST_FILE: Final = 60
 Key = tuple[str, str]
 """The `group/Kind` and name of an object."""
 
 
 class Built(NamedTuple):
     """An object of a build, and the `directories` of the kustomizations that change it, the outermost last; () for an
-    object that no kustomization lists.
+    object that no kustomization lists. `moving`: the kustomization that sets the namespace.
     """
 
     subject: ReviewedObject
@@ -40,6 +41,7 @@ class Built(NamedTuple):
     is_reported: bool
     changing: Sequence[str]
     is_deleted: bool
+    moving: Kustomization | None = None
 
     @property
     def key(self) -> Key:
@@ -49,8 +51,11 @@ class Built(NamedTuple):
     @property
     def built_key(self) -> Key:
         """The kind and the name in the build."""
+        kind, name = self.key
+        if kind == registry.NAMESPACE:
+            return kind, self.moving.namespace if self.moving else name
         prefix, suffix = self.affixes
-        return self.key[0], f"{prefix}{self.key[1]}{suffix}"
+        return kind, f"{prefix}{name}{suffix}"
 
 
 class _Reference(NamedTuple):
@@ -69,12 +74,16 @@ class _Reference(NamedTuple):
 
 
 def lost_names(
-    built: Sequence[Built], kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]
+    built: Sequence[Built],
+    unread: Sequence[Built],
+    kustomizations: Mapping[str, Kustomization],
+    read: Callable[[str], bytes | None],
 ) -> Iterator[FileDiagnostic]:
     """Yield the names whose object a build renames, deletes or does not list, the autoscalers and PodDisruptionBudgets
     of objects of a build that does not list them, and the objects that a build has twice.
 
-    `read`: returns the content of a file by its real path. A file that a comment names is left out on purpose.
+    `unread`: objects of kinds that rules do not read. `read`: returns the content of a file by its real path. A file
+    that a comment names is left out on purpose.
     """
     builds = grouped((each.changing[-1] if each.changing else "", each) for each in built)
     others = builds.pop("", [])
@@ -84,8 +93,8 @@ def lost_names(
     classes = {each.key: each.built_key[1] for each in kept if each.key[0] == registry.PRIORITY_CLASS}
     known = {*files, *(each.key for each in others)}
     renamed = {key: name for key, name in classes.items() if key not in known}
-    twice = chain.from_iterable(_registered_twice(objects, kustomizations) for objects in builds.values())
-    yield from dict.fromkeys(twice)
+    twice = _registered_twice([*kept, *unread], kustomizations, read)
+    yield from {fault.location: fault for fault in reversed([*twice])}.values()
     for objects in builds.values():
         yield from _lost_in(objects, kustomizations, files, renamed)
     open_others = [each for each in others if each.key not in files]
@@ -94,23 +103,62 @@ def lost_names(
 
 
 def _registered_twice(
-    objects: Sequence[Built], kustomizations: Mapping[str, Kustomization]
+    objects: Sequence[Built], kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the objects of a build that have the version, kind, namespace and name of another one in the build.
+    """Yield the objects of builds that have the version, kind, namespace and name of another one in their build.
 
     Source: kustomize api/resmap/reswrangler.go, Append.
     """
-    first: dict[tuple[object, ...], Built] = {}
+    builds = grouped((each.changing[-1], each) for each in objects if _is_known(each, kustomizations))
+    for directory in sorted(builds):
+        yield from _registered_twice_in(builds[directory], kustomizations, read)
+
+
+def _registered_twice_in(
+    objects: Sequence[Built], kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]
+) -> Iterator[FileDiagnostic]:
+    written, built = dict[tuple[object, ...], Built](), dict[tuple[object, ...], Built]()
+    moved: list[Built] = []
     for each in sorted(objects, key=lambda each: -len(each.changing)):
-        subject, steps = each.subject, [kustomizations[step] for step in each.changing if step in kustomizations]
-        may_rename = any((k.is_open and not k.is_component) or "transformers" in k.content for k in steps)
-        if each.key[1] and not (each.is_deleted or subject.within or subject.is_partial or may_rename):
-            other = first.setdefault((each.built_key, subject.object.get("apiVersion"), subject.namespace), each)
-            place, there = (one.subject.locate(("metadata", "name")) for one in (each, other))
-            if place != there:
-                message = "another object of the build has this kind and name: kustomize build fails"
-                fix = f"remove it here or in {there.file}, or write a patch"
-                yield FileDiagnostic("parse-error", message, place, fix, subject.ref)
+        subject = each.subject
+        identity = each.built_key, subject.object.get("apiVersion"), subject.namespace
+        first = written.setdefault((*identity, each.key, subject.moved[:1]), each)
+        if first is each:
+            if built.setdefault(identity, each) is not each and each.moving:
+                moved.append(each)
+            continue
+        place, there = (one.subject.locate(("metadata", "name")) for one in (each, first))
+        if place != there:
+            message = "another object of the build has this kind and name: kustomize build fails"
+            fix = "remove it" if there.file == place.file else f"remove it here or in {there.file}"
+            yield FileDiagnostic("parse-error", message, place, f"{fix}, or write a patch", subject.ref)
+    for directory, same in grouped((each.moving.directory, each) for each in moved if each.moving).items():
+        yield _made_equal(same, kustomizations[directory], read)
+
+
+def _is_known(built: Built, kustomizations: Mapping[str, Kustomization]) -> bool:
+    """Report whether an object is in the build of a kustomization of the input, and has a known name."""
+    steps = [kustomizations[step] for step in built.changing if step in kustomizations]
+    may_rename = any((k.is_open and not k.is_component) or "transformers" in k.content for k in steps)
+    is_built = bool(built.changing) and built.changing[-1] in kustomizations and not built.is_deleted
+    return is_built and bool(built.key[1]) and not (built.subject.within or built.subject.is_partial or may_rename)
+
+
+def _made_equal(
+    objects: Sequence[Built], kustomization: Kustomization, read: Callable[[str], bytes | None]
+) -> FileDiagnostic:
+    """Return the fault of a kustomization that gives objects the namespace of others with their kind and name.
+
+    Source: kustomize api/filters/namespace/namespace.go; Namespaces get the namespace as their name.
+    """
+    place = objects[0].subject.locate(("metadata", "name"))
+    what = f"{_shown(objects[0].key)} ({cut(os.path.normpath(place.file), _LONGEST_FILE)}:{place.line})"
+    start = f"with namespace: {cut(kustomization.namespace, _SHOWN)}"
+    message = f"{start}, {what} is equal to another object: kustomize build fails"
+    if len(objects) > 1:
+        message = f"{start}, {len(objects)} objects are equal to others, such as {what}: kustomize build fails"
+    where = EntrySource(kustomization, read, ("namespace",)).locate(())
+    return FileDiagnostic("parse-error", message, where, "list only the objects of one namespace")
 
 
 def _not_listed(

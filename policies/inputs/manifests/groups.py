@@ -19,6 +19,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain as joined
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import grouped as by_key
@@ -359,12 +360,13 @@ def grouped(
     *,
     limits_stay: bool = True,
     read: Callable[[str], bytes | None] = lambda _: None,
+    unread: Mapping[str, Sequence[Member]] = MappingProxyType({}),
 ) -> Grouping:
     """Return the groups of a directory tree.
 
     `named`: groups of the configuration. `read`: returns the content of a file of the input by its real path, None for
-    other files. `limits_stay`: a ResourceQuota or LimitRange without a namespace applies
-    only to its directory and those below.
+    other files. `unread`: real paths -> objects of kinds that rules do not read. `limits_stay`: a ResourceQuota or
+    LimitRange without a namespace applies only to its directory and those below.
     """
     groups: list[Group] = []
     rest = list(members)
@@ -375,7 +377,7 @@ def grouped(
         groups.append(group_of(spec.name, own, [m for m in given if m.identity not in defined]))
         taken = {id(m.subject) for m in own}
         rest = [m for m in rest if id(m.subject) not in taken]
-    rest, unpatched, apart, faults = kustomized(rest, {k.directory: k for k in kustomizations}, read)
+    rest, unpatched, apart, faults = kustomized(rest, {k.directory: k for k in kustomizations}, read, unread)
     tree = Tree(_registered_once(rest, faults), limits_stay=limits_stay)
     groups += tree.groups()
     evaluated = tuple(group for group in groups if group.evaluated)
@@ -395,7 +397,10 @@ def matches(file: str, patterns: Iterable[str]) -> bool:
 
 
 def kustomized(
-    members: list[Member], kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]
+    members: list[Member],
+    kustomizations: Mapping[str, Kustomization],
+    read: Callable[[str], bytes | None],
+    unread: Mapping[str, Sequence[Member]] = MappingProxyType({}),
 ) -> tuple[list[Member], int, int, Collection[FileDiagnostic]]:
     """Return the members as top-level kustomizations change them: one copy for each namespace, home and patched object.
 
@@ -416,7 +421,8 @@ def kustomized(
     patches = {path for k in kustomizations.values() for path in k.patches} & sizes.keys()
     merges = by_key((real[m.file], m.subject) for m in members if real[m.file] in patches)
     overlays = Overlays(kustomizations, read, merges)
-    placements, apart = _placements(kustomizations, sizes, MAX_PAIRS + len(members))
+    sizes.update(dict(zip(unread, map(len, unread.values()), strict=True)))
+    placements, apart = _placements(kustomizations, sizes, MAX_PAIRS + sizes.total())
     built: list[Built] = []
     with metered(lambda: False, MAX_WORK):
         copies = [
@@ -432,8 +438,27 @@ def kustomized(
     parts = (m._replace(subject=m.subject._replace(is_partial=True, is_patch=True)) for m in of_patches)
     names = {m.subject.ref.name for m in members}
     placed = [*(_with_target(copy, names) for copy in joined.from_iterable(copies)), *parts]
-    faults = [*overlays.faults.values(), *lost_names(built, kustomizations, read)]
+    faults = [*overlays.faults.values(), *lost_names(built, _built(unread, placements, overlays), kustomizations, read)]
     return placed, len(overlays.not_applied), apart, faults
+
+
+def _built(
+    unread: Mapping[str, Sequence[Member]], placements: Mapping[str, Iterable[_Placement]], overlays: Overlays
+) -> list[Built]:
+    """Return objects that rules do not read as kustomizations place them. `unread`: see `grouped`."""
+    from forewarn.policies.inputs.manifests.builds import Built
+
+    placed = [
+        (member, _into(member, member.subject, place, by).subject, place, changing, by)
+        for path, members in unread.items()
+        for place, changing in placements.get(path, ())
+        for by in [overlays.moving(changing)]
+        for member in members
+    ]
+    return [
+        Built(s, m.file, place[2], m.reported, changing, is_deleted=False, moving=by)
+        for m, s, place, changing, by in placed
+    ]
 
 
 def _has_removed_version(patch: ReviewedObject) -> bool:
@@ -469,7 +494,7 @@ def _copies(
         by = overlays.moving(changing)
         copy = _into(member if is_known else member._replace(reported=False), subject or member.subject, place, by)
         is_deleted = is_known and subject is None
-        built.append(Built(copy.subject, copy.file, copy.affixes, copy.reported, changing, is_deleted))
+        built.append(Built(copy.subject, copy.file, copy.affixes, copy.reported, changing, is_deleted, by))
         if subject is not None or (not is_known and group_kind(member.subject.object) not in LIMITS):
             copies[place, id(subject.object) if subject is not None else 0] = copy
     return copies.values()

@@ -34,6 +34,8 @@ _UNUSUAL_ROOT: Final = later(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*
 _SEPARATOR: Final = later(rb"\n---[ \t]*\r?(?=\n)")
 _BEFORE_CONTENT: Final = later(rb"\n(?![ \t]*(?:#[^\n]*)?\r?\n)")
 _KEY_LINE: Final = later(rb"[A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n)")
+_METADATA: Final = later(r"^metadata:[ \t]*\r?\n(?=( +))((?:\1[^\n]*\n?|[ \t]*(?:#[^\n]*)?\n)+)", re.MULTILINE)
+_IDENTITY: Final = later(r"(name|namespace):[ \t]+[\"']?([\w.-]+)[\"']?[ \t]*(?:#.*)?\r?")
 _ITEM_LINE: Final = later(rb"-[ \n]")
 _ITEM_NO_WORD: Final = later(rb"\n-(?! [A-Za-z])")
 _KIND_OF_ITEM: Final = later(rb"\n[- ] (?:[^\sA-Za-z-][^\n]*)?kind")
@@ -82,6 +84,20 @@ def _first_line(text: bytes) -> int:
     separator = _SEPARATOR.match(text)
     before = _BEFORE_CONTENT.search(text, separator.end() if separator else 0)
     return before.end() if before else len(text)
+
+
+def identities(data: bytes, file: str) -> Iterator[tuple[dict[str, Any], YamlSource]]:
+    """Yield the apiVersion, kind, name and namespace of the objects in a YAML text, each with its source. Ignores
+    objects in another notation than that of `type_meta`, and templates.
+    """
+    pieces = split(as_utf8(data), file) if b"{{" not in data else ()
+    for document in (piece for piece in pieces if isinstance(piece, Document)):
+        types, metadata = type_meta(document.data), _METADATA.search(document.text)
+        lines = metadata[2].split("\n") if metadata else ()
+        found = (_IDENTITY.fullmatch(line.removeprefix(metadata[1])) for line in lines if metadata)
+        fields = {match[1]: match[2] for match in found if match}
+        if types and "name" in fields:
+            yield {"apiVersion": types[0], "kind": types[1], "metadata": fields}, YamlSource(Tree(document))
 
 
 def named_kinds(data: bytes) -> set[str]:

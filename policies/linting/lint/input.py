@@ -18,6 +18,7 @@ from forewarn.policies.inputs.manifests.object_finder import NO_KIND
 from forewarn.policies.inputs.manifests.reading import (
     BROKEN,
     Reading,
+    identities,
     is_definition,
     is_typed,
     may_be_typed,
@@ -215,10 +216,28 @@ class Input:
         if one:
             return grouped([member._replace(file="", home=None) for member in self.members])
         grouping = grouped(
-            self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay, read=self.content
+            self.members,
+            self.kustomizations,
+            config.options.groups,
+            limits_stay=limits_stay,
+            read=self.content,
+            unread=self._unread(),
         )
         self.diagnostics += grouping.faults
         return grouping
+
+    def _unread(self) -> Mapping[str, Sequence[Member]]:
+        """Return the objects of kinds that rules do not read, by the real paths of files that kustomizations list."""
+        paths = {
+            path for kustomization in self.kustomizations for path in kustomization.resources
+        } & self.by_path.keys()
+        return {path: [*self._unread_in(self.by_path[path])] for path in sorted(paths)}
+
+    def _unread_in(self, file: File) -> Iterator[Member]:
+        for obj, source in identities(readable(file), file.name):
+            if group_kind(obj) not in self.wanted:
+                namespace = text_at(obj, "metadata", "namespace") or self.namespace
+                yield Member(ReviewedObject(obj, namespace=namespace, source=source), file.path, reported=False)
 
     @cached_property
     def by_path(self) -> Mapping[str, File]:
