@@ -6,7 +6,7 @@ import os
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, islice
@@ -20,11 +20,9 @@ from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf
 from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, Action, actions_of
 from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction, Tree, YamlSource, quick_value
-from forewarn.policies.inputs.sources.files import File, find_files, readable
-from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
+from forewarn.policies.inputs.sources.files import File, readable
+from forewarn.policies.kubernetes.objects.fields import at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
-from forewarn.policies.linting.lint.charts import CHART
-from forewarn.policies.linting.rules.support.names import is_misspelt
 from forewarn.policies.linting.rules.support.rule_text import is_test_file
 
 
@@ -43,10 +41,8 @@ class Scope(NamedTuple):
 _DEEPEST: Final = 50
 """Maximum number of keys of a dot; a longer one is unknown."""
 _MAX_BLOCKS: Final = 4
-_MAX_READ: Final = 20
-"""Maximum number of keys for which all files of a chart are searched."""
-_MAX_SIMILAR: Final = 100
-"""Maximum number of dependencies without values for whose names similar keys of values are searched."""
+MAX_READ: Final = 20
+"""Maximum number of keys for which all files of a chart are searched, and of the searched files of values."""
 
 
 class ChartText:
@@ -193,25 +189,56 @@ def values_in(files: Sequence[File]) -> Sequence[ChartValues]:
     return [*defaults, *(ChartValues(file, *defaults) for file in files if file not in (d.file for d in defaults))]
 
 
-def faults_in_chart(texts: Mapping[str, str], files: Sequence[ChartValues]) -> Iterator[FileDiagnostic]:
-    """Yield the mistakes in a chart. `texts`: its templates by their files. `files`: see `values_in`."""
-    templates = [ChartText(file, text) for file, text in texts.items()]
+class Chart:
+    """A chart: its directory, its templates, and its files of values; see `values_in`."""
+
+    def __init__(self, directory: str, texts: Mapping[str, str], files: Sequence[ChartValues]) -> None:
+        self.directory, self.files = directory, files
+        self.templates = [ChartText(file, text) for file, text in texts.items()]
+        self.defaults = next((each for each in files[:1] if os.path.basename(each.file.name) in _OF_VALUES), None)
+
+    @cached_property
+    def paths(self) -> Set[str]:
+        """The paths of values that templates name."""
+        return {path for template in self.templates for path in _ABSOLUTE.findall(template.text)}
+
+    def may_set(self, key: str) -> bool:
+        """Report whether a file of values, of this chart or of a parent chart, or the values schema contains a key."""
+        return _has_key(key, [each.data for each in self.files]) or self.is_set_elsewhere(key)
+
+    def is_set_elsewhere(self, key: str) -> bool:
+        """Report whether the values of a parent chart or the values schema contain a key."""
+        directory = os.path.abspath(self.directory)
+        others = [File(os.path.join(directory, "values.schema.json"))]
+        while os.path.basename(parent := os.path.dirname(directory)) == "charts":
+            directory = os.path.dirname(parent)
+            others += (File(os.path.join(directory, name)) for name in _OF_VALUES)
+        return _has_key(key, map(readable, others))
+
+
+def _has_key(key: str, texts: Iterable[bytes]) -> bool:
+    return any(mark in text for text in texts for mark in (f"{key}:".encode(), f'"{key}"'.encode()))
+
+
+_ABSOLUTE: Final = later(r"\.Values\.(\w+(?:\.\w+)*)")
+
+
+def faults_in_chart(chart: Chart) -> Iterator[FileDiagnostic]:
+    """Yield the mistakes in a chart."""
+    templates, files = chart.templates, chart.files
     yield from _escaped_quotes(templates)
     yield from _unbalanced(templates)
     yield from _changing_selectors(templates)
     if not any(_KEY_OF_ROOT.search(each.data) for each in files):
         yield from _wrong_dots(templates)
     yield from chain.from_iterable(each.repeated_keys for each in files)
-    for values in [each for each in files[:1] if os.path.basename(each.file.name) in _OF_VALUES]:
-        paths = {path for template in templates for path in _ABSOLUTE.findall(template.text)}
+    if (values := chart.defaults) is not None:
         yield from _replaced_values(templates, values)
         yield from _texts_as_conditions(templates, values)
-        yield from _unread_values(templates, values, files, paths)
         yield from _wrong_entries(templates, values)
-        yield from _nil_pointers(templates, values, files, paths)
-        yield from _contradicting_limits(templates, files[:_MAX_READ])
-        yield from _undone_scaling(templates, files[:_MAX_READ])
-        yield from _values_under_names(templates, values)
+        yield from _nil_pointers(chart, values)
+        yield from _contradicting_limits(templates, files[:MAX_READ])
+        yield from _undone_scaling(templates, files[:MAX_READ])
 
 
 _FILES: Final = later(r"\.Files\.(?:Get|Glob|Lines)\b(?:\s+\(?(?:printf\s+)?[\"`]([^\"`\n]{1,300}))?")
@@ -371,66 +398,6 @@ def _texts_as_conditions(templates: Sequence[ChartText], values: ChartValues) ->
             yield FileDiagnostic("update-without-effect", message, place, "write false without quotes")
 
 
-_ABSOLUTE: Final = later(r"\.Values\.(\w+(?:\.\w+)*)")
-_KEY: Final = later(rb"\n[ ]*([\w-]+):")
-_WHOLE: Final = later(r"\.Values(?![\w.])|\.Files\b|\b(?:include|template)\s+[^\s\"]")
-"""Text in a template that may read any value."""
-_CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
-
-
-def _unread_values(
-    templates: Sequence[ChartText], values: ChartValues, files: Sequence[ChartValues], paths: set[str]
-) -> Iterator[FileDiagnostic]:
-    """Yield the values that nothing reads while a template reads a similar key that no file sets. `paths`: the paths
-    that templates read.
-    """
-    known = values.keys(_KEY)
-    missing = {path for path in paths if path.rpartition(".")[2] not in known}
-    similar = {_normal(key): key for key in known} if missing else {}
-    suspects = sorted(path for path in missing if _normal(path.rpartition(".")[2]) in similar)
-    for wanted in suspects[:_MAX_READ]:
-        holder, _, key = wanted.rpartition(".")
-        path = (*filter(None, holder.split(".")), similar.get(_normal(key), key))
-        if path[-1] == key or _may_be_set(key, files) or _may_be_read(path, paths, templates, values):
-            continue
-        held = at(values.value, *path[:-1])
-        for template in templates:
-            match = re.search(rf"\.Values\.{re.escape(wanted)}\b", template.text)
-            if match and isinstance(held, dict) and path[-1] in held and template.scope_at(match.start()):
-                where = f"{os.path.basename(template.file)}:{template.place(*match.span()).line}"
-                message = f"nothing reads {field_path(path)}: {where} reads {wanted}, which has no value"
-                fix = f"write {key}, or .Values.{field_path(path)} in the template"
-                yield FileDiagnostic("update-without-effect", message, values.source.locate(path, key=True), fix)
-                break
-
-
-def _may_be_set(key: str, files: Sequence[ChartValues]) -> bool:
-    """Report whether a file of values or a values schema, of the chart or of a parent chart, contains a key."""
-    chart = os.path.dirname(os.path.abspath(files[0].file.path))
-    others = [File(os.path.join(chart, "values.schema.json"))]
-    while os.path.basename(parent := os.path.dirname(chart)) == "charts":
-        chart = os.path.dirname(parent)
-        others += (File(os.path.join(chart, name)) for name in _OF_VALUES)
-    marks = (f"{key}:".encode(), f'"{key}"'.encode())
-    return any(mark in data for data in (*(each.data for each in files), *map(readable, others)) for mark in marks)
-
-
-def _may_be_read(path: tuple[str, ...], paths: set[str], templates: Sequence[ChartText], values: ChartValues) -> bool:
-    """Report whether a template or another chart may read a value. `paths`: the paths that templates read."""
-    text = "\n".join([template.text for template in templates])
-    is_inner = any(".".join(path[:end]) in paths for end in range(1, len(path)))
-    if is_inner or _WHOLE.search(text) or not {*_CALL.findall(text)} <= {*_DEFINE.findall(text)}:
-        return True
-    word = re.compile(rf"[.\"'`]{re.escape(path[-1])}(?![\w-])".encode())
-    files = find_files((os.path.join(os.path.dirname(values.file.path), "templates"),), ("",))
-    return any(word.search(data) for data in (values.data, *map(readable, files)))
-
-
-def _normal(key: str) -> str:
-    """Return a key without parts that authors often mistake: case, separators, a plural `s`, and the suffix Name."""
-    return key.replace("-", "").replace("_", "").lower().removesuffix("name").removesuffix("s")
-
-
 _NUMBERS: Final = (
     r"(?:min|max)Replicas|minAvailable|maxUnavailable|replicas|(?:container|host|node)Port|backoffLimit|parallelism"
     r"|completions|\w+Seconds|revisionHistoryLimit|runAs(?:User|Group)|fsGroup|hostNetwork|suspend|value"
@@ -508,16 +475,14 @@ def _wrong_value(template: ChartText, entry: re.Match[str], values: ChartValues)
 _LAZY: Final = later(r"\b(?:and|or)\b")
 
 
-def _nil_pointers(
-    templates: Sequence[ChartText], values: ChartValues, files: Sequence[ChartValues], paths: Iterable[str]
-) -> Iterator[FileDiagnostic]:
+def _nil_pointers(chart: Chart, values: ChartValues) -> Iterator[FileDiagnostic]:
     """Yield the values that templates always read from an empty mapping, a text or a number, so that Helm fails."""
-    printed = [template for template in templates if not os.path.basename(template.file).startswith("_")]
-    ends = {name: _end_of_mappings(name.split("."), values.value) for name in sorted(paths)}
-    for name in [name for name, end in ends.items() if end and not name.startswith("global.")][:_MAX_READ]:
+    printed = [template for template in chart.templates if not os.path.basename(template.file).startswith("_")]
+    ends = {name: _end_of_mappings(name.split("."), values.value) for name in sorted(chart.paths)}
+    for name in [name for name, end in ends.items() if end and not name.startswith("global.")][:MAX_READ]:
         end, value = ends[name], values.get(ends[name])
         key = name.split(".")[len(end) - (value is None)]
-        read = next(_always_read(name, printed), None) if not _may_be_set(key, files) else None
+        read = next(_always_read(name, printed), None) if not chart.may_set(key) else None
         if read is not None:
             what = "has no value" if value is None else "is no mapping"
             message = f"{field_path(end)} {what}: Helm cannot read .Values.{name}"
@@ -650,26 +615,3 @@ def repeated_keys(tree: Tree, tool: str) -> Iterator[FileDiagnostic]:
     """Yield the duplicate keys of mappings in a document that the named tool reads."""
     with suppress(Fault):
         yield from of_yaml(tree.document, tree.root, Construction(tree.root).repeated, (), tool) if tree.root else ()
-
-
-def _values_under_names(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
-    """Yield the values below the name of a dependency that has an alias, or below a name similar to a dependency."""
-    file = os.path.join(os.path.dirname(values.file.path), CHART)
-    data = readable(file)
-    dependencies = list_at(first_value(data, file), "dependencies") if b"dependencies:" in data else []
-    pairs = [(text_at(each, "name"), text_at(each, "alias") or text_at(each, "name")) for each in dependencies]
-    names, used = dict(pairs), {used for _, used in pairs}
-    own = values.value if isinstance(values.value, dict) and names else {}
-    absent = sorted(used - own.keys())[:_MAX_SIMILAR]
-    others = own.keys() - used - {"global"}
-    for key in [key for key in own if key in others and isinstance(own[key], dict)]:
-        near = (name for name in absent if _normal(name) == _normal(key) or is_misspelt(key, name))
-        wanted = names.get(key) or next(near, "")
-        if wanted and f"{key}.".encode() not in data and not _is_mentioned(key, templates):
-            what = f"the dependency has the {'alias' if key in names else 'name'} {wanted}"
-            place = values.source.locate((key,), key=True)
-            yield FileDiagnostic("update-without-effect", f"no chart reads {key}: {what}", place, f"write {wanted}")
-
-
-def _is_mentioned(key: str, templates: Sequence[ChartText]) -> bool:
-    return any(f".Values.{key}" in template.text or f'"{key}"' in template.text for template in templates)

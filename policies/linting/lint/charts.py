@@ -15,7 +15,7 @@ from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
 
 CHART: Final = "Chart.yaml"
-_REQUIRED: Final = (CHART, "requirements.yaml")
+REQUIRED: Final = (CHART, "requirements.yaml")
 """Files of a chart that list its subcharts."""
 _NOT_DEPLOYED: Final = later(
     r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|te?mp|unused)|[\w.-]*-deprecated[\d-]*"
@@ -79,7 +79,7 @@ def _is_of_others(directory: str) -> bool:
         return True
     if os.path.basename(parent) != "charts" or not os.path.isfile(path):
         return False
-    values = [_value(os.path.join(os.path.dirname(parent), file)) for file in _REQUIRED]
+    values = [_value(os.path.join(os.path.dirname(parent), file)) for file in REQUIRED]
     required = [item for value in values for item in list_at(value, "dependencies")]
     names = [text_at(item, "name") for item in required if not _IS_OWN.match(text_at(item, "repository"))]
     return any(os.path.isfile(os.path.join(parent, name, CHART)) for name in names)

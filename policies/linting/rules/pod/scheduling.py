@@ -764,8 +764,9 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
     and other custom resources. Without its PriorityClass, a workload has no Pods: a kustomization may delete or rename
     the class, or not list its file. A PodDisruptionBudget or autoscaler that no kustomization lists has no effect.
 
-    Details: of a Helm chart, the rule reports values that no template reads while a template reads a similar key, and
-    values 0 and false that `default` replaces. It also reports the text "false" in conditions, where it counts as true.
+    Details: of a Helm chart, the rule reports values that no template reads while a template reads a similar key, or
+    the same key elsewhere, without a value. It also reports values 0 and false that `default` replaces, and the text
+    "false" in conditions, where it counts as true.
 
     Example:
 

@@ -1,0 +1,246 @@
+"""Finds values that no template of a chart reads."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final
+
+from forewarn.policies.base.findings import Path, field_path
+from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.inputs.manifests.reading import first_value
+from forewarn.policies.inputs.sources.files import find_files, readable
+from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
+from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, Source
+from forewarn.policies.linting.lint.chart_texts import MAX_READ, Chart, ChartText, ChartValues
+from forewarn.policies.linting.lint.charts import REQUIRED
+from forewarn.policies.linting.rules.support.names import is_misspelt
+
+_MAX_UNREAD: Final = 100
+"""Maximum number of values of a file that no template names for which similar keys are searched."""
+_MAX_NODES: Final = 200
+_MAX_SIMILAR: Final = 100
+_ANCHOR: Final = later(rb"(?::|-)[ ]+&\w")
+_INDEXED: Final = later(r"\b(?:index|hasKey|get)\s+\$?\.Values((?:\s+\"[^\"\n]+\")+)(?=\s*[\s)|}])")
+"""Keys of the root of the values that an action reads by their names."""
+_WHOLE: Final = later(r"\.Values(?![\w.])|\b(?:include|template)\s+(?!\(print\s+\$?\.Template\.BasePath)[^\s\"]")
+"""Text in an action that may read any value."""
+_TPL: Final = later(r"\btpl\b")
+_CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
+_DEFINE: Final = later(r"\{\{-?[ \t]*define[ \t]+\"([^\"\n]+)\"")
+_SPECIFIC: Final = later(r"(?=.{8})[a-z]+[A-Z]\w*|affinity|replicas|resources|tolerations")
+"""Keys that name one setting, wherever they are; unlike `enabled` and `name`."""
+_EMPTY: Final[tuple[Any, ...]] = (None, "", {}, [])
+
+
+class _Reads:
+    """The values that a chart reads."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.chart = chart
+
+    @cached_property
+    def is_known(self) -> bool:
+        """Whether the templates of the chart name all values that they read."""
+        text = "\n".join([template.text for template in self.chart.templates])
+        may_read_files = ".Files" in text and _TPL.search(text)
+        is_whole = not may_read_files and {*_CALL.findall(text)} <= {*_DEFINE.findall(text)}
+        return is_whole and not any(map(_reads_any, self.chart.templates))
+
+    @cached_property
+    def paths(self) -> Set[str]:
+        """The paths that templates read."""
+        indexed = (keys for template in self.chart.templates for keys in _INDEXED.findall(template.text))
+        return {*self.chart.paths, *(".".join(re.findall(r'"([^"]+)"', keys)) for keys in indexed)}
+
+    @cached_property
+    def keys(self) -> Mapping[str, set[str]]:
+        """The keys that templates read, by the path of the mapping that contains them."""
+        keys = defaultdict[str, set[str]](set)
+        for path in self.paths:
+            while path:
+                path, _, key = path.rpartition(".")
+                keys[path].add(key)
+        return keys
+
+    @cached_property
+    def only(self) -> Mapping[str, Path]:
+        """The paths whose last key no other path has, by this key."""
+        count = Counter(path.rpartition(".")[2] for path in self.chart.paths)
+        paths = (tuple(path.split(".")) for path in self.chart.paths)
+        return {path[-1]: path for path in paths if count[path[-1]] == 1}
+
+    @cached_property
+    def _data(self) -> Sequence[bytes]:
+        """The content of the files that may read values: templates, also of parent charts, and values."""
+        directory = os.path.abspath(self.chart.directory)
+        charts = [directory]
+        while os.path.basename(parent := os.path.dirname(directory)) == "charts":
+            charts.append(directory := os.path.dirname(parent))
+        directories = filter(os.path.isdir, (os.path.join(each, "templates") for each in charts))
+        return [*map(readable, find_files(directories, ("",))), *(each.data for each in self.chart.files)]
+
+    @cached_property
+    def dependencies(self) -> Sequence[Any]:
+        """The charts on which the chart depends, as Chart.yaml and requirements.yaml list them."""
+        paths = [os.path.join(self.chart.directory, name) for name in REQUIRED]
+        texts = [(readable(path), path) for path in paths if os.path.isfile(path)]
+        lists = [first_value(text, path) for text, path in texts if b"dependencies:" in text]
+        return [item for value in lists for item in list_at(value, "dependencies")]
+
+    def may_read(self, path: Path) -> bool:
+        """Report whether a template, a text with template actions, or another chart may read a value."""
+        key, first = re.escape(str(path[-1])).encode(), str(path[0])
+        word = re.compile(rb"[.\"'`]%b(?![\w-])" % key)
+        inside = os.path.join(self.chart.directory, "charts")
+        names = os.listdir(inside) if os.path.isdir(inside) else []
+        is_of_dependency = any(name.startswith(first) for name in names) or self.is_of_dependency(first)
+        return is_of_dependency or any(word.search(each) for each in self._data)
+
+    def is_of_dependency(self, key: str) -> bool:
+        """Report whether the entry of a dependency contains a key at the root of the values."""
+        return re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", str(self.dependencies)) is not None
+
+    def place(self, path: Path) -> tuple[str, str]:
+        """Return where a template reads the value at a path or below, and what it reads; ("", "") if none does."""
+        pattern = re.compile(rf"\.Values\.({re.escape(field_path(path))}\b[\w.]*)")
+        for template in self.chart.templates:
+            match = pattern.search(template.text)
+            if match and template.scope_at(match.start()):
+                where = f"{os.path.basename(template.file)}:{template.place(*match.span()).line}"
+                return where, match[1]
+        return "", ""
+
+
+def _reads_any(template: ChartText) -> bool:
+    """Report whether a template may read values that it does not name."""
+    named = {match.start(1) for match in _INDEXED.finditer(template.text)}
+    found = (match for match in _WHOLE.finditer(template.text) if match.end() not in named)
+    return any(template.scope_at(match.start()) for match in found)
+
+
+class _Settings(NamedTuple):
+    """Values for a chart. `is_default`: whether they are its defaults."""
+
+    value: Any
+    source: Source
+    is_default: bool = False
+
+
+def unread_in(chart: Chart) -> Iterator[FileDiagnostic]:
+    """Yield the values in the files of a chart that nothing reads, although a template reads a similar key or the same
+    key of another mapping, which has no value.
+    """
+    reads = _Reads(chart)
+    for values in chart.files[:MAX_READ] if chart.defaults and reads.is_known else ():
+        if not _ANCHOR.search(values.data):
+            is_default = values is chart.defaults
+            yield from _unread_of(_Settings(values.value, values.source, is_default), reads)
+    if chart.defaults:
+        yield from _under_other_names(reads, chart.defaults)
+
+
+def _unread_of(settings: _Settings, reads: _Reads) -> Iterator[FileDiagnostic]:
+    """Yield the values that nothing reads, with what their author probably meant."""
+    defaults = reads.chart.defaults
+    for path, value in islice(_unnamed(settings.value, reads), _MAX_UNREAD):
+        if not settings.is_default and defaults and at(defaults.value, *path) is not None:
+            continue
+        own, wanted = _meant(path, value, settings, reads)
+        where, read = reads.place(wanted) if wanted and not reads.may_read(path) else ("", "")
+        if where:
+            message = f"nothing reads {field_path(own)}: {where} reads {read}"
+            fix = f"write {wanted[-1]}" if own[:-1] == wanted[:-1] else f"move the value to {field_path(wanted)}"
+            if settings.is_default:
+                message, fix = f"{message}, which has no value", f"{fix}, or .Values.{field_path(own)} in the template"
+            yield FileDiagnostic("update-without-effect", message, settings.source.locate(own, key=True), fix)
+
+
+def _unnamed(values: Any, reads: _Reads) -> Iterator[tuple[Path, Any]]:
+    """Yield the paths and values that no template names: of a mapping without a named value, only the mapping."""
+    to_do: list[tuple[Path, Any]] = [((), values)]
+    while to_do:
+        path, value = to_do.pop()
+        name = ".".join(map(str, path))
+        if path and name not in reads.keys and name not in reads.paths:
+            yield path, value
+        elif isinstance(value, dict) and (not path or name not in reads.paths):
+            to_do += (((*path, key), inner) for key, inner in reversed(value.items()))
+
+
+def _meant(path: Path, value: Any, settings: _Settings, reads: _Reads) -> tuple[Path, Path]:
+    """Return the path of an unread value, or of a value below, and the path without a value that its author probably
+    meant; () for none.
+    """
+    name, holder = str(path[-1]), path[:-1]
+    for key in islice(sorted(reads.keys.get(".".join(map(str, holder)), ())), _MAX_SIMILAR):
+        wanted = (*holder, key)
+        if key != name and _is_similar(name, key) and _is_unset(wanted, settings, reads.chart):
+            return path, wanted
+    for own, inner in islice(_within(path, value), _MAX_NODES) if path[0] != "global" else ():
+        wanted = reads.only.get(str(own[-1]), ())
+        is_meant = wanted not in ((), own) and _SPECIFIC.fullmatch(str(own[-1])) and inner not in _EMPTY
+        if is_meant and _is_unset(wanted, settings, reads.chart):
+            return own, wanted
+    return path, ()
+
+
+def _within(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield a value and all values of mappings in it, with their paths."""
+    to_do = [(path, value)]
+    while to_do:
+        path, value = to_do.pop()
+        yield path, value
+        if isinstance(value, dict):
+            to_do += (((*path, key), inner) for key, inner in reversed(value.items()))
+
+
+def _is_unset(path: Path, settings: _Settings, chart: Chart) -> bool:
+    """Report whether values do not set a value; of defaults, whether no other file of the chart sets it either."""
+    if not settings.is_default:
+        return at(settings.value, *path) is None
+    return all(at(each.value, *path) in _EMPTY for each in chart.files) and not chart.is_set_elsewhere(str(path[-1]))
+
+
+def _is_similar(key: str, other: str) -> bool:
+    """Report whether authors often mistake a key for another one: case, separators, plural, suffix Name, initials."""
+    initials = {_initials(key), _initials(other)}
+    return _normal(key) == _normal(other) or is_misspelt(key, other, most=1) or not initials.isdisjoint((key, other))
+
+
+def _initials(key: str) -> str:
+    """Return the initials of the words of a key: pdb of podDisruptionBudget; "" for less than three words."""
+    words = _WORD.findall(key)
+    return "".join(word[0] for word in words).lower() if len(words) > 2 else ""
+
+
+_WORD: Final = later(r"[A-Z]?[a-z]+")
+
+
+def _normal(key: str) -> str:
+    """Return a key without parts that authors often mistake: case, separators, a plural `s`, and the suffix Name."""
+    return key.replace("-", "").replace("_", "").lower().removesuffix("name").removesuffix("s")
+
+
+def _under_other_names(reads: _Reads, values: ChartValues) -> Iterator[FileDiagnostic]:
+    """Yield the values below the name of a dependency that has an alias, or below a name similar to a dependency."""
+    named = [(text_at(each, "name"), text_at(each, "alias")) for each in reads.dependencies]
+    names = {name: alias or name for name, alias in named}
+    used = {alias or name for name, alias in named}
+    own = values.value if isinstance(values.value, dict) and names else {}
+    absent = sorted(used - own.keys())[:_MAX_SIMILAR]
+    others = own.keys() - used - {"global"}
+    for key in [key for key in own if key in others and isinstance(own[key], dict)]:
+        near = (name for name in absent if _normal(name) == _normal(key) or is_misspelt(key, name))
+        wanted = names.get(key) or next(near, "")
+        is_read = f"{key}." in str(reads.dependencies) or any(
+            f".Values.{key}" in template.text or f'"{key}"' in template.text for template in reads.chart.templates
+        )
+        if wanted and not is_read:
+            what = f"the dependency has the {'alias' if key in names else 'name'} {wanted}"
+            place = values.source.locate((key,), key=True)
+            yield FileDiagnostic("update-without-effect", f"no chart reads {key}: {what}", place, f"write {wanted}")
