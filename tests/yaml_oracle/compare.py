@@ -19,7 +19,7 @@ from unittest.mock import patch
 import yaml
 
 from forewarn.policies.inputs.manifests.object_finder import ObjectFinder
-from forewarn.policies.inputs.manifests.reading import BROKEN, _Texts, read
+from forewarn.policies.inputs.manifests.reading import BROKEN, FileTexts, read
 from forewarn.policies.inputs.manifests.yaml.nodes import UNREAD
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class _Everything(ObjectFinder):
     """Keeps every value, whatever it is."""
 
     def __init__(self) -> None:
-        super().__init__((), "", _Texts(""))
+        super().__init__((), "", FileTexts(""))
         self.values: list[Any] = []
 
     def fork(self) -> _Everything:

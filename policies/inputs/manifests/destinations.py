@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, takewhile
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from forewarn.policies.inputs.manifests.deploy_order import FluxOrder
@@ -26,6 +26,9 @@ from forewarn.policies.inputs.manifests.object_finder import items_of
 from forewarn.policies.inputs.manifests.reading import readable_values, scalars_in, values
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import OBJECT, ApiObject, at, group_kind, list_at, text_at
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Path
 
 NAMED_IN: Final = (b"argoproj.io/", b"kustomize.toolkit.fluxcd.io/")
 """Each file that `deployed` reads contains one of these texts."""
@@ -100,6 +103,20 @@ def _paths_in(obj: ApiObject) -> Iterator[str]:
             names = [key for key in keys if isinstance(key, str)]
             if names[-1] == "path" and isinstance(text, str) and {*names}.intersection(_SOURCES):
                 yield text
+
+
+def releases_in(obj: ApiObject) -> Iterator[tuple[str, Path]]:
+    """Yield the directory of each chart that an object of Argo CD or Flux deploys, as it names it, and the path of its
+    field with the settings of Helm.
+    """
+    kind = group_kind(obj)
+    if kind == registry.HELM_RELEASE:
+        yield text_at(obj, "spec", "chart", "spec", "chart"), ("spec",)
+    elif kind in (registry.APPLICATION, registry.APPLICATION_SET):
+        spec: Path = ("spec",) if kind == registry.APPLICATION else ("spec", "template", "spec")
+        count = len(list_at(obj, *spec, "sources")[:_MAX_TARGETS])
+        for source in ((*spec, "source"), *((*spec, "sources", number) for number in range(count))):
+            yield text_at(obj, *source, "path"), (*source, "helm")
 
 
 def fixed_directory(path: str) -> str | None:

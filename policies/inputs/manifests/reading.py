@@ -232,7 +232,7 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
     become diagnostics.
     """
     data = as_utf8(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
-    reader = _FileReader(file, ObjectFinder(wanted, namespace, _Texts(file)), again=again)
+    reader = _FileReader(file, ObjectFinder(wanted, namespace, FileTexts(file)), again=again)
     if len(data) > MAX_FILE:
         fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read", is_own=True)
         reader.fault(Document(data[:80], file), fault)
@@ -248,7 +248,7 @@ def _is_json(data: bytes, file: str) -> bool:
     return start == b"{" or (start == b"[" and file.endswith(".json"))
 
 
-class _Texts:
+class FileTexts:
     """Parses YAML and JSON text in fields of a file's objects (implements Texts)."""
 
     def __init__(self, file: str) -> None:
@@ -463,6 +463,20 @@ def readable_values(data: bytes, file: str) -> Iterator[Any]:
         if isinstance(piece, Document):
             with suppress(Fault):
                 yield from (text.value for text in _values(piece))
+
+
+def sourced_values(data: bytes, file: str) -> Iterator[tuple[Any, YamlSource]]:
+    """The values of the readable documents of a YAML text with their sources; of a List, the items."""
+    for piece in split(as_utf8(data), file):
+        if isinstance(piece, Document):
+            with suppress(Fault):
+                value, tree = leniently(_value, piece), Tree(piece)
+                items = items_of(value)
+                yield from (
+                    [(value, YamlSource(tree))]
+                    if items is None
+                    else ((item, YamlSource(tree, ("items", number))) for number, item in enumerate(items))
+                )
 
 
 def first_value(data: bytes, file: str) -> Any:

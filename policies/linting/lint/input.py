@@ -59,7 +59,7 @@ from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.linting.config.model import Config
-    from forewarn.policies.linting.lint.chart_texts import ChartValues
+    from forewarn.policies.linting.lint.chart_texts import Chart, ChartValues
     from forewarn.policies.linting.lint.templates import Engine
 
 
@@ -489,6 +489,7 @@ def read_templates(files: Input, request: LintRequest) -> None:
     Unreadable templates give one diagnostic per directory.
     """
     files.wanted, read, values_of = wanted_kinds(request.config), {*files.reported}, defaultdict[str, list[File]](list)
+    charts: list[Chart] = []
     printed = dict[str, Sequence[str]]()
     for name, file in files.sources.items():
         chart, base = os.path.split(name)
@@ -509,14 +510,17 @@ def read_templates(files: Input, request: LintRequest) -> None:
                 _read_chart_template(file, files, used, defining, texts)
         if texts or chart in values_of:
             from forewarn.policies.linting.lint.chart_texts import Chart, faults_in_chart, printed_files, values_in
-            from forewarn.policies.linting.lint.unread_values import unread_in
 
             values = values_in(values_of[chart])
             for each in values:
                 _read_values(each, files, used, defining)
-            whole = Chart(chart, texts, values)
-            files.diagnostics += (*faults_in_chart(whole), *unread_in(whole))
+            charts.append(Chart(chart, texts, values))
+            files.diagnostics += faults_in_chart(charts[-1])
             printed[os.path.realpath(chart)] = printed_files(texts.values())
+    if charts:
+        from forewarn.policies.linting.lint.unread_values import unread_values
+
+        files.diagnostics += unread_values(charts, files.deployments)
     _read_printed(files, printed)
     if files.engines:
         from forewarn.policies.linting.lint.templates import by_directory

@@ -1,4 +1,4 @@
-"""Finds values that no template of a chart reads."""
+"""Finds values that no template of a chart reads: in its files of values, and in objects of Argo CD and Flux."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import islice
 from typing import Any, Final
 
 from forewarn.policies.base.findings import Path, field_path
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests.reading import first_value
-from forewarn.policies.inputs.sources.files import find_files, readable
-from forewarn.policies.kubernetes.objects.fields import at, list_at, text_at
-from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, Source
+from forewarn.policies.inputs.manifests.destinations import releases_in
+from forewarn.policies.inputs.manifests.reading import FileTexts, first_value, sourced_values
+from forewarn.policies.inputs.manifests.yaml.source import YamlSource
+from forewarn.policies.inputs.sources.files import File, find_files, readable
+from forewarn.policies.inputs.sources.git import upwards
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, text_at
+from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 from forewarn.policies.linting.lint.chart_texts import MAX_READ, Chart, ChartText, ChartValues
 from forewarn.policies.linting.lint.charts import REQUIRED
 from forewarn.policies.linting.rules.support.names import is_misspelt
@@ -34,6 +37,7 @@ _CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
 _DEFINE: Final = later(r"\{\{-?[ \t]*define[ \t]+\"([^\"\n]+)\"")
 _SPECIFIC: Final = later(r"(?=.{8})[a-z]+[A-Z]\w*|affinity|replicas|resources|tolerations")
 """Keys that name one setting, wherever they are; unlike `enabled` and `name`."""
+_DOT: Final = later(r"(?<!\\)\.")
 _EMPTY: Final[tuple[Any, ...]] = (None, "", {}, [])
 
 
@@ -105,6 +109,11 @@ class _Reads:
         """Report whether the entry of a dependency contains a key at the root of the values."""
         return re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", str(self.dependencies)) is not None
 
+    def names(self, key: str) -> bool:
+        """Report whether a template or the condition of a dependency names a key at the root of the values."""
+        texts = [template.text for template in self.chart.templates]
+        return f"{key}." in str(self.dependencies) or any(f".Values.{key}" in t or f'"{key}"' in t for t in texts)
+
     def place(self, path: Path) -> tuple[str, str]:
         """Return where a template reads the value at a path or below, and what it reads; ("", "") if none does."""
         pattern = re.compile(rf"\.Values\.({re.escape(field_path(path))}\b[\w.]*)")
@@ -124,40 +133,109 @@ def _reads_any(template: ChartText) -> bool:
 
 
 class _Settings(NamedTuple):
-    """Values for a chart. `is_default`: whether they are its defaults."""
+    """Values for a chart. `is_default`: whether they are its defaults. `directory`: of the chart, if an object sets
+    them. `is_certain`: whether they are certainly for this chart.
+    """
 
     value: Any
-    source: Source
+    source: YamlSource
     is_default: bool = False
+    directory: str = ""
+    is_certain: bool = False
 
 
-def unread_in(chart: Chart) -> Iterator[FileDiagnostic]:
-    """Yield the values in the files of a chart that nothing reads, although a template reads a similar key or the same
-    key of another mapping, which has no value.
+def unread_values(charts: Sequence[Chart], deployments: Sequence[str | File]) -> Iterator[FileDiagnostic]:
+    """Yield the values that nothing reads. In files of values, only those for which a template reads a similar key, or
+    the same key of another mapping, that has no value. `deployments`: files with objects of Argo CD and Flux.
     """
-    reads = _Reads(chart)
-    for values in chart.files[:MAX_READ] if chart.defaults and reads.is_known else ():
-        if not _ANCHOR.search(values.data):
-            is_default = values is chart.defaults
+    known = {os.path.realpath(chart.directory): _Reads(chart) for chart in charts if chart.defaults}
+    for reads in known.values():
+        for values in reads.chart.files[:MAX_READ]:
+            is_default = values is reads.chart.defaults
             yield from _unread_of(_Settings(values.value, values.source, is_default), reads)
-    if chart.defaults:
-        yield from _under_other_names(reads, chart.defaults)
+        yield from _under_other_names(reads)
+    for file in [each for each in deployments if known and isinstance(each, File)]:
+        for obj, source in sourced_values(readable(file), file.name):
+            for directory, path in releases_in(obj) if isinstance(obj, dict) else ():
+                directory = os.path.normpath(directory.strip("/"))
+                if reads_there := _chart_at(directory, file.path, known):
+                    yield from _unread_in(_Release(obj, source, path), directory, reads_there)
+
+
+def _chart_at(directory: str, file: str, charts: Mapping[str, _Reads]) -> _Reads | None:
+    """Return the chart that an object in a file names; the directory is relative to some directory above the file."""
+    above = reversed([*upwards(os.path.dirname(os.path.realpath(file)))])
+    found = (charts.get(os.path.normpath(os.path.join(each, directory))) for each in above)
+    return next(filter(None, found), None)
+
+
+class _Release(NamedTuple):
+    """An object that deploys a chart, its source, and the path of its settings of Helm."""
+
+    object: ApiObject
+    source: YamlSource
+    path: Path
+
+    @property
+    def settings(self) -> Iterator[_Settings]:
+        """The values in the object."""
+        for key in ("values", "valuesObject"):
+            value, path = at(self.object, *self.path, key), (*self.path, key)
+            if isinstance(value, str):
+                texts = FileTexts(self.source.tree.document.file)
+                value, inner = texts.values(value, self.source, path)
+                yield _Settings(value, inner if isinstance(inner, YamlSource) else self.source)
+            elif value is not None:
+                yield _Settings(value, self._at(path))
+        for number, parameter in enumerate(list_at(self.object, *self.path, "parameters")[:_MAX_NODES]):
+            steps = _DOT.split(text_at(parameter, "name").partition("[")[0])
+            value = reduce(lambda inner, step: {step: inner}, reversed(steps), at(parameter, "value"))
+            yield _Settings(value, self._at((*self.path, "parameters", number, "name")))
+
+    def _at(self, path: Path) -> YamlSource:
+        return self.source._replace(prefix=(*self.source.prefix, *path))
+
+
+def _unread_in(release: _Release, directory: str, reads: _Reads) -> Iterator[FileDiagnostic]:
+    """Yield the values with which an object deploys a chart, and which nothing reads."""
+    every = [each for each in release.settings if isinstance(each.value, dict)]
+    is_certain = any(not reads.keys[""].isdisjoint(each.value) for each in every)
+    for settings in every:
+        yield from _unread_of(settings._replace(directory=directory, is_certain=is_certain), reads)
+    top = os.path.normpath(reads.chart.directory)
+    for name in list_at(release.object, *release.path, "valueFiles")[:MAX_READ]:
+        path = os.path.normpath(os.path.join(top, str(name)))
+        if path.startswith(os.path.join(top, "")) and os.path.isfile(path):
+            values = ChartValues(File(path, top))
+            yield from _unread_of(_Settings(values.value, values.source, is_certain=True), reads)
 
 
 def _unread_of(settings: _Settings, reads: _Reads) -> Iterator[FileDiagnostic]:
     """Yield the values that nothing reads, with what their author probably meant."""
-    defaults = reads.chart.defaults
-    for path, value in islice(_unnamed(settings.value, reads), _MAX_UNREAD):
-        if not settings.is_default and defaults and at(defaults.value, *path) is not None:
+    is_read = reads.is_known and not _ANCHOR.search(settings.source.tree.document.data)
+    defaults = None if settings.is_default or settings.directory else reads.chart.defaults
+    for path, value in islice(_unnamed(settings.value, reads), _MAX_UNREAD) if is_read else ():
+        if defaults is not None and at(defaults.value, *path) is not None:
             continue
         own, wanted = _meant(path, value, settings, reads)
-        where, read = reads.place(wanted) if wanted and not reads.may_read(path) else ("", "")
-        if where:
-            message = f"nothing reads {field_path(own)}: {where} reads {read}"
-            fix = f"write {wanted[-1]}" if own[:-1] == wanted[:-1] else f"move the value to {field_path(wanted)}"
-            if settings.is_default:
-                message, fix = f"{message}, which has no value", f"{fix}, or .Values.{field_path(own)} in the template"
+        is_of_interest = wanted or (settings.is_certain and value not in _EMPTY)
+        if not is_of_interest or reads.may_read(path):
+            continue
+        where, read = reads.place(wanted) if wanted else ("", "")
+        if where or not wanted:
+            message, fix = _problem(settings, own, wanted, f"{where} reads {read}")
             yield FileDiagnostic("update-without-effect", message, settings.source.locate(own, key=True), fix)
+
+
+def _problem(settings: _Settings, own: Path, wanted: Path, reader: str) -> tuple[str, str]:
+    """Return the problem and the fix for an unread value. `wanted`: the path that a reader reads; () for none."""
+    what = f"nothing in {settings.directory} reads" if settings.directory else "nothing reads"
+    if not wanted:
+        return f"{what} {field_path(own)}", "remove it, or read it in a template"
+    fix = f"write {wanted[-1]}" if own[:-1] == wanted[:-1] else f"move the value to {field_path(wanted)}"
+    if settings.is_default:
+        reader, fix = f"{reader}, which has no value", f"{fix}, or .Values.{field_path(own)} in the template"
+    return f"{what} {field_path(own)}: {reader}", fix
 
 
 def _unnamed(values: Any, reads: _Reads) -> Iterator[tuple[Path, Any]]:
@@ -209,7 +287,7 @@ def _is_unset(path: Path, settings: _Settings, chart: Chart) -> bool:
 def _is_similar(key: str, other: str) -> bool:
     """Report whether authors often mistake a key for another one: case, separators, plural, suffix Name, initials."""
     initials = {_initials(key), _initials(other)}
-    return _normal(key) == _normal(other) or is_misspelt(key, other, most=1) or not initials.isdisjoint((key, other))
+    return _normal(key) == _normal(other) or is_misspelt(key, other, edits=1) or not initials.isdisjoint((key, other))
 
 
 def _initials(key: str) -> str:
@@ -226,21 +304,22 @@ def _normal(key: str) -> str:
     return key.replace("-", "").replace("_", "").lower().removesuffix("name").removesuffix("s")
 
 
-def _under_other_names(reads: _Reads, values: ChartValues) -> Iterator[FileDiagnostic]:
+def _under_other_names(reads: _Reads) -> Iterator[FileDiagnostic]:
     """Yield the values below the name of a dependency that has an alias, or below a name similar to a dependency."""
-    named = [(text_at(each, "name"), text_at(each, "alias")) for each in reads.dependencies]
-    names = {name: alias or name for name, alias in named}
-    used = {alias or name for name, alias in named}
-    own = values.value if isinstance(values.value, dict) and names else {}
+    values, aliases = reads.chart.files[0], dict(map(_names_of, reads.dependencies))
+    own = values.value if isinstance(values.value, dict) and aliases else {}
+    used = {*aliases.values()}
     absent = sorted(used - own.keys())[:_MAX_SIMILAR]
-    others = own.keys() - used - {"global"}
-    for key in [key for key in own if key in others and isinstance(own[key], dict)]:
+    for key in [key for key, value in own.items() if isinstance(value, dict) and key not in {*used, "global"}]:
         near = (name for name in absent if _normal(name) == _normal(key) or is_misspelt(key, name))
-        wanted = names.get(key) or next(near, "")
-        is_read = f"{key}." in str(reads.dependencies) or any(
-            f".Values.{key}" in template.text or f'"{key}"' in template.text for template in reads.chart.templates
-        )
-        if wanted and not is_read:
-            what = f"the dependency has the {'alias' if key in names else 'name'} {wanted}"
+        wanted = aliases.get(key) or next(near, "")
+        if wanted and not reads.names(key):
+            what = f"the dependency has the {'alias' if key in aliases else 'name'} {wanted}"
             place = values.source.locate((key,), key=True)
             yield FileDiagnostic("update-without-effect", f"no chart reads {key}: {what}", place, f"write {wanted}")
+
+
+def _names_of(dependency: Any) -> tuple[str, str]:
+    """Return the name of a dependency, and the key of its values: the alias, if it has one."""
+    name = text_at(dependency, "name")
+    return name, text_at(dependency, "alias") or name

@@ -159,8 +159,8 @@ def is_reserved(name: str) -> bool:
     return name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)
 
 
-def is_misspelt(name: str, meant: str, *, most: int = 2) -> bool:
-    """Report whether `name` is a misspelling of `meant`: at most `most` letters are wrong, missing, added or swapped.
+def is_misspelt(name: str, meant: str, *, edits: int = 2) -> bool:
+    """Report whether `name` is a misspelling of `meant`: at most `edits` letters are wrong, missing, added or swapped.
 
     Names that differ in a number or in a short part (web-1 and web-2, web-eu and web-us) are different names.
     """
@@ -171,7 +171,7 @@ def is_misspelt(name: str, meant: str, *, most: int = 2) -> bool:
         differing = [(a, b) for a, b in zip(parts, others, strict=True) if a != b]
         if any(min(len(a), len(b)) < _SHORT_PART for a, b in differing):
             return False
-    most = 1 if max(len(name), len(meant)) <= _SHORT_NAME else most
+    most = 1 if max(len(name), len(meant)) <= _SHORT_NAME else edits
     return _edits(name, meant, most) <= most
 
 
@@ -257,7 +257,7 @@ def meant_elsewhere(name: str, context: Context) -> str:
         return meant
     often = context.once(_used).nearest_name(name)
     is_rarer = options.class_uses.get(name, 0) < options.class_uses.get(often, 0)
-    return often if often and is_rarer and is_misspelt(name, often, most=1) else ""
+    return often if often and is_rarer and is_misspelt(name, often, edits=1) else ""
 
 
 def _defined(context: Context) -> Names:
