@@ -35,6 +35,8 @@ def test_victims_in_vain_are_counted_and_shown_on_their_own_node(tmp_path: Path)
     (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *low, gold]))
     applied = forewarn.whatif(forewarn.load(tmp_path / "cluster.json"), forewarn.Apply([web.obj]))
     assert IN_VAIN in applied.document.warnings
+    predicted = next(each for each in result.document.shown if each.name == "victims")
+    assert counter_text(predicted) == "victims 3 (one run)"
     counter = next(each for each in applied.document.shown if each.name == "preempted")
     assert counter_text(counter) == "preempted 3 (1 in vain)"
     (victims,) = (table for table in result.document.tables if table.columns[0] == "VICTIM")

@@ -218,7 +218,9 @@ def test_answers_state_what_is_certain(first: str, tmp_path: Path, capsys: pytes
     (tmp_path / "web.json").write_text(json.dumps(web(2).obj))
     given = [str(tmp_path / "web.json"), "--cluster", str(tmp_path / "cluster.json")]
     assert main(["predict", "-f", *given]) == 0
-    assert "; at least 1 Pod is preempted\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "; at least 1 Pod is preempted\n" in out
+    assert f"victims {'1' if first == 'n1' else '2 (at least 1)'} | Pending" in out
     main(["lint", *given])
     assert ": at least 1 of 2 new Pods would preempt at least 1 Pod on n1" in capsys.readouterr().out
     main(["lint", *given, "-o", "json"])

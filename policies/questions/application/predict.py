@@ -406,6 +406,9 @@ _MAX_EXPLAINED: Final = 100
 _MAX_SHOWN: Final = 2
 BY_CONTROLLERS: Final = "the numbers depend on when controllers create the Pods: `forewarn whatif apply` simulates it"
 UNFOLLOWED: Final = "replacements of the victims are not predicted: `forewarn whatif apply -f` simulates them"
+ONE_RUN: Final = "the numbers are those of one run, and chance may decide: `forewarn whatif apply` shows the range"
+GRACE: Final = "grace period up to"
+"""The counter of the seconds in which victims terminate. The preemptor may run later: it may have to preempt again."""
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
 
 
@@ -517,8 +520,9 @@ _OF_ONE: Final = dict.fromkeys(PENDING, "stays Pending") | {
 def _counters(result: PredictResult, effects: Effects, grown: Effects | None) -> Iterator[Counter]:
     outcomes, total = result.outcomes, sum(is_placeholder(pod, result.options) for pod in result.running)
     without = ["lost"] if effects.preempted != effects.victims else ["lost", "preempted"]
-    totals = {"placeholders": total or None}
-    yield from counters_of(effects, {}, grown, without=without, totals=totals, preempted=" (replacements included)")
+    totals, (_, certain) = {"placeholders": total or None}, _of_chance(result, effects)
+    texts = {"victims": certain, "preempted": " (replacements included)"}
+    yield from counters_of(effects, {}, grown, without=without, totals=totals, **texts)
     for name, label in _OUTCOMES.items():
         yield Counter(label, outcomes[name], optional=True)
     victims = result.predicted.victims
@@ -529,7 +533,7 @@ def _counters(result: PredictResult, effects: Effects, grown: Effects | None) ->
         yield Counter("replacements Pending", sum(each.pending for each in cascades), optional=True)
         yield Counter("replacements rejected", sum(each.rejected_by_quota for each in cascades), optional=True)
     if victims and not any(pod.terminating for pod in result.stored(victims)):
-        yield Counter("waits up to", wait_seconds(victims), more=" s")
+        yield Counter(GRACE, wait_seconds(victims), more=" s")
 
 
 def _cascade(placement: Placement) -> Cascade | None:
@@ -564,7 +568,7 @@ _OUTCOMES: Final = {
 
 def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
     yield from result.places.warnings()
-    yield from _of_chance(result, effects)
+    yield from filter(None, _of_chance(result, effects)[:1])
     yield from _of_rejections(result, effects)
     yield from _of_several(result, effects)
     notes = Tally(note for placement in result.placements for note in placement_notes(placement))
@@ -625,20 +629,22 @@ def _usage(placement: Placement, cluster: ClusterSnapshot) -> Iterator[str]:
                     yield f"quota {namespace}/{quota.name}: {name} {amounts}{each}"
 
 
-def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
-    """Yield how certain the number of victims is, if it depends on the choice among equal nodes and Pods."""
+def _of_chance(result: PredictResult, effects: Effects) -> tuple[str, str]:
+    """Return how certain the number of victims is, if chance decides it: a sentence, and text after the number."""
     in_turn = [each for placement in result.placements if not placement.rollout for each in placement.predictions]
     of_rollouts = [placement.rollout.least for placement in result.placements if placement.rollout]
     certain = [each for each in (least(in_turn), *of_rollouts) if each is not None]
     if any(each.is_estimate for each in certain):
-        yield ESTIMATE
-    elif len(certain) == 1 and len(result.placements) == 1 and not effects.placeholders:
-        pods = plural(certain[0].victims, "Pod is", "Pods are")
-        yield f"equal nodes or Pods: kube-scheduler may select others; at least {pods} preempted"
-    elif certain or any(each.may_be_others for each in result.predicted.alone):
-        yield "equal nodes or Pods: kube-scheduler may select other victims"
-    elif effects.preempted > effects.victims:
-        yield "the numbers are those of one run, and chance may decide: `forewarn whatif apply` shows the range"
+        return ESTIMATE, " (estimate)" * bool(effects.victims)
+    if len(certain) == 1 and len(result.placements) == 1 and not effects.placeholders:
+        number = certain[0].victims
+        pods = f"at least {plural(number, 'Pod is', 'Pods are')} preempted"
+        at_least = f" (at least {number:,})" * (number < effects.victims)
+        return f"equal nodes or Pods: kube-scheduler may select others; {pods}", at_least
+    if effects.preempted > effects.victims or result.predicted.in_vain:
+        return ONE_RUN, " (one run)"
+    is_tie = certain or any(each.may_be_others for each in result.predicted.alone)
+    return "equal nodes or Pods: kube-scheduler may select other victims" if is_tie else "", ""
 
 
 def _of_pods(result: PredictResult) -> Iterator[str]:

@@ -32,7 +32,7 @@ from forewarn.policies.questions.application.kueue import (
     tables_of_jobs,
     warnings_of_jobs,
 )
-from forewarn.policies.questions.application.predict import nodes_why_not, reason_in_short, with_new_nodes
+from forewarn.policies.questions.application.predict import GRACE, nodes_why_not, reason_in_short, with_new_nodes
 from forewarn.policies.questions.why.evidence import Trouble, shown_time
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _counters(prediction: Prediction, effects: Effects) -> Iterator[Counter]:
     for name in ("placeholders", "pdbs_violated", "new_nodes"):
         yield Counter(name, getattr(effects, name), optional=True)
     ending = ending_on_nominated_node(prediction) if prediction.pod.nominated_node_name else []
-    yield Counter("waits up to", wait_seconds([*prediction.victims, *ending]), more=" s", optional=True)
+    yield Counter(GRACE, wait_seconds([*prediction.victims, *ending]), more=" s", optional=True)
 
 
 def _causes(diagnosis: Diagnosis, effects: Effects | None) -> Why | None:

@@ -166,7 +166,7 @@ def test_a_new_pod_has_its_node_and_victims(tmp_path: Path, capsys: pytest.Captu
     assert status == 0
     assert [line for line in out.splitlines() if not line.startswith("INPUT")] == [
         "HARM  Pod default/new: the new Pod runs on n1 by preemption",
-        "      victims 1 | Pending 0 | PDBs violated 1 | preempt 1 | waits up to 45 s",
+        "      victims 1 | Pending 0 | PDBs violated 1 | preempt 1 | grace period up to 45 s",
         "WARN  1 Pending Pod ahead in the queue may use the capacity first: team/waiting",
         "",
         "VICTIM       CLASS       NODE  PREEMPTOR",
