@@ -14,6 +14,7 @@ from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.headroom import HeadroomResult, ObjectHeadroom
+from forewarn.policies.questions.whatif.effects import total_of_placeholders
 from forewarn.policies.questions.whatif.headroom import fill, headroom
 from forewarn.policies.questions.whatif.placeholders import Placeholders, placeholders
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
@@ -156,3 +157,17 @@ def test_a_capacity_buffer_names_the_workload() -> None:
         "replicas": 3,
     }
     assert asked(cluster(make_node("n1")), make_pod("bare"), 3).capacity_buffer is None
+
+
+@pytest.mark.parametrize(
+    ("preempted", "shown"),
+    [
+        (0, ({"placeholders": 60}, "")),
+        (60, ({"placeholders": 60}, "")),
+        (63, ({}, " (60 Pods, some recreated and preempted again)")),
+    ],
+)
+def test_placeholder_pods_that_are_preempted_again_have_no_total(
+    preempted: int, shown: tuple[dict[str, int | None], str]
+) -> None:
+    assert total_of_placeholders(60, preempted) == shown

@@ -352,7 +352,7 @@ def test_predict_counts_the_preemptions_of_and_by_replacement_pods(tmp_path: Pat
     assert (counters["victims"], counters["preempted"], counters["pdbsViolated"]) == (1, 3, 1)
     assert document["outcomes"] == {"fits": 1, "preempts": 1}
     shown = forewarn(*given[:-2]).stdout
-    assert "victims 1 (one run) | preempted 3 (replacements included) | " in shown
+    assert "victims 1 (one run) | preempted 3 (1 by new Pods) | " in shown
     assert "WARN  the numbers are those of one run, and chance may decide: `forewarn whatif apply` shows" in shown
     assert "replacements Pending 1" in shown
 
@@ -389,7 +389,7 @@ def test_a_rollout_that_preempts_only_pods_that_start_later_fails_on_preemption(
     (tmp_path / "web.json").write_text(json.dumps(found[1]))
     given = "predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json", "--fail-on", "preempted"
     done = forewarn(*given)
-    assert "victims 0 (one run) | preempted 4 (replacements included) | " in done.stdout
+    assert "victims 0 (one run) | preempted 4 | " in done.stdout
     assert done.returncode == 1
 
 

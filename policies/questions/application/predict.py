@@ -84,7 +84,13 @@ from forewarn.policies.questions.application.manifests import Manifest, with_man
 from forewarn.policies.questions.application.places import Places, Rejected, why_rejected
 from forewarn.policies.questions.application.simulated import new_classes
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, PendingPods, explained
-from forewarn.policies.questions.whatif.effects import Kind, consequences, left_by_new_nodes
+from forewarn.policies.questions.whatif.effects import (
+    Kind,
+    by_new_pods,
+    consequences,
+    left_by_new_nodes,
+    total_of_placeholders,
+)
 from forewarn.policies.questions.whatif.effects import joined as joined_phrases
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import pool_of
@@ -520,8 +526,8 @@ _OF_ONE: Final = dict.fromkeys(PENDING, "stays Pending") | {
 def _counters(result: PredictResult, effects: Effects, grown: Effects | None) -> Iterator[Counter]:
     outcomes, total = result.outcomes, sum(is_placeholder(pod, result.options) for pod in result.running)
     without = ["lost"] if effects.preempted != effects.victims else ["lost", "preempted"]
-    totals, (_, certain) = {"placeholders": total or None}, _of_chance(result, effects)
-    texts = {"victims": certain, "preempted": " (replacements included)"}
+    (totals, again), (_, certain) = total_of_placeholders(total, effects.placeholders), _of_chance(result, effects)
+    texts = {"victims": certain, "preempted": by_new_pods(effects), "placeholders": again}
     yield from counters_of(effects, {}, grown, without=without, totals=totals, **texts)
     for name, label in _OUTCOMES.items():
         yield Counter(label, outcomes[name], optional=True)

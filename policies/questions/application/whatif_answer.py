@@ -34,6 +34,7 @@ from forewarn.policies.questions.application.places import why_rejected
 from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount, pairs
 from forewarn.policies.questions.whatif.effects import (
     Kind,
+    by_new_pods,
     consequences,
     creates_pods,
     desired,
@@ -49,6 +50,7 @@ from forewarn.policies.questions.whatif.effects import (
     reasons_of_loss,
     reasons_of_loss_of,
     reasons_of_pending,
+    total_of_placeholders,
 )
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import pool_of
@@ -260,7 +262,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         later,
         without=["victims"],
         totals=totals,
-        preempted=(f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else "") + in_vain,
+        preempted=by_new_pods(effects) + in_vain,
         down=_down_of(answer.end if grown else answer, later),
         blocked=f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else "",
         placeholders=placeholders,
@@ -288,14 +290,10 @@ def _is_loss(answer: Answer) -> bool:
 
 
 def _placeholders(answer: Answer, preempted: int) -> tuple[dict[str, int | None], str]:
-    """Return the total of placeholder Pods, and the text after the number of preempted ones: how many stay Pending.
-    If recreated ones are preempted again, there are more than exist, and no total.
-    """
-    total = answer.placeholder_pods
-    if preempted > total > 0:
-        return {}, f" ({total:,} Pods, some recreated and preempted again)"
+    """Return the total of placeholder Pods, and the text after the number of preempted ones: how many stay Pending."""
     pending = sum(each.more_pending for each in answer.after.workloads if each.workload in answer.placeholders)
-    return {"placeholders": total or None}, f" ({pending:,} stay Pending)" if pending and preempted else ""
+    totals, again = total_of_placeholders(answer.placeholder_pods, preempted)
+    return totals, again or (f" ({pending:,} stay Pending)" if pending and preempted else "")
 
 
 def _own_counters(answer: Answer) -> Iterator[Counter]:

@@ -108,6 +108,20 @@ def joined(phrases: Sequence[str]) -> str:
     return ", ".join([first, *others])
 
 
+def by_new_pods(effects: Effects) -> str:
+    """The text after the number of preempted Pods: how many of them the new Pods preempt, unless all or none."""
+    return f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
+
+
+def total_of_placeholders(total: int, preempted: int) -> tuple[dict[str, int | None], str]:
+    """Return the total of placeholder Pods for their counter, and the text after the number of preempted ones: if
+    recreated ones are preempted again, there are more than exist, and no total.
+    """
+    if preempted > total > 0:
+        return {}, f" ({total:,} Pods, some recreated and preempted again)"
+    return {"placeholders": total or None}, ""
+
+
 def creates_pods(answer: Answer) -> bool:
     """Report whether the change itself creates Pods, unlike a loss or a drain."""
     is_loss = all(arrival.op in ("lost", "cordon", "drain") for arrival in answer.after.simulation.world.arrivals)
