@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -595,6 +596,73 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
         have = "has" if len(pods) == 1 else "have"
         after = f" of this class {have} priority {rule_text.priorities_of(pods)}, not {value}"
         yield Problem(PodsWithPriority(pods, after, "restart the workloads of these Pods", value), ("value",))
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.WARNING, depends_on=("classes", "workloads"))
+def default_above_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The global default has a higher value than a class that workloads name.
+
+    Why: each Pod without a class gets the value of the global default. On full nodes, it preempts Pods whose class has
+    a lower value.
+
+    Details: if the class has no name of important workloads, such as `web-critical`, the finding is a note. Names
+    such as `low` and `batch`, classes of Jobs alone, and negative values are not reported.
+
+    Example:
+
+          PriorityClass standard
+        - value: 1000000
+        + value: 1000
+          globalDefault: true
+          ---
+          PriorityClass web-critical
+          value: 100000
+          ---
+          Pod team/web
+          spec:
+            priorityClassName: web-critical
+            containers:
+            - name: web
+              image: web
+
+    Fix: give the global default a lower value, or `preemptionPolicy: Never`.
+    """
+    new = rule_text.class_of(subject)
+    if not new.global_default or new.preemption_policy == PREEMPT_NEVER:
+        return
+    used = (context.classes.get(name) for name in context.once(_classes_of_services))
+    below = [c for c in used if c and 0 <= c.value < new.value and not _UNIMPORTANT.search(c.name)]
+    important = [c for c in below if _IMPORTANT.search(c.name)]
+    shown = sorted(important or below, key=lambda c: (-c.value, c.name))
+    if shown:
+        names = [f"{c.name} ({c.value})" for c in shown]
+        message = rule_text.naming(f"Pods without a class ({new.value}) can preempt Pods of class ", names, len(names))
+        fix = f"set a value of at most {shown[-1].value}, or preemptionPolicy: Never"
+        yield Problem(message, ("value",), fix, severity=None if important else Severity.NOTE)
+
+
+_IMPORTANT: Final = later(
+    r"critical|high|important|urgent|essential|premium|gold|\b(?:prod|production|tier-?[01])\b", re.IGNORECASE
+)
+_UNIMPORTANT: Final = later(
+    r"non-?critical|un-?important|best-?effort|overprovision"
+    r"|\b(?:low\w*|batch\w*|preempt\w*|spot|background|dev|development|tests?|staging|optional|idle|bulk)\b",
+    re.IGNORECASE,
+)
+
+
+def _classes_of_services(context: Context) -> Sequence[str]:
+    """Return the classes that workloads other than Jobs name."""
+    names = {name for workload, name in rule_text.class_names_of_workloads(context) if _is_service(workload.object)}
+    for subject in context.change_set.subjects:
+        with suppress(InvalidObject):
+            if _is_service(subject.object) and (template := context.template(subject)) is not None:
+                names.add(rule_text.class_name(template))
+    return sorted(names)
+
+
+def _is_service(obj: ApiObject) -> bool:
+    return group_kind(obj) not in (registry.JOB, registry.CRON_JOB)
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, action=Action.AUDIT, depends_on=("classes",))
