@@ -60,6 +60,7 @@ _LEAST_EVENTS: Final = 50_000
 """The same limit for an answer with few events, such as a blocked upgrade, which has hardly any."""
 _HEADLINE: Final = ("blocked", "lost", "jobs_failed", "preempted", "pending")
 """Counters that the effect of a fix names whenever they change."""
+_LEAST_SHARE: Final = 10
 _MAX_LOWER: Final = 4
 _MAX_HIGHER: Final = 2
 _NOT_SHOWN: Final = ("down_seconds", "victims", "placeholders")
@@ -147,6 +148,8 @@ def with_fixes(document: AnswerDocument, fixes: Sequence[Fix], cluster: Cluster,
 def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterator[Fix]:
     """Yield the trials that do less harm, the best first; if there are none, the trials that lower a counter. A trial
     that does not lower the number of blocked nodes must not leave more Pods missing; preempted Pods run again.
+
+    The best one that needs no new nodes comes first, unless it lowers the harm by less than `1 / _LEAST_SHARE`.
     """
     ranges = answer.typical_of.counters if answer.typical_of is not None else {}
     is_removal = answer.removal is not None
@@ -155,12 +158,19 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
         then = _harm_of(each.after, is_removal=is_removal)
         if then < now and (then[0] < now[0] or missing_in(each.after) <= missing_in(before)):
             better.setdefault((then, each.edits[0].action if each.edits[0].applied else ""), each)
-    for _, each in sorted(better.items()):
+    ranked = [*sorted(better.items())]
+    free = [one for one in ranked if not _has_nodes(one[1]) and now[1] - one[0][0][1] >= now[1] / _LEAST_SHARE]
+    ranked = [*free[:1], *(one for one in ranked if one not in free[:1])]
+    for _, each in ranked:
         yield each.fix(before, ranges)
     for each in tried if not better else ():
         if any(getattr(each.after, edit.counter) < getattr(before, edit.counter) for edit in each.edits):
             action, effect = each.fix(before, ranges)
             yield Fix(f"more harm than help: {action}", effect)
+
+
+def _has_nodes(trial: Trial) -> bool:
+    return any(edit.nodes for edit in trial.edits)
 
 
 def _that_lower(edits: Iterable[Edit], effects: Effects, covered: Container[str] = ()) -> list[Edit]:

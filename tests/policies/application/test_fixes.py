@@ -329,6 +329,15 @@ def test_a_fix_of_preemption_does_not_leave_more_pods_missing(after: Effects, he
     assert [fix.action == "nodes" for fix in found] == [helps] * (helps or after.preempted < 32)
 
 
+@pytest.mark.parametrize(("lost", "first"), [(40, "edit"), (46, "nodes")], ids=["a fifth", "less than a tenth"])
+def test_a_fix_without_new_nodes_comes_first_unless_it_changes_little(lost: int, first: str) -> None:
+    node = SimpleNamespace(name="new-1")
+    edit = fixes.Trial([fixes.Edit("edit", (), "lost")], Effects(lost=lost), (), 1)
+    nodes = fixes.Trial([fixes.Edit("nodes", (), "pending", nodes=[node])], Effects(lost=9), (), 1)  # type: ignore[list-item]
+    found = fixes._fixes_of([nodes, edit], Effects(lost=50), answer_with(events=1))
+    assert next(found).action == first
+
+
 def test_a_pdb_without_spec_has_a_fix_and_no_traceback() -> None:
     assert fixes.relaxed({"kind": "PodDisruptionBudget", "status": {}}) == {
         "kind": "PodDisruptionBudget",
