@@ -854,10 +854,10 @@ def _victims(result: PredictResult) -> Iterator[Table]:
     }
     for loss in losses_of(victims, result.cluster.workload):
         losses[loss.pod] = "; ".join(filter(None, (loss.effect, loss.condition)))
-    in_vain = {pod.key: "; in vain" for pod in result.predicted.in_vain}
+    in_vain = {pod.key: "in vain" for pod in result.predicted.in_vain}
     pods: Rows = [
         [pod.key, pod.priority_class_name or NO_CLASS, pod.effective_priority, pod.node_name,
-         result.predicted.preemptor_of(pod), f"{losses.get(pod.key, '')}{in_vain.get(pod.key, '')}".removeprefix("; ")]
+         result.predicted.preemptor_of(pod), "; ".join(filter(None, (losses.get(pod.key), in_vain.get(pod.key))))]
         for pod in victims
     ]  # fmt: skip
     heads = ("VICTIM", "CLASS", "VALUE", "NODE", "PREEMPTOR", "EFFECT")

@@ -297,7 +297,7 @@ def not_admitted(
 def _check_types(obj: fields.ApiObject, template: Path, ref: ObjectRef) -> None:
     """Raise InvalidObject if kube-apiserver cannot decode a field of a template; quantities are read with the Pods."""
     fault = decode_fault({**fields.mapping(obj, *template), "kind": "Pod"}, POD_STRUCT)
-    if fault is not None and fault.text.startswith("json: "):
+    if fault is not None and fault.fix:
         raise fields.InvalidObject(fault.text, (*template, *fault.path), ref, fault.fix)
 
 

@@ -39,7 +39,6 @@ from forewarn.policies.questions.application.kueue import QueuedJob, suspended_j
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, PendingPods, explained
 from forewarn.policies.questions.whatif.questions import elsewhere, kind_named, pod_not_found, unknown_namespace
 from forewarn.policies.questions.why.evidence import (
-    FIX_OF_EVENTS,
     LONG,
     NO_EVENTS,
     WITHOUT_EVENTS,
@@ -591,7 +590,8 @@ def _not_found(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence
     if evidence.not_read:  # these could show that the Pod was deleted
         return SourceError(key, "; ".join([with_fix(problem, fix), *evidence.missing()]))
     if evidence.lacks_events and not fix:
-        problem, fix = f"{problem}; nothing is known of deleted Pods: {WITHOUT_EVENTS}", FIX_OF_EVENTS
+        why, fix = WITHOUT_EVENTS
+        problem += f"; nothing is known of deleted Pods: {why}"
     return InvalidInput(f"{key}: {problem}", fix=fix)
 
 

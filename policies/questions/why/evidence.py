@@ -356,9 +356,9 @@ def ids(troubles: Iterable[Trouble]) -> list[str]:
     return list(dict.fromkeys(trouble.id for trouble in troubles))
 
 
-WITHOUT_EVENTS: Final = "no Events in the cluster snapshot"
-FIX_OF_EVENTS: Final = "add a cluster file with `kubectl get events -A -o json`"
-NO_EVENTS: Final = with_fix(WITHOUT_EVENTS, FIX_OF_EVENTS)
+WITHOUT_EVENTS: Final = "no Events in the cluster snapshot", "add a cluster file with `kubectl get events -A -o json`"
+"""What is missing, and the fix."""
+NO_EVENTS: Final = with_fix(*WITHOUT_EVENTS)
 KINDS: Final = ("/Event", "events.k8s.io/Event")
 PREEMPTED: Final = "Preempted"
 """The reason of kube-scheduler's Event about a victim. Source: pkg/scheduler/framework/preemption, executor.go."""
