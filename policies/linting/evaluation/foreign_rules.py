@@ -104,8 +104,7 @@ class Guarded(Rule):
             raise
         except (Exception, SystemExit) as error:
             message = f"not evaluated: the rule failed: {_error_text(error)}"
-            fix = "report it to the authors of the rule"
-            yield Problem(message, remediation=fix, severity=Severity.WARNING)
+            yield Problem(message, remediation="report it to the authors of the rule", severity=Severity.WARNING)
 
 
 class _Broken(Rule):

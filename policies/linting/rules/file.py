@@ -508,8 +508,7 @@ def _invalid_configuration(configuration: ApiObject, context: Context) -> Iterat
             present = takewhile(
                 lambda path: at(configuration, *path) is not None, accumulate((step,) for step in fault.path)
             )
-            path = max(present, key=len, default=())
-            yield Problem(cut(str(fault), MAX_CHARACTERS), path, "correct this field")
+            yield Problem(cut(str(fault), MAX_CHARACTERS), max(present, key=len, default=()), "correct this field")
         return
     for path, name in found_at(configuration, ("profiles", ITEMS, "plugins", VALUES, VALUES, ITEMS, "name")):
         near = next((known for known in IN_TREE if known != name and is_misspelt(str(name), known)), None)

@@ -329,8 +329,7 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
     policy = text_at(subject.object, "spec", "preemption", "withinClusterQueue")
     if policy in ("", "Never") and context.of_kind(registry.WORKLOAD_PRIORITY_CLASS):
         message = "no preemption.withinClusterQueue: WorkloadPriorityClasses only order the queue"
-        fix = "set preemption.withinClusterQueue: LowerPriority"
-        yield Problem(message, ("spec",), fix, severity=Severity.NOTE)
+        yield Problem(message, ("spec",), "set preemption.withinClusterQueue: LowerPriority", severity=Severity.NOTE)
     nodes = context.cluster.objects.nodes.values() if context.cluster else ()
     severity = Severity.NOTE if context.cluster and autoscaler_of(context.cluster) else Severity.WARNING
     for name, quota, available in _above_nodes(subject, nodes) if nodes else ():

@@ -481,8 +481,7 @@ def _with_move(text: Text, name: str, subject: ReviewedObject, context: Context)
         return text
     (namespace, file), listed_file = quota.moved, os.path.normpath(quota.locate(()).file)
     caveat = f"{cut(file, _LONGEST_FILE)} moves it from namespace {cut(namespace, _LONGEST_QUOTA)}"
-    fix = f"do not list {cut(listed_file, _LONGEST_FILE)} there, {text.fix}"
-    return text._replace(fix=fix).with_caveat(caveat)
+    return text._replace(fix=f"do not list {cut(listed_file, _LONGEST_FILE)} there, {text.fix}").with_caveat(caveat)
 
 
 def _moved_quotas(context: Context) -> Mapping[tuple[str, str], ReviewedObject]:

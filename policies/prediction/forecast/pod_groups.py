@@ -253,8 +253,7 @@ def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], termin
     """Predict a PodGroup. `terminating`: Pods without a node that count for minCount until removed."""
     existing = len(snapshot.pods_of_groups.get((group.namespace, group.name), ()))
     if missing := group.missing(existing + len(pods) + terminating):
-        fix = "create the missing Pods, or lower minCount"
-        return GroupForecast(group, pods, "pending", missing=missing, fix=fix)
+        return GroupForecast(group, pods, "pending", missing=missing, fix="create the missing Pods, or lower minCount")
     if gated := sum(is_gated(pod, snapshot.semantics) for pod in pods):
         message = f"{plural(gated, 'Pod has', 'Pods have')} scheduling gates"
         return GroupForecast(group, pods, "pending", message=message, fix=REMOVE_GATES)

@@ -118,8 +118,7 @@ class Manager:
         if info.obj.namespace not in self._objects.namespaces:
             return f'workload namespace "{info.obj.namespace}" does not exist', RequeueReason.GENERIC
         if not self._matches_namespace(info):
-            message = "workload namespace doesn't match ClusterQueue selector"
-            return message, RequeueReason.NAMESPACE_MISMATCH
+            return "workload namespace doesn't match ClusterQueue selector", RequeueReason.NAMESPACE_MISMATCH
         fault = resources_fault(info.obj, self._objects.limit_ranges.get(info.obj.namespace, ()))
         return None if fault is None else (fault, RequeueReason.GENERIC)
 

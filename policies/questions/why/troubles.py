@@ -596,8 +596,7 @@ def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble
     elif name and priority_class is None and PRIORITY_CLASS in cluster.objects.unlisted:
         yield class_not_listed(name)
     elif name and priority_class is None:
-        text = f"PriorityClass {name} of {preemptor.key} no longer exists"
-        yield Trouble("preempted-for-a-class-that-is-gone", text)
+        yield Trouble("preempted-for-a-class-that-is-gone", f"PriorityClass {name} of {preemptor.key} no longer exists")
 
 
 def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iterator[Trouble]:

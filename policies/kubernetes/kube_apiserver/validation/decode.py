@@ -208,8 +208,7 @@ def _parse(value: Any, kind: Parsed, path: Path, holder: str, field: str) -> Ite
     elif value is not None and not isinstance(value, str):
         yield _mismatch(json_type(value), "string", path, holder, field), True
     elif value and not _is_time(value):
-        text = f"parsing time {go_quote(cut(value, 64))} as {go_quote(_RFC3339)}: cannot parse"
-        yield FieldError(path, text), True
+        yield FieldError(path, f"parsing time {go_quote(cut(value, 64))} as {go_quote(_RFC3339)}: cannot parse"), True
 
 
 def _is_time(text: str) -> bool:

@@ -313,8 +313,7 @@ def resources_fit(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
 
 def _of_ratio(kind: str, ratio: ApiObject | None, shape: Sequence[ShapePoint], path: Path) -> list[FieldError]:
     if kind != REQUESTED_TO_CAPACITY_RATIO:
-        text = "must be nil when type is not RequestedToCapacityRatio"
-        return [] if ratio is None else [forbidden(path, text)]
+        return [] if ratio is None else [forbidden(path, "must be nil when type is not RequestedToCapacityRatio")]
     if ratio is None:
         return [required(path, "must be specified when type is RequestedToCapacityRatio")]
     return list(_of_shape(shape, (*path, "shape")))
@@ -354,8 +353,7 @@ def _of_constraint(constraint: ApiObject, path: Path) -> Iterator[FieldError]:
     elif action not in _ACTIONS:
         yield not_supported((*path, "whenUnsatisfiable"), action, _ACTIONS)
     if constraint.get("labelSelector") is not None:
-        text = "constraint must not define a selector, as they deduced for each pod"
-        yield forbidden((*path, "labelSelector"), text)
+        yield forbidden((*path, "labelSelector"), "constraint must not define a selector, as they deduced for each pod")
 
 
 def volume_binding(args: ApiObject, path: Path, faults: list[FieldError], semantics: Semantics) -> VolumeBindingArgs:
@@ -427,8 +425,7 @@ def _of_shape(shape: Sequence[ShapePoint], path: Path) -> Iterator[FieldError]:
     for index, point in enumerate(shape):
         yield from _of_percent((*path, index, "utilization"), point.utilization)
         if not 0 <= point.score <= MAX_CUSTOM_PRIORITY_SCORE:
-            text = f"not in valid range [0, {MAX_CUSTOM_PRIORITY_SCORE}]"
-            yield invalid((*path, index, "score"), point.score, text)
+            yield invalid((*path, index, "score"), point.score, f"not in valid range [0, {MAX_CUSTOM_PRIORITY_SCORE}]")
 
 
 def _of_percent(path: Path, value: int) -> list[FieldError]:

@@ -220,8 +220,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     key = subject.effective_namespace, subject.ref.kind, subject.ref.name
     overlaps = context.once(_overlaps)
     if message := overlaps.problems.get(key):
-        fix = "let one PodDisruptionBudget select each Pod"
-        yield Problem(message, ("spec", "selector"), fix, harm=EVICTIONS_FAIL)
+        yield Problem(message, ("spec", "selector"), "let one PodDisruptionBudget select each Pod", harm=EVICTIONS_FAIL)
     elif overlaps.excess is not None:
         raise overlaps.excess
     if group_kind(subject.object) != registry.DISRUPTION_BUDGET:
@@ -244,8 +243,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if 0 < total < enough:
         message = f"minAvailable {shown} allows no eviction of the {plural(total, 'replica')} of "
         fix = f"{_ALLOW_ONE['minAvailable']}, or run at least {enough} replicas"
-        text = Text(naming(message, names, len(names)), fix)
-        yield Problem(text, ("spec", "minAvailable"), harm=EVICTIONS_FAIL)
+        yield Problem(Text(naming(message, names, len(names)), fix), ("spec", "minAvailable"), harm=EVICTIONS_FAIL)
     elif workload is not None and (when := _at_minimum(workload, enough, context)):
         message = f"minAvailable {shown} allows no eviction {when}"
         yield Problem(message, ("spec", "minAvailable"), _ALLOW_ONE["minAvailable"], harm=EVICTIONS_FAIL)

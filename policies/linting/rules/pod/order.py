@@ -149,8 +149,7 @@ def _of_another_release(subject: ReviewedObject, context: Context) -> Iterator[P
             "use another name, or do not create it",
         )
         if own:
-            message = f"{message}: helm does not import it into {cut(own, LONGEST)}"
-            yield Problem(message, ("metadata", "name"), fix)
+            yield Problem(f"{message}: helm does not import it into {cut(own, LONGEST)}", ("metadata", "name"), fix)
         elif text_at(subject.object, "metadata", "labels", "app.kubernetes.io/managed-by") == "Helm":
             message = f"{message}: helm imports it into no other release"
             yield Problem(message, ("metadata", "name"), fix, severity=Severity.NOTE)
