@@ -120,28 +120,27 @@ class _FreeAmounts:
         on |= grouped((interval.node, interval) for interval in ranked)
         self._sums = {name: _sums(intervals, occupancy.nodes.get(name)) for name, intervals in on.items()}
         self._nodes, self._filters = occupancy.nodes, NodeFilters(cluster.scheduling)
-        self._free: dict[Callable[[Node], bool], Amounts] = {}
+        self._free: dict[tuple[Callable[[Node], bool], int], Amounts] = {}
 
     def priority(self, interval: PodInterval) -> int:
         return self._by_group.get(interval.pod, interval.priority)
 
-    def below(self, name: str, priority: int | None) -> Amounts:
-        """Return the free amounts of a node without all Pods below a priority; None: with all Pods."""
+    def below(self, name: str, priority: int) -> Amounts:
+        """Return the free amounts of a node without all Pods below a priority."""
         priorities, sums = self._sums[name]
-        place = 0 if priority is None else bisect_left(priorities, priority)
-        return sums[place]
+        return sums[bisect_left(priorities, priority)]
 
-    def maximum(self, names: Iterable[str], priority: int | None) -> Amounts:
+    def maximum(self, names: Iterable[str], priority: int) -> Amounts:
         """Return the maximum free amounts of these nodes; `priority`: as in `below`."""
         found = [self.below(name, priority) for name in names]
         return Amounts(max((cpu for cpu, _ in found), default=0), max((memory for _, memory in found), default=0))
 
-    def free_for(self, pod: Pod) -> Amounts:
-        """Return the maximum free amounts of the nodes that the filters allow for the Pod."""
-        passes = self._filters.filter_for(pod)
-        if passes not in self._free:
-            self._free[passes] = self.maximum((name for name, node in self._nodes.items() if passes(node)), None)
-        return self._free[passes]
+    def free_for(self, pod: Pod, priority: int) -> Amounts:
+        """Return the maximum free amounts of the nodes that the filters allow for a Pod; `priority`: as in `below`."""
+        key = passes, _ = self._filters.filter_for(pod), priority
+        if key not in self._free:
+            self._free[key] = self.maximum((name for name, node in self._nodes.items() if passes(node)), priority)
+        return self._free[key]
 
     def is_allowed(self, pod: Pod) -> bool:
         """Report whether the filters allow the Pod's node for a new Pod with the same constraints."""
@@ -182,11 +181,12 @@ def _risk(
     `intervals`, `pods`: the workload's Pods on nodes. `classes`: PriorityClasses that may preempt, lowest first.
     """
     least = min(intervals, key=lambda interval: interval.priority)
-    above = classes[bisect_right(classes, min(map(free_amounts.priority, intervals)), key=lambda each: each.value) :]
+    lowest = min(map(free_amounts.priority, intervals))
+    above = classes[bisect_right(classes, lowest, key=lambda each: each.value) :]
     allowed = {pod.node_name for pod in pods if free_amounts.is_allowed(pod)}
     amounts = [
-        free_amounts.maximum(allowed, None),
-        *map(free_amounts.free_for, pods[:1]),
+        free_amounts.maximum(allowed, lowest),
+        *(free_amounts.free_for(pod, lowest) for pod in pods[:1]),
     ]  # the affinity of a DaemonSet's Pod names one node
     free = Amounts(max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
     preemptors = [Preemptor(c.name, c.value, free, free_amounts.maximum(allowed, c.value)) for c in above[:MAX_CLASSES]]

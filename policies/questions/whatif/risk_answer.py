@@ -42,7 +42,8 @@ class Preemptor(NamedTuple):
     """A PriorityClass whose Pods may preempt a workload, if they request more CPU or memory than the first amounts, and
     at most the second. In both fields, CPU and memory may be of different nodes.
 
-    `moreThan`: the largest free CPU and memory of the nodes on which the workload's Pods may run. `upTo`: the largest
+    `moreThan`: the largest free CPU and memory of the nodes on which the workload's Pods may run, without the Pods of a
+    lower priority than the workload, which kube-scheduler preempts first. `upTo`: the largest
     free CPU and memory of the workload's nodes without the Pods of a lower priority than the class.
     """
 
@@ -213,7 +214,7 @@ def _counters(risks: Risks) -> Iterator[Counter]:
         within = f" (all run again within {duration(max(after))})" if after and not lasting else ""
         yield Counter("lose with new nodes too", lasting, more=within)
     preemptible = sum(_next_preemptor(risk) is not None for risk in risks.own)
-    yield Counter("may be preempted next", preemptible, more=" (besides by system classes)")
+    yield Counter("may be preempted", preemptible, more=" (Pods of lower priority first)")
     several = [(risk.only_in or "").partition(" ")[0] for risk in risks.alone if risk.pods > 1]
     yield Counter("one replica", len(risks.alone) - len(several), optional=True)
     on_a_node = f" ({several.count('node'):,} on one node)" if "node" in several else ""
@@ -288,7 +289,7 @@ def _details(risks: Risks) -> Iterator[Table]:
     heads = ("ONE REPLICA, OR ALL IN ONE ZONE", "CLASS", "VALUE", "PODS", "ON")
     yield Table(heads, [_alone(risk) for risk in risks.alone], detail=1)
     preemptors = [(risk, preemptor) for risk in risks.workloads if (preemptor := _next_preemptor(risk))]
-    of_preemptors = ("PREEMPTED NEXT", "BY CLASS", "VALUE", "HIGHER CLASSES", "A POD THAT REQUESTS")
+    of_preemptors = ("MAY BE PREEMPTED", "BY CLASS", "VALUE", "HIGHER CLASSES", "A POD THAT REQUESTS")
     yield Table(of_preemptors, [_preempted(*each) for each in preemptors], detail=1)
     losses = [(loss.pod, loss.sentence) for risk in risks.workloads for loss in risk.pod_losses]
     yield Table(("IF THIS POD IS LOST", "EFFECT"), losses, detail=1)
@@ -354,7 +355,7 @@ def _by_class(risks: Risks) -> Table:
 
 
 def _next_preemptor(risk: WorkloadRisk) -> Preemptor | None:
-    """The lowest class whose Pods of some size preempt the workload before others."""
+    """The lowest class whose Pods of some size may preempt the workload although Pods of lower priority go first."""
     return next(filter(_size, risk.may_be_preempted_by), None)
 
 

@@ -82,7 +82,14 @@ def test_who_may_push_out_and_how_large_it_must_be_is_what_the_scheduler_does(
         for by in risk["mayBePreemptedBy"]:
             least, most = by["moreThan"]["milliCpu"], by["upTo"]["milliCpu"]
             asks = make_pod("new").spec(priorityClassName=by["class"])
-            assert predict(cluster, asks.request(cpu=f"{least}m").priority(by["priority"]).obj).outcome == "fits"
+            prediction = predict(cluster, asks.request(cpu=f"{least}m").priority(by["priority"]).obj)
+            assert prediction.outcome in ("fits", "preempts")
+            assert all(victim.effective_priority < risk["priority"] for victim in prediction.victims)
+            larger = predict(cluster, asks.request(cpu=f"{least + 1}m").obj)
+            assert (
+                larger.outcome == "pending"
+                or max(each.effective_priority for each in larger.victims) >= risk["priority"]
+            )
             asks.request(cpu=f"{most}m").spec(nodeSelector={"name": node})
             prediction = predict(cluster, asks.obj)
             assert prediction.outcome == "preempts"
@@ -336,7 +343,7 @@ def test_a_pod_that_only_full_nodes_endanger(tmp_path: Path, capsys: pytest.Capt
     low = make_pod("low").priority(1).request(cpu="1", memory="1Gi").on("n1")
     (tmp_path / "cluster.json").write_text(cluster_text([*objects, low, make_priority_class(9, "high")]))
     found = told(capsys, "--cluster", str(tmp_path / "cluster.json"))
-    assert found["counts"]["mayBePreemptedNext"] == 0
+    assert found["counts"]["mayBePreempted"] == 0
     assert found["rows"][0]["preemptedBy"] == "high if full"
 
 
