@@ -113,7 +113,7 @@ class _Named:
     def _of_deployment(self, deployment: str | File) -> Iterator[str]:
         from forewarn.policies.inputs.manifests.destinations import fixed_directory
 
-        directories = {directory for path in _paths_of(deployment) if (directory := fixed_directory(path)) is not None}
+        directories = {directory for path in paths_of(deployment) if (directory := fixed_directory(path)) is not None}
         for directory in sorted(directories - self._seen):
             self._seen.add(directory)
             for root in self._roots:
@@ -137,7 +137,8 @@ class _Named:
             yield file.path
 
 
-def _paths_of(deployment: str | File) -> Iterator[str]:
+def paths_of(deployment: str | File) -> Iterator[str]:
+    """Yield the directories that an object of Argo CD or Flux names; a file may have several objects."""
     if isinstance(deployment, str):
         yield deployment
         return

@@ -11,7 +11,7 @@ from glob import glob
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Path, Severity, cut, grouped, nearest_word, quote
+from forewarn.policies.base.findings import Location, Path, Severity, cut, grouped, nearest_word, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
 from forewarn.policies.inputs.manifests.groups import reached
@@ -25,7 +25,7 @@ from forewarn.policies.inputs.manifests.kustomizations import (
 )
 from forewarn.policies.inputs.manifests.reading import BROKEN, first_value
 from forewarn.policies.inputs.manifests.yaml.source import Tree
-from forewarn.policies.inputs.sources.files import readable
+from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.inputs.sources.git import Ignores, upwards, work_trees
 from forewarn.policies.kubernetes.kinds.registry import (
     AUTOSCALER,
@@ -41,6 +41,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, FileDiagnostic, ReviewedObject
 from forewarn.policies.linting.lint.chart_texts import repeated_keys
+from forewarn.policies.linting.lint.deployed import paths_of
 
 if TYPE_CHECKING:
     from forewarn.policies.linting.lint.input import Input
@@ -56,6 +57,7 @@ _NOT_LOCAL: Final = later(r"[$<{?@]|//|\.git\b|^github\.com")
 """Text that occurs in addresses and placeholders, but not in local paths."""
 _SCRIPTS: Final = ("Makefile", "*.sh", "*/*.sh", ".github/workflows/*")
 """The files of a tree that may create files when it is deployed."""
+_CONTENT: Final = later(rb"^(?!---)[^\s#]", re.MULTILINE)
 _WRITES: Final = later(rb"(?:>|\b(?:tee|cp|mv|touch|output|create)\b)[^\n]*")
 _OPERATOR_SDK: Final = "operator-sdk generate kustomize manifests"
 _OF_OPERATOR_SDK: Final = ".clusterserviceversion.yaml"
@@ -95,7 +97,7 @@ def failing(files: Input) -> Iterator[tuple[Kustomization | None, FileDiagnostic
         for place, entry in kustomization.entries:
             named = by_directory.get(kustomization.real(entry)) if place[0] in RESOURCES else None
             severity = None
-            if named is not None:
+            if named is not None and paths.empty_file_in(named.directory) is None:
                 why, fix = _why_wrong(kustomization, named, str(place[0]))
             else:
                 why, fix, severity = paths.why_absent(kustomization, entry, is_file=place[0] not in RESOURCES)
@@ -104,12 +106,26 @@ def failing(files: Input) -> Iterator[tuple[Kustomization | None, FileDiagnostic
                 message = f"{cut(entry, _SHOWN)} {why}: kustomize build fails"
                 fault = FileDiagnostic("parse-error", message, location, fix, severity=severity)
                 yield kustomization if named is not None else None, fault
+    yield from ((None, fault) for fault in _empty_deployed(files, paths))
+
+
+def _empty_deployed(files: Input, paths: _Paths) -> Iterator[FileDiagnostic]:
+    """Yield the empty kustomizations in directories that Argo CD builds; Flux may add fields to them."""
+    directories = {os.path.dirname(path) for path in files.by_path if os.path.basename(path) in KUSTOMIZATIONS}
+    empty = {path: file for path in sorted(directories) if (file := paths.empty_file_in(path)) is not None}
+    deployments = [each for each in files.deployments if empty and isinstance(each, File)]
+    named = {os.path.normpath(path.lstrip("/")) for each in deployments for path in paths_of(each)}
+    for directory, file in empty.items():
+        if os.path.relpath(directory, next(work_trees(directory), os.path.realpath(file.tree))) in named:
+            message = "empty, but Argo CD builds this directory: kustomize build fails"
+            place, fix = Location(file.name, 1, 1, 1), "list its resources, or remove it"
+            yield FileDiagnostic("parse-error", message, place, fix)
 
 
 class _Paths:
-    """The paths that kustomizations name. `directories`: those with a kustomization."""
+    """The paths that kustomizations name. `directories`: the kustomizations by directory."""
 
-    def __init__(self, files: Input, directories: Collection[str]) -> None:
+    def __init__(self, files: Input, directories: Mapping[str, Kustomization]) -> None:
         self._files, self._directories = files, directories
         self._searches = iter(range(_MAX_SUGGESTED))
         self._ignored_in, self._written_in = cache(_ignored_in), cache(_written_in)
@@ -121,6 +137,8 @@ class _Paths:
         does, or is no local path.
         """
         path, why, fix = kustomization.real(entry), "", "create it, or remove the entry"
+        if not is_file and (unfit := self._unfit(kustomization, entry)) is not None:
+            return unfit
         if path in self._files.by_path or _NOT_LOCAL.search(entry):
             return "", "", None
         if is_file or not os.path.isdir(path):
@@ -135,6 +153,29 @@ class _Paths:
         fix = f"run `{_OPERATOR_SDK}`" if why and path.endswith(_OF_OPERATOR_SDK) else fix
         is_created = bool(why) and self._is_created(path, self._files.sources[kustomization.file].tree)
         return why, fix, Severity.NOTE if is_created else None
+
+    def _unfit(self, kustomization: Kustomization, entry: str) -> tuple[str, str, Severity | None] | None:
+        """Return why an entry names a kustomization that cannot be a resource, the fix, and the severity."""
+        path = kustomization.real(entry)
+        named = self._directories.get(os.path.dirname(path))
+        if named is not None and _is_file_of(named, path):
+            fix = "remove the entry" if named is kustomization else f"write its directory, {os.path.dirname(entry)}"
+            return "is a kustomization", fix, None
+        file = self.empty_file_in(path)
+        severity = Severity.NOTE if file and self._is_created(path, file.tree) else None
+        return ("has an empty kustomization", "list its resources, or remove the entry", severity) if file else None
+
+    def empty_file_in(self, directory: str) -> File | None:
+        """Return the kustomization of a directory if kustomize reads no field in it, and rejects it as empty.
+
+        Source: kustomize api/types/kustomization.go, CheckEmpty.
+        """
+        paths = (os.path.join(directory, name) for name in KUSTOMIZATIONS)
+        file = next((self._files.by_path[path] for path in paths if path in self._files.by_path), None)
+        named = self._directories.get(directory)
+        given = named.given if named else None if file and _CONTENT.search(readable(file)) else {}
+        has_fields = given is None or any(given[key] is not None for key in given.keys() - {"apiVersion", "kind"})
+        return None if has_fields else file
 
     def _nearest(self, path: str, kustomization: Kustomization) -> str | None:
         """Return the file of the kustomization, or the other directory, that an entry probably means; None if there
@@ -162,6 +203,13 @@ class _Paths:
         is_written = re.search(rf"(?<![\w./-])(?:\./)?{re.escape(place)}/?(?![\w/.-])".encode(), written)
         is_named = "." in name and (name.encode() in written or (os.sep in place and is_written))
         return is_ignored or path.endswith(_OF_OPERATOR_SDK) or bool(is_named)
+
+
+def _is_file_of(kustomization: Kustomization, path: str) -> bool:
+    """Report whether a path is the file of a kustomization, which is no resource."""
+    is_ours = text_at(kustomization.given, "apiVersion").startswith(_GROUP) or "apiVersion" not in kustomization.given
+    is_file = path == kustomization.real(os.path.basename(kustomization.file))
+    return is_file and is_ours and not text_at(kustomization.given, "metadata", "name")
 
 
 def _ignored_in(directory: str, top: str) -> Ignores:
