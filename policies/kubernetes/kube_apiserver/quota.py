@@ -302,6 +302,11 @@ class ExceededQuota(str):
         )
         return f"exceeded quota {self.quota}: {', '.join(amounts)}"
 
+    @property
+    def excess(self) -> ResourceList:
+        """How much the usage with the request exceeds the limits."""
+        return {name: used + requested - limited for name, (requested, used, limited) in self.amounts.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -322,6 +327,14 @@ class Check:
 
     faults: tuple[Fault, ...]
     quotas: tuple[ResourceQuota, ...]
+
+
+def is_exceeded_more(message: str, before: str) -> bool:
+    """Report whether a request is rejected that was not before, or exceeds a limit by more. Both: "" or messages."""
+    if not (isinstance(message, ExceededQuota) and isinstance(before, ExceededQuota)):
+        return bool(message) and not before
+    old = before.excess if before.quota == message.quota else {}
+    return any(amount > old.get(name, ZERO) for name, amount in message.excess.items())
 
 
 def quota_in(message: str) -> str:

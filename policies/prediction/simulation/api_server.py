@@ -176,21 +176,18 @@ class Quotas:
         """Return what a new Pod uses. Raises InvalidObject."""
         return PODS.usage(self._counted_pod(pod, template))
 
-    def rejections_if_recreated(self, states: Sequence[PodState]) -> list[str]:
-        """Return upstream's message for each Pod of a namespace that a quota rejects if all Pods are deleted and then
-        recreated in order; "" for others. Unreadable Pods are rejected.
+    def rejection_if_recreated(self, state: PodState) -> str:
+        """Return upstream's message if a quota rejects the Pod once it alone is deleted and recreated, or if the Pod is
+        unreadable; otherwise "".
         """
-        if not states:
-            return []
-        namespace = states[0].pod.namespace
+        namespace = state.pod.namespace
         before = self._of(namespace)
         try:
-            pods = [*map(self._counted, states)]
-            for pod in pods:
-                self._subtract(namespace, pod)
-            return [self._rejection(namespace, pod) for pod in pods]
+            pod = self._counted(state)
+            self._subtract(namespace, pod)
+            return self._rejection(namespace, pod)
         except InvalidObject as error:
-            return [str(error)[:_LONGEST]] * len(states)
+            return str(error)[:_LONGEST]
         finally:
             self.now[namespace] = before
 

@@ -24,6 +24,7 @@ from forewarn.policies.base.documents.answer import (
 )
 from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
+from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.kubernetes.quantity import ZERO, cores, gibibytes, in_units
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
@@ -31,7 +32,7 @@ from forewarn.policies.prediction.forecast.impact import BY_TIMING, ESTIMATE
 from forewarn.policies.prediction.simulation.summary import of_in_vain, unsettled
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
-from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount, pairs
+from forewarn.policies.questions.whatif.answer import Answer, Ending, NotRecreated, Preemption, WorkloadCount, pairs
 from forewarn.policies.questions.whatif.effects import (
     Kind,
     by_new_pods,
@@ -413,12 +414,7 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
         which = "all" if removed == answer.placeholder_pods else f"{removed:,} of"
         placeholders = plural(answer.placeholder_pods, "placeholder Pod is", "placeholder Pods are")
         yield f"{which} {placeholders} removed: their reserve is gone at the next loss, drain or scale-up"
-    if answer.after.blocks.recreation:
-        pods = sum(each.pods for each in answer.after.blocks.recreation.values())
-        by = {each.by for each in answer.after.blocks.recreation.values()}
-        workloads = plural(len(answer.after.blocks.recreation), "workload")
-        running = f"{plural(pods, 'running Pod')} cannot be recreated"
-        yield f"a {' or '.join(sorted(by))} rejects new Pods of {workloads}: {running}"
+    yield from _of_recreation(answer.after.blocks.recreation)
     if answer.after.upgrade is not None and (forced := answer.after.upgrade.forced):
         blocked = sum(pod.blocked for pod in forced)
         which = " in spite of PDBs" if blocked == len(forced) else f", {blocked} of them in spite of PDBs"
@@ -427,6 +423,25 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
         nodes = _nodes_blocked_by_pdbs(answer)
         blocks = plural(len(drains), "more PDB blocks", "more PDBs block")
         yield f"from now on, {blocks} drains of {plural(len(nodes), 'node')}"
+
+
+def _of_recreation(recreation: Mapping[str, NotRecreated]) -> Iterator[str]:
+    """Yield how many running Pods ResourceQuotas or LimitRanges reject, and by how much the usage must fall first."""
+    if not recreation:
+        return
+    pods, by = sum(each.pods for each in recreation.values()), {each.by for each in recreation.values()}
+    over = {
+        (name.partition("/")[0], each.message.quota, resource): f"{in_units(amount)} {resource}"
+        for name, each in recreation.items()
+        if each.pods and isinstance(each.message, ExceededQuota)
+        for resource, amount in each.message.excess.items()
+    }
+    quotas = {key[:2] for key in over}
+    falls = f"usage falls by {listed([*over.values()])}" if len(quotas) == 1 else f"usage of {len(quotas)} quotas falls"
+    is_temporary = all(isinstance(each.message, ExceededQuota) for each in recreation.values())
+    until = f" until {falls}" if over and is_temporary else ""
+    running = f"{plural(pods, 'running Pod')} cannot be recreated{until}"
+    yield f"a {' or '.join(sorted(by))} rejects new Pods of {plural(len(recreation), 'workload')}: {running}"
 
 
 def _removed_placeholders(answer: Answer) -> int:

@@ -281,8 +281,8 @@ class NotRecreated(NamedTuple):
     """Running Pods whose replacements ResourceQuotas or LimitRanges reject, or the next Pods of a CronJob without
     running Pods.
 
-    `pods`: how many they reject if all running Pods of the namespace are recreated. `message`: kube-apiserver's, of the
-    last one. `by`: the kind of the object that rejects them.
+    `pods`: how many running Pods cannot be recreated, each on its own. `message`: kube-apiserver's, of the last one.
+    `by`: the kind of the object that rejects them.
     """
 
     pods: int

@@ -16,6 +16,7 @@ from forewarn.policies.kubernetes.controllers.disruption import SCALED, PdbStatu
 from forewarn.policies.kubernetes.controllers.job import JobStatus, wanted_pods
 from forewarn.policies.kubernetes.controllers.view import Key, PodState, workload_key
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.quota import is_exceeded_more
 from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
     at,
@@ -132,15 +133,6 @@ def compared_without(answer: Answer, question: Question, world: World, without: 
     return answer._replace(without_change=shown, after=answer.after._replace(summary=summary))
 
 
-class OverQuota(NamedTuple):
-    """A running Pod that a ResourceQuota rejects, with upstream's message, if it is recreated. `of_all`: even if all
-    running Pods of its namespace are.
-    """
-
-    message: str
-    of_all: bool
-
-
 class Start(NamedTuple):
     """The start of a simulation, which an answer compares with its end. `before`, `replicas`, `templates`: by workload.
     `pdbs`: those with too few Pods.
@@ -153,7 +145,7 @@ class Start(NamedTuple):
     failed: Mapping[Key, JobStatus]
     blocking: Sequence[DrainBlocker]
     templates: Mapping[tuple[str, str], ApiObject]
-    over_quota: Mapping[str, OverQuota]
+    over_quota: Mapping[str, str]
 
     @classmethod
     def from_simulation(cls, simulation: Simulation, question: Question) -> Start:
@@ -650,41 +642,28 @@ def _blockers(simulation: Simulation, question: Question, start: Start, summary:
 
 
 def _not_recreated(simulation: Simulation, question: Question, start: Start, names: Names) -> dict[str, NotRecreated]:
-    """Return the workloads whose Pods the ResourceQuotas of a question reject once they are recreated, and did not
-    before, by name, with the number of Pods that they reject if all are recreated.
+    """Return the workloads whose Pods the ResourceQuotas of a question reject once they are recreated, by name. Without
+    Pods that they rejected before, unless their usage now exceeds the limits by more.
     """
     found = dict[str, NotRecreated]()
-    before = start.over_quota
-    for key, pod in _over_quota(simulation, question).items():
-        is_new = pod.of_all and not (key in before and before[key].of_all)
-        if is_new or key not in before:
+    for key, message in _over_quota(simulation, question).items():
+        if is_exceeded_more(message, start.over_quota.get(key, "")):
             name = names.name_of(simulation.timeline.origins[key].workload)
-            found[name] = NotRecreated(found[name].pods + is_new if name in found else int(is_new), pod.message)
+            found[name] = NotRecreated(found[name].pods + 1 if name in found else 1, message)
     return found
 
 
-def _over_quota(simulation: Simulation, question: Question) -> dict[str, OverQuota]:
-    """Return the running Pods (`namespace/name`) that the ResourceQuotas of a question reject once they are recreated.
-
-    The largest Pods are recreated first: then the quotas usually reject most Pods.
+def _over_quota(simulation: Simulation, question: Question) -> dict[str, str]:
+    """Return the running Pods (`namespace/name`) that the ResourceQuotas of a question reject if one of them is
+    recreated, with upstream's message.
     """
     objects = [arrival.object for arrival in question.arrivals if arrival.op != "delete"]
     refs = (ref_of(obj, registry.DEFAULT_NAMESPACE) for obj in objects if group_kind(obj) == registry.RESOURCE_QUOTA)
-    quotas, found = simulation.api.quotas, dict[str, OverQuota]()
-    if quotas is None:
-        return found
-    for namespace in sorted({ref.namespace for ref in refs}):
-        states = [state for state in simulation.api.pods.values() if state.pod.namespace == namespace]
-        running = sorted((each for each in states if _runs(each, simulation=simulation)), key=_largest_first)
-        for state, of_all in zip(running, quotas.rejections_if_recreated(running), strict=True):
-            if message := quotas.rejections_if_recreated([state])[0]:
-                found[state.pod.key] = OverQuota(message, bool(of_all))
-    return found
-
-
-def _largest_first(state: PodState) -> tuple[int, int, str]:
-    resource = state.pod.occupies.resource
-    return -resource.milli_cpu, -resource.memory, state.pod.key
+    namespaces, quotas = {ref.namespace for ref in refs}, simulation.api.quotas
+    states = (state for state in simulation.api.pods.values() if state.pod.namespace in namespaces)
+    running = sorted((each for each in states if _runs(each, simulation=simulation)), key=lambda each: each.pod.key)
+    found = {each.pod.key: quotas.rejection_if_recreated(each) for each in running} if quotas is not None else {}
+    return {key: message for key, message in found.items() if message}
 
 
 def _drains(simulation: Simulation) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -271,28 +272,32 @@ def test_a_changed_template_without_new_pods_is_answered(
 def test_a_quota_is_not_blamed_for_what_was_so_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = [_pod("a", node="n1"), _pod("b", node="n2")]
     new = _recreation([*pods, _quota(5, 2)], _quota(1, 2), tmp_path, capsys)
-    assert sorted(new.values()) == [("ResourceQuota", 0), ("ResourceQuota", 1)]
+    assert sorted(new.values()) == [("ResourceQuota", 1), ("ResourceQuota", 1)]
     assert _recreation([*pods, _quota(0, 2)], _quota(1, 2), tmp_path, capsys) == {}
 
 
-def test_pods_that_a_lower_quota_still_admits_can_be_recreated(
+def test_no_pod_can_be_recreated_until_usage_is_below_a_lower_quota(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of four Pods that are all recreated, a quota of 2 Pods rejects two; a quota of 3 already rejected one."""
+    """A quota of 3 Pods already rejects them; a lower one for longer."""
     pods = [_pod(name, node="n1") for name in "abcd"]
-    lower = _recreation([*pods, _quota(4, 4)], _quota(2, 4), tmp_path, capsys)
-    assert sum(running for _, running in lower.values()) == 2
-    less = _recreation([*pods, _quota(3, 4)], _quota(1, 4), tmp_path, capsys)
-    assert less == {"x/b": ("ResourceQuota", 1), "x/c": ("ResourceQuota", 1)}
+    for before, after, excess in ((4, 2, 2), (3, 1, 3)):
+        cluster = [*pods, _quota(before, 4)]
+        found = _recreation(cluster, _quota(after, 4), tmp_path, capsys)
+        assert found == {f"x/{name}": ("ResourceQuota", 1) for name in "abcd"}
+        warned = " ".join(_answer(cluster, _quota(after, 4), tmp_path, capsys).split())
+        assert f"4 running Pods cannot be recreated until usage falls by {excess} pods" in warned
 
 
-def test_the_largest_pods_are_recreated_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pods = [_pod(name, node="n1") for name in "abc"]
-    for pod, cpu in zip(pods, "112", strict=True):
-        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
-    hard = {"requests.cpu": "2"}
-    quota = {**_quota(0, 0), "spec": {"hard": hard}, "status": {"hard": hard, "used": {"requests.cpu": "4"}}}
-    assert sum(running for _, running in _recreation(pods, quota, tmp_path, capsys).values()) == 2
+def test_the_usage_of_several_quotas_must_fall(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = [_pod("a", node="n1"), _pod("b", node="n1"), _quota(2, 2)]
+    z = copy.deepcopy(x)
+    for each in z:
+        each["metadata"] |= {"namespace": "z", "uid": f"z-{each['metadata']['name']}"}
+    new = [{**each, "spec": {"hard": {"pods": "1"}}} for each in (x[-1], z[-1])]
+    both = {"apiVersion": "v1", "kind": "List", "items": new}
+    warned = " ".join(_answer([*x, *z], both, tmp_path, capsys).split())
+    assert "4 running Pods cannot be recreated until usage of 2 quotas falls" in warned
 
 
 def _cron_job(pods: int = 1, **spec: Any) -> dict[str, Any]:
