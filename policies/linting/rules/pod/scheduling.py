@@ -104,8 +104,8 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     Why: kube-apiserver accepts the workload, but its Pods stay Pending until they fit on a node.
 
     Details: the linter needs `--cluster`. The prediction uses the current nodes; an autoscaler may add others. The
-    linter also reports a Deployment whose Pods fit now, but whose rollouts would be blocked: by host ports or a
-    required anti-affinity, each node can have one Pod, all nodes have one, and `maxUnavailable` is 0.
+    linter also reports a Deployment whose Pods fit now, but whose rollouts would be blocked. That happens if host ports
+    or a required anti-affinity permit one Pod per node, all nodes have one, and `maxUnavailable` is 0.
 
     Cluster:
 
