@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Path, Problem, Severity, cut, grouped, listed
@@ -26,13 +27,15 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kin
 from forewarn.policies.kubernetes.objects.workload import lacks_images
 from forewarn.policies.linting.rules.support.context import Context, Target, rule
 from forewarn.policies.linting.rules.support.names import Lookups, Names
-from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable
+from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable, is_test_file
 from forewarn.policies.linting.rules.support.scalers import Scaler, scaler_of, scalers_of_workloads
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
 _SHOWN: Final = 60
+_MAX_COMPARED: Final = 20
+"""Maximum number of scalers of one workload that are compared with another one."""
 _NOT_SCALED: Final = (CRON_JOB, DAEMON_SET, JOB, POD)
 
 
@@ -212,20 +215,37 @@ def _controlled_by(policy: ApiObject) -> set[str]:
 
 
 def _second(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
-    """Report a scaler of a workload that an earlier one of the same directory scales, or of the same file if it names
-    no namespace; others may be alternatives.
+    """Report a scaler of a workload that an earlier one scales, if both are certainly applied; others may be
+    alternatives.
     """
     scalers = context.once(scalers_of_workloads).get((subject.effective_namespace, scaler.name), ())
-    place_of = os.path.dirname if text_at(subject.object, "metadata", "namespace") else str
-    place = place_of(subject.locate(()).file)
     same = (other.subject for other in scalers if other.kind == scaler.kind and scaler.name)
-    first = next((other for other in same if place_of(other.locate(()).file) == place), subject)
+    first = next((other for other in islice(same, _MAX_COMPARED) if _is_applied_with(other, subject, context)), subject)
     if first.ref == subject.ref or any(at(each.object, *_TAKES_OVER) for each in (subject, first)):
         return
     kinds = [group_kind(each.object) for each in (subject, first)]
     effect = "KEDA allows one" if SCALED_OBJECT in kinds else "neither scales (AmbiguousSelector)"
     message = f"{first.ref.kind} {cut(first.ref.name, _SHOWN)} scales the same workload: {effect}"
-    yield Problem(message, ("spec", "scaleTargetRef"), "remove one of both")
+    yield Problem(message, ("spec", "scaleTargetRef", "name"), "remove one of both")
+
+
+def _is_applied_with(other: ReviewedObject, subject: ReviewedObject, context: Context) -> bool:
+    """Report whether two objects of a group are applied together: they are in one file, one kustomization builds them,
+    or both name their namespace, and no directory of them is a test, an example or an alternative of another one.
+    """
+    files = {os.path.normpath(each.locate(()).file) for each in (other, subject)}
+    if len(files) == 1 or other.builds or subject.builds:
+        return len(files) == 1 or not other.builds.isdisjoint(subject.builds)
+    if not all(text_at(each.object, "metadata", "namespace") for each in (other, subject)):
+        return False
+    if len(set(map(os.path.dirname, files))) == 1:
+        return True
+    alternatives = [os.path.join(each, "") for each in context.options.alternatives]
+    return not (
+        subject.is_left_out
+        or any(map(is_test_file, files))
+        or any(file.startswith(directory) for file in files for directory in alternatives)
+    )
 
 
 def _of_vertical(subject: ReviewedObject, context: Context) -> Iterator[Problem]:

@@ -151,6 +151,7 @@ def checked(request: lint_input.LintRequest, cluster: ClusterSnapshot | None = N
     config = request.config._replace(options=named)
     config = with_autoscaler(config, cluster) if cluster else config
     grouping = given.grouping(config, one=request.one_apply, limits_stay=request.namespace is None)
+    config = config._replace(options=config.options._replace(alternatives=grouping.alternatives))
     return evaluated(given, grouping, config, cluster)
 
 
