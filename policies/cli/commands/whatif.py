@@ -96,7 +96,7 @@ def _check(options: argparse.Namespace, forms: Sequence[str], parser: argparse.A
 
 
 def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
-    from forewarn.policies.prediction.simulation.summary import timeline_lines
+    from forewarn.policies.prediction.simulation.summary import timeline_rows
 
     answer = result.answer
 
@@ -105,7 +105,7 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
         start = time.strftime(" from %H:%M:%SZ", time.gmtime(answer.after.simulation.world.epoch))
         without = " without new nodes" if answer.with_new_nodes else ""
         yield paint(f"TIMELINE{start if result.head.origin.time else ''}{without}", "bold")
-        yield from timeline_lines(answer.after.simulation, paint)
+        yield from (f"{paint(at, 'dim')}  {event}" for at, event in timeline_rows(answer.after.simulation))
 
     shown = replace(result, timeline=answer.after.simulation.timeline.events) if timeline else result
     return document_in(output, shown, events if timeline else None)

@@ -577,14 +577,14 @@ class _Line(NamedTuple):
     """The cascade depth of a preemption; preemptions of different depths have different lines."""
 
 
-def timeline_lines(simulation: Simulation, paint: Callable[[str, str], str] = lambda text, _: text) -> Iterator[str]:
-    """Yield the important events as text lines, collapsed."""
+def timeline_rows(simulation: Simulation) -> Iterator[tuple[str, str]]:
+    """Yield the time, aligned to the right, and the text of the important events, collapsed."""
     lines = list(_lines(simulation))
     width = max((len(duration(second)) for second, _ in lines), default=0)
     for second, text in lines[:_MAX_LINES]:
-        yield f"{paint(duration(second).rjust(width), 'dim')}  {text}"
+        yield duration(second).rjust(width), text
     if len(lines) > _MAX_LINES:
-        yield f"{'…'.rjust(width)}  {len(lines) - _MAX_LINES} more lines; use -o json for every event"
+        yield "…".rjust(width), f"{len(lines) - _MAX_LINES} more lines; use -o json for every event"
 
 
 def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:

@@ -28,7 +28,7 @@ from forewarn.policies.kubernetes.selectors import PodPattern
 from forewarn.policies.linting.config.load import place_of_entry
 from forewarn.policies.prediction.forecast.why_not import by_nodes
 from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, EntryFault, World
-from forewarn.policies.prediction.simulation.summary import Summary, random_of, timeline_lines, unsettled
+from forewarn.policies.prediction.simulation.summary import Summary, random_of, timeline_rows, unsettled
 from forewarn.policies.questions.application.cluster import Cluster, Progress, counted_results
 from forewarn.policies.questions.application.manifests import applied, with_manifests
 from forewarn.policies.questions.application.places import Places
@@ -232,7 +232,7 @@ def _evaluated(item: Given, state: _State, places: Places) -> tuple[Tested, list
             of_nobody = _without_pods(of_nobody, answer) if of_nobody else of_nobody
             if broken := list(_broken(expectation, answer)):
                 by_chance = f" (chance decides: run {run})" if run else ""
-                lines = list(timeline_lines(simulation))
+                lines = [f"{at}  {event}" for at, event in timeline_rows(simulation)]
                 lines[MAX_TIMELINE:] = [f"and {len(lines) - MAX_TIMELINE} more lines"] * (len(lines) > MAX_TIMELINE)
                 result = result._replace(case=f"{question.title}{by_chance}", failures=broken, timeline=lines)
                 result = result._replace(answer=json_of(answer))

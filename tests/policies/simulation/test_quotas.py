@@ -9,7 +9,7 @@ import pytest
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
-from forewarn.policies.prediction.simulation.summary import summarize, timeline_lines
+from forewarn.policies.prediction.simulation.summary import summarize, timeline_rows
 from tests.builders import Made, make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 
@@ -115,9 +115,8 @@ def test_the_end_says_whose_pods_are_missing() -> None:
     assert to_dict(summary)["rejectedByQuota"] == {"default/web": 3}
     told = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
     assert [each.message for each in summary.missing] == [told]
-    assert any(
-        line.endswith(f"a ResourceQuota rejects a Pod of default/web: {told}") for line in timeline_lines(simulation)
-    )
+    rejected = f"a ResourceQuota rejects a Pod of default/web: {told}"
+    assert any(event.endswith(rejected) for _, event in timeline_rows(simulation))
 
 
 def test_a_quota_that_its_controller_has_not_seen_refuses_nobody() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.cli.render.html.answer import page as answer_page
 from forewarn.policies.cli.render.html.elements import Page, display_text, element, section
 from forewarn.policies.cli.render.html.nodes import node_data
-from forewarn.policies.prediction.simulation.summary import timeline_lines
+from forewarn.policies.prediction.simulation.summary import timeline_rows
 from forewarn.policies.questions.application.headroom import HeadroomResult
 from forewarn.policies.questions.application.predict import PredictResult
 from forewarn.policies.questions.application.whatif import WhatIf
@@ -49,16 +49,12 @@ def page_of(result: Result | Audit, head: AnswerHead) -> Page:
 
 
 def _timeline(answer: Answer) -> Iterator[Element]:
-    lines = [_moment(line) for line in timeline_lines(answer.after.simulation)]
+    rows = timeline_rows(answer.after.simulation)
+    lines = [element("li", element("time", at.strip()), element("span", display_text(event))) for at, event in rows]
     if lines:
         events = element("ol", *lines, class_="timeline")
         folded = element("details", element("summary", f"Events: {len(lines):,}"), events)
         yield section("Timeline", "timeline-title", folded)
-
-
-def _moment(line: str) -> Element:
-    seconds, _, event = line.lstrip().partition("  ")
-    return element("li", element("time", seconds), element("span", display_text(event)))
 
 
 def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
