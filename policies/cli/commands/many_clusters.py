@@ -211,11 +211,8 @@ def _snapshots(patterns: Sequence[str]) -> Iterator[Cluster]:
     for pattern in patterns:
         matches = [pattern] if os.path.exists(pattern) else list(islice(iglob(pattern), MAX_CLUSTERS + 1))
         if not matches:
-            problem = no_such_file(pattern)
-            if is_pattern(pattern):
-                near = problem.partition(";")[2]
-                fix = "Fix: pass snapshots that exist, such as 'snapshots/*.json.gz'"
-                problem = f"no file matches;{near}" if near else f"no file matches. {fix}"
+            expected = ("no file matches", "pass snapshots that exist, such as 'snapshots/*.json.gz'")
+            problem = no_such_file(pattern, *(expected if is_pattern(pattern) else ()))
             raise MissingFile(f"--clusters {cut(pattern, LONGEST_PATH)}", brief(problem, 300))
         paths.update(dict.fromkeys(sorted(matches)))
     names = [*map(name_of, paths)]

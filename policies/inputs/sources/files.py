@@ -14,7 +14,7 @@ from os import PathLike as PathLike
 from os import fspath as fspath
 from typing import IO, Final
 
-from forewarn.policies.base.findings import nearest_word
+from forewarn.policies.base.findings import nearest_word, with_fix
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.reading import MAX_FILE
 from forewarn.policies.inputs.sources.git import GITIGNORE, Ignores, contents, upwards
@@ -25,6 +25,7 @@ _FIXES: Final = {
     errno.EISDIR: "pass a file",
     errno.ELOOP: "pass the target of the link",
 }
+_AN_EXISTING_FILE: Final = "pass the path of an existing file or directory"
 USAGE: Final = 2
 FAILED: Final = 3
 
@@ -62,7 +63,7 @@ def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceErro
     return SourceError(path, reason(error), fix=_FIXES.get(error.errno or 0, "") if isinstance(error, OSError) else "")
 
 
-def no_such_file(path: str) -> str:
+def no_such_file(path: str, problem: str = "no such file or directory", fix: str = _AN_EXISTING_FILE) -> str:
     """Return the error for a path that does not exist, with a similar name from its directory."""
     if "://" in path:
         return "forewarn reads no URLs. Fix: download the file, or pipe it to forewarn and pass -"
@@ -71,8 +72,8 @@ def no_such_file(path: str) -> str:
         return "not a directory. Fix: pass the file"
     with suppress(OSError):
         if near := nearest_word(name, os.listdir(directory or os.curdir), 0.75):
-            return f'no such file or directory; did you mean "{os.path.join(directory, near)}"?'
-    return "no such file or directory. Fix: pass the path of an existing file or directory"
+            return f'{problem}; did you mean "{os.path.join(directory, near)}"?'
+    return with_fix(problem, fix)
 
 
 def reason(error: Exception) -> str:
