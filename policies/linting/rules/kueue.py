@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, listed, plural, quote
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, namespace_of, text_at
+from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, found_at
+from forewarn.policies.kubernetes.objects.fields import (
+    INT32,
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    list_at,
+    mapping_at,
+    namespace_of,
+    text_at,
+)
+from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.objects.workload import parts_of
+from forewarn.policies.kubernetes.selectors import parse_label_selector
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.names import Names, is_misspelt, kueue_names, suggested, workload_classes
 from forewarn.policies.linting.rules.support.rule_text import (
@@ -26,6 +41,8 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.workload import PodTemplate
     from forewarn.policies.kubernetes.quantity import Quantity
+    from forewarn.policies.prediction.kueue.flavor_assigner import WhyNot
+    from forewarn.policies.prediction.kueue.snapshot import Objects
 
 _SHOWN: Final = 60
 _LABEL: Final = ("metadata", "labels", registry.WORKLOAD_PRIORITY_CLASS_LABEL)
@@ -432,18 +449,29 @@ def _allocatable(node: Node, name: str) -> int:
 
 @rule(
     Target.TEMPLATE,
+    Target.POD,
+    Target.OTHER,
     severity=Severity.WARNING,
     action=Action.WARN,
     depends_on=("queues",),
-    objects={Target.TEMPLATE: "Jobs in LocalQueues of Kueue"},
+    objects={
+        Target.TEMPLATE: "workloads in LocalQueues of Kueue",
+        Target.POD: "Pods in LocalQueues of Kueue",
+        Target.OTHER: "custom resources in LocalQueues of Kueue",
+    },
 )
 def kueue_admission(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Kueue would preempt Workloads for a new Job, or the Job would wait for quota.
+    """Kueue would preempt Workloads for a new Job, or the Job would wait for quota, or never start.
 
-    Why: Kueue creates a Job suspended, and starts it when its ClusterQueue has quota. Preempted Workloads lose all
-    their Pods, and their Jobs are suspended.
+    Why: Kueue creates a Job suspended, and starts it when its ClusterQueue has quota for all resources that it
+    requests. Preempted Workloads lose all their Pods, and their Jobs are suspended.
 
-    Details: the linter needs `--cluster`. `forewarn predict` names the Workloads, and what is not predicted.
+    Details: the linter compares workloads with the queues of the input, and of the cluster if you pass one. A workload
+    never starts if its ClusterQueue does not cover a resource, or has less quota than the workload requests. The same
+    holds if no ResourceFlavor suits its Pods, or the ClusterQueue does not select its namespace. If cpu, memory or
+    ephemeral-storage are not covered, the finding is a note, because the configuration of Kueue may exclude them. The
+    rest of the rule is about Jobs, and needs `--cluster`. `forewarn predict` names the Workloads, and what is not
+    predicted.
 
     Cluster:
 
@@ -483,10 +511,107 @@ def kueue_admission(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
     Fix: request less, lower the priority of the Job, or raise the quota of the ClusterQueue.
     """
-    if not at(subject.object, *_QUEUE_LABEL) or context.cluster is None:
+    if not at(subject.object, *_QUEUE_LABEL):
         return
-    if subject.operation is Operation.CREATE and context.cluster.kueue.get(registry.LOCAL_QUEUE):
+    never = next(_never(subject, context), None) if context.phase is Phase.LINT else None
+    if never is not None:
+        yield never
+    elif (
+        context.cluster is not None
+        and subject.operation is Operation.CREATE
+        and context.cluster.kueue.get(registry.LOCAL_QUEUE)
+    ):
         yield from _decided(subject, context.cluster, context.phase)
+
+
+def _never(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Yield why Kueue never starts a workload, even without other ones."""
+    from forewarn.policies.prediction.kueue.forecast import forecast_alone  # few inputs have queues
+    from forewarn.policies.prediction.kueue.workload import smallest_workload, workload_from_job
+
+    objects, obj, namespace = context.once(_queues), subject.object, subject.effective_namespace
+    whole = context.template(subject)
+    templates = [whole] if whole else [*parts_of(obj, context.options.class_paths)]
+    queue = objects.local_queues.get(f"{namespace}/{text_at(obj, *_QUEUE_LABEL)}")
+    cluster_queue = objects.cluster_queues.get(queue.cluster_queue) if queue else None
+    if cluster_queue is None or not templates or any(each.named for each in templates):
+        return
+    own = {**obj, "metadata": {**mapping_at(obj, "metadata"), "namespace": namespace}}
+    is_job = group_kind(obj) == registry.JOB
+    workload = workload_from_job(own, None, 0) if is_job else smallest_workload(own, templates)
+    result = forecast_alone(_for_namespace(objects, namespace, context), workload)
+    who = f"ClusterQueue {cut(cluster_queue.name, _SHOWN)}"
+    if result.admission is not None or result.not_predicted is not None:
+        return
+    if result.message and "selector" in result.message:
+        message = f"Kueue never starts it: {who} does not select namespace {cut(namespace, _SHOWN)}"
+        yield Problem(message, _QUEUE_LABEL, "set namespaceSelector: {} in the ClusterQueue, or label the namespace")
+    elif resource := next((each.resource for each in result.reasons if each.resource), ""):
+        path = next(_requests_of(resource, templates), _QUEUE_LABEL)
+        is_excludable = resource in _OFTEN_EXCLUDED and not _or_the_cluster(context)
+        severity = Severity.NOTE if is_excludable else None
+        fix = f"add {resource} to coveredResources, with a nominalQuota"
+        yield Problem(f"Kueue never starts it: {who} has no quota for {resource}", path, fix, severity=severity)
+    elif result.reasons and (_or_the_cluster(context) or not cluster_queue.cohort):  # others may lend to it
+        yield _of_flavors(result.reasons)
+
+
+def _of_flavors(reasons: Sequence[WhyNot]) -> Problem:
+    """Return the problem of a workload for which no flavor suits."""
+    shorts = listed([f"{each.short}{f' (flavor {each.flavor})' * bool(each.flavor)}" for each in reasons], 2)
+    is_quota = any("possible" in each.short for each in reasons)
+    fix = "request less, or raise the quota" if is_quota else "change the constraints of the Pods, or the flavor"
+    return Problem(f"Kueue never starts it: {shorts}", _QUEUE_LABEL, fix)
+
+
+def _requests_of(resource: str, templates: Sequence[PodTemplate]) -> Iterator[Path]:
+    """Yield where containers request a resource."""
+    for template in templates:
+        for kind in ("requests", "limits"):
+            for path, amounts in found_at(template.spec, ("containers", ITEMS, "resources", kind)):
+                if resource in amounts:
+                    yield template.at(*path, resource)
+
+
+_OFTEN_EXCLUDED: Final = ("cpu", "memory", "ephemeral-storage")
+
+
+def _queues(context: Context) -> Objects:
+    """Return Kueue's objects after the change set, with empty flavors for those that the input lacks."""
+    from forewarn.policies.kubernetes.objects import kueue
+    from forewarn.policies.prediction.kueue.snapshot import TABLES, Objects, objects_of
+
+    objects = (objects_of(context.cluster) if context.cluster is not None else None) or Objects()
+    views: Mapping[str, Callable[[ApiObject], Any]] = {
+        registry.RESOURCE_FLAVOR: kueue.ResourceFlavor.from_api,
+        registry.CLUSTER_QUEUE: kueue.ClusterQueue.from_api,
+        registry.COHORT: kueue.Cohort.from_api,
+        registry.LOCAL_QUEUE: kueue.LocalQueue.from_api,
+    }
+    for kind, view in views.items():
+        for subject in context.of_kind(kind):
+            with suppress(InvalidObject):
+                new = view(subject.object)
+                if kind == registry.LOCAL_QUEUE:
+                    new = replace(new, namespace=subject.effective_namespace)
+                getattr(objects, TABLES[kind])[getattr(new, "key", new.name)] = new
+    for queue in objects.cluster_queues.values():
+        for name in queue.flavors if not _or_the_cluster(context) else ():
+            objects.flavors.setdefault(name, kueue.ResourceFlavor(name, {}, (), (), ""))
+    return objects
+
+
+def _for_namespace(objects: Objects, namespace: str, context: Context) -> Objects:
+    """Return the objects with the labels and LimitRanges of a namespace; if it is unknown, each selector selects it."""
+    is_stored = context.cluster is not None and context.cluster.namespace(namespace) is not None
+    known = context.namespace(namespace) if is_stored or namespace in context.new_namespaces else None
+    labels = dict(known.labels) if known is not None else {NAME_LABEL: namespace}
+    queues = objects.cluster_queues
+    if known is None:
+        selecting = [(name, queue) for name, queue in queues.items() if queue.namespace_selector is not None]
+        queues = {**queues, **{k: replace(q, namespace_selector=parse_label_selector({})) for k, q in selecting}}
+    ranges = {namespace: [*context.limit_ranges_of(namespace)]}
+    return replace(objects, cluster_queues=queues, namespaces={namespace: labels}, limit_ranges=ranges)
 
 
 def _decided(subject: ReviewedObject, cluster: ClusterSnapshot, phase: Phase) -> Iterator[Problem]:
@@ -494,6 +619,7 @@ def _decided(subject: ReviewedObject, cluster: ClusterSnapshot, phase: Phase) ->
     from forewarn.policies.prediction.kueue.forecast import (
         QueueForecast,  # few clusters have Kueue
         count_pods,
+        forecast_alone,
         forecast_jobs,
     )
     from forewarn.policies.prediction.kueue.snapshot import objects_of
@@ -513,5 +639,9 @@ def _decided(subject: ReviewedObject, cluster: ClusterSnapshot, phase: Phase) ->
         message = f"Kueue would preempt {workloads} ({plural(pods, 'Pod')}) for this Job"
         yield Problem(message, path, "lower its priority, or request less")
     elif result.admission is None and result.not_predicted is None:
+        if result.reasons and forecast_alone(objects, result.workload).admission is None:
+            fix = "request less, or change the ClusterQueue"
+            yield Problem("Kueue never starts it, even without other Workloads", path, fix)
+            return
         behind = f" behind {plural(len(result.ahead), 'Workload')}" if result.ahead else ""
         yield Problem(f"Kueue starts it later: it waits for quota{behind}", path, "request less, or raise the quota")

@@ -69,11 +69,14 @@ _BEST: Final = GranularMode(PreemptionMode.FIT, 0)
 
 
 class WhyNot(NamedTuple):
-    """Why a flavor does not fit now: in upstream's words, and a short form. `flavor`: None if no flavor can fit."""
+    """Why a flavor does not fit now: in upstream's words, and a short form. `flavor`: None if no flavor can fit.
+    `resource`: the one that the ClusterQueue does not cover; "" for other reasons.
+    """
 
     text: str
     flavor: str | None
     short: str
+    resource: str = ""
 
 
 @dataclass(slots=True)
@@ -209,7 +212,7 @@ class FlavorAssigner:
                 continue
             if group is None:
                 text = f"resource {resource} unavailable in ClusterQueue"
-                flavors, reasons = {}, [WhyNot(text, None, f"the ClusterQueue has no quota for {resource}")]
+                flavors, reasons = {}, [WhyNot(text, None, f"the ClusterQueue has no quota for {resource}", resource)]
                 break
             best, why = self._find_flavor(index, requests, resource, group, usage)
             if not best:

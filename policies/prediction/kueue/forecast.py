@@ -270,6 +270,14 @@ def forecast(
     return [forecasts[workload.key] for workload in workloads]
 
 
+def forecast_alone(objects: Objects, workload: Workload) -> QueueForecast:
+    """Return what Kueue does with a Workload if no other one waits or holds quota, and before admission checks: without
+    quota then, it never starts.
+    """
+    queues = {name: replace(queue, admission_checks=()) for name, queue in objects.cluster_queues.items()}
+    return forecast(replace(objects, cluster_queues=queues, workloads={}), [workload], 0)[0]
+
+
 def _run(
     objects: Objects,
     workloads: Mapping[str, Workload],

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.kueue import Configuration, PodSetAssignment, ResourceFlavor
     from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
+    from forewarn.policies.kubernetes.objects.workload import PodTemplate
     from forewarn.policies.kubernetes.selectors import LabelSelector
 
 
@@ -288,11 +289,11 @@ def is_managed_without_queue(job: ApiObject, cluster: ClusterSnapshot) -> bool:
     return selector is not None and selector.matches({NAME_LABEL: name} if namespace is None else namespace.labels)
 
 
-def workload_from_job(job: ApiObject, cluster: ClusterSnapshot, now: int, index: int = 0) -> Workload:
+def workload_from_job(job: ApiObject, cluster: ClusterSnapshot | None, now: int, index: int = 0) -> Workload:
     """Return the Workload that Kueue creates for a new Job at `now`, in seconds since 1970. Raises InvalidObject, also
     if the Job's priority class does not exist.
 
-    `index`: the position of the Job in the apply.
+    `cluster`: None for the priority 0. `index`: the position of the Job in the apply.
     """
     ref, spec = ref_of(job, registry.DEFAULT_NAMESPACE), mapping(job, "spec", "template", "spec")
     pods = _or_default(int32(job, "spec", "parallelism"), 1)
@@ -305,13 +306,24 @@ def workload_from_job(job: ApiObject, cluster: ClusterSnapshot, now: int, index:
         uid=f"{index:06}",
         created=now,
         queue_name=text_at(job, *QUEUE_NAME),
-        priority=_priority(job, spec, cluster),
+        priority=0 if cluster is None else _priority(job, spec, cluster),
         is_active=True,
         pod_sets=(PodSet("main", pods, min_count, spec, requests_of_pod(spec)),),
         owner=(registry.JOB, ref.name),
         queued_since=now,
         not_modelled=_not_modelled(job),
     )
+
+
+def smallest_workload(obj: ApiObject, templates: Sequence[PodTemplate]) -> Workload:
+    """Return a Workload with one Pod of each template, at most what Kueue creates for an object. Raises
+    InvalidObject.
+    """
+    job = {"metadata": mapping(obj, "metadata"), "spec": {"parallelism": 1, "template": {}}}
+    pod_sets = (
+        PodSet(f"{number}", 1, None, each.spec, requests_of_pod(each.spec)) for number, each in enumerate(templates)
+    )
+    return replace(workload_from_job(job, None, 0), pod_sets=tuple(pod_sets))
 
 
 def _or_default(number: int | None, default: int) -> int:
