@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ INPUTS = sorted(
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.stem)
-def test_the_report_on_a_file_is_as_recorded(path: Path) -> None:
+def test_the_report_on_a_file_is_as_recorded(path: Path, tmp_path: Path) -> None:
     cluster = path.with_name(f"{path.stem}.cluster.yaml")
     command = ["lint", "-v", path.name]
     if cluster.exists():
@@ -27,7 +28,9 @@ def test_the_report_on_a_file_is_as_recorded(path: Path) -> None:
     config = path.with_name(f"{path.stem}.config.yaml")
     if config.exists():
         command += ["--config", config.name]
-    done = forewarn(*command, cwd=CASES)
+    for file in CASES.glob(f"{path.stem}.*"):
+        shutil.copy(file, tmp_path)  # findings about files below `tests` may be notes
+    done = forewarn(*command, cwd=tmp_path)
     report = f"{done.stderr}{done.stdout}exit status {done.returncode}\n"
     expected = path.with_suffix(".out")
     if os.environ.get("UPDATE"):
