@@ -67,6 +67,22 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
     return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), fix, since=since)
 
 
+def conflict_in(data: bytes, file: str) -> FileDiagnostic | None:
+    """Return the problem of a text with a merge conflict that is not resolved, at its first mark; None without one."""
+    marks, start = list[int](), 0
+    for mark in _CONFLICT:
+        if (match := mark.search(data, start)) is None:
+            return None
+        start = match.end()
+        marks.append(match.start())
+    document = Document(data, file)
+    place = document.location(len(data[: marks[0]].decode("utf-8", "replace")))
+    fix = f"keep the lines above or below line {document.line_of(len(data[: marks[1]].decode('utf-8', 'replace')))}"
+    return FileDiagnostic("parse-error", "unresolved merge conflict", place, f"{fix}, and remove the marks")
+
+
+_CONFLICT: Final = tuple(later(mark, re.MULTILINE) for mark in (rb"^<{7} [^\n]*\n", rb"^={7}\r?\n", rb"^>{7} "))
+"""The marks of git in the order of the lines."""
 _SPLIT: Final = later(r"\{[ ]*([.$][^{}\n]{1,100}?)[ ]*\}[ ]+\}")
 """The end of `{ { .Values.x } }`: a formatter that reads the braces of a template as mappings writes these blanks."""
 _GLUED: Final = later(r"[ \t]*([A-Za-z][\w.-]{0,62}):[^\s:/][^\n]*\n", re.MULTILINE)

@@ -100,6 +100,11 @@ def identities(data: bytes, file: str) -> Iterator[tuple[dict[str, Any], YamlSou
             yield {"apiVersion": types[0], "kind": types[1], "metadata": fields}, YamlSource(Tree(document))
 
 
+def may_conflict(data: bytes) -> bool:
+    """Report whether a text may have a merge conflict that is not resolved."""
+    return b"\n=======" in data and b"\n>>>>>>> " in data and b"<<<<<<< " in data
+
+
 def named_kinds(data: bytes) -> set[str]:
     """Return the kinds in an unparsable text; "" for a kind that is not a plain word, or for an apiVersion without
     kind.
@@ -236,7 +241,7 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
     if len(data) > MAX_FILE:
         fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read", is_own=True)
         reader.fault(Document(data[:80], file), fault)
-    else:
+    elif not reader.has_conflict(data):
         reader.text(data)
     reading = reader.reading()
     return reading._replace(comments=comments_of(data, file)) if b"forewarn:" in data else reading
@@ -300,6 +305,15 @@ class _FileReader:
         diagnostic = diagnostics.broken(document, fault)
         if diagnostic.rule != "template-braces" or all(r.rule != diagnostic.rule for r in self._diagnostics):
             self._diagnostics.append(diagnostic)
+
+    def has_conflict(self, data: bytes) -> bool:
+        """Report whether a text has a merge conflict, and record it: nothing else in the file is meant."""
+        if not may_conflict(data):
+            return False
+        from forewarn.policies.inputs.manifests.diagnostics import conflict_in
+
+        self._diagnostics += filter(None, [conflict_in(data, self._file)])
+        return bool(self._diagnostics)
 
     def text(self, data: bytes) -> None:
         """Read JSON or YAML."""

@@ -22,6 +22,7 @@ from forewarn.policies.inputs.manifests.reading import (
     is_definition,
     is_typed,
     may_be_typed,
+    may_conflict,
     named_kinds,
     read,
     readable_values,
@@ -583,7 +584,7 @@ def _read_chart_template(file: File, files: Input, used: set[str], defining: set
         return
     if content.startswith(b"#!") or _OTHER_TEXT.search(os.path.basename(file.path)):
         files.leave_out(file.path, TEMPLATE)
-    elif b"{{" in content or is_helper(file.path):
+    elif (b"{{" in content or is_helper(file.path)) and not may_conflict(content):
         files.engines[file.name] = HELM
         files.sources[file.name] = file
         texts[file.name] = content.decode("utf-8", "replace")
@@ -694,7 +695,10 @@ def _no_manifest(file: str, reading: Reading, content: bytes, wanted: frozenset[
     broken = {diagnostic.rule for diagnostic in reading.diagnostics} & BROKEN
     if not broken or reading.objects > reading.skipped.get(NO_KIND, 0):
         return ""
-    if reading.others_read and (may_be_typed(content) or os.path.basename(file) in KUSTOMIZATIONS):
+    is_kustomization = os.path.basename(file) in KUSTOMIZATIONS
+    if reading.others_read and (may_be_typed(content) or is_kustomization):
+        return ""
+    if is_kustomization and "parse-error" in broken:
         return ""
     named = named_kinds(content)
     if not named or not is_typed(content):
