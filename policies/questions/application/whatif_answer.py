@@ -42,6 +42,7 @@ from forewarn.policies.questions.whatif.effects import (
     effects_of,
     effects_without,
     helped_by_added_nodes,
+    is_scaled,
     joined,
     left_by_new_nodes,
     new_pods_of,
@@ -689,8 +690,7 @@ def _scaled(answer: Answer) -> list[tuple[WorkloadCount, int]]:
     """
     summary = answer.after.summary
     found: list[tuple[WorkloadCount, int]] = []
-    scaled = {arrival.op for arrival in answer.after.simulation.world.arrivals} == {"scale"}
-    for each in own_workloads(answer) if scaled else ():
+    for each in own_workloads(answer) if is_scaled(answer) else ():
         is_new = each.workload in summary.new_workloads or answer.over_quota[each.workload]
         if is_new and (wanted := desired(each, answer)) > each.before:
             found.append((each, wanted))

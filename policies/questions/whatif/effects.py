@@ -139,7 +139,8 @@ def new_pods_of(answer: Answer) -> NewPods | None:
     """Return the numbers of new Pods; None if the change creates none.
 
     Pods that a StatefulSet creates only after a Pending or rejected one, and those of a rollout that does not finish,
-    count as new Pods too.
+    count as new Pods too. If workloads are scaled, those run that are more than before: a new Pod that replaces a
+    preempted one of its workload is none.
     """
     summary = answer.after.summary
     names = summary.new_workloads or answer.over_quota
@@ -149,8 +150,15 @@ def new_pods_of(answer: Answer) -> NewPods | None:
     later = sum(not_created(each, answer) for each in own)
     missing = sum(answer.over_quota[name] for name in names)
     rollouts = sum(desired(each, answer) for each in own if each.workload in answer.after.blocks.rollouts)
+    total = max(summary.new_pods + later + missing, rollouts)
     run = max(summary.new_pods - summary.new_pods_pending - summary.new_pods_ended, 0)
-    return NewPods(run, max(summary.new_pods + later + missing, rollouts))
+    more = sum(max(each.after - each.before, 0) for each in own)
+    return NewPods(min(more, total) if is_scaled(answer) else run, total)
+
+
+def is_scaled(answer: Answer) -> bool:
+    """Report whether the change does nothing but set the replicas of workloads."""
+    return {arrival.op for arrival in answer.after.simulation.world.arrivals} == {"scale"}
 
 
 def not_created(workload: WorkloadCount, answer: Answer) -> int:

@@ -14,7 +14,7 @@ from forewarn.policies.prediction.simulation.scenario import MAX_REPLICAS
 from forewarn.policies.questions.application.autoscaler_tables import tables_of
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Considered, Launches, NoLaunch
 from forewarn.policies.questions.whatif.effects import effects_of
-from tests.builders import cluster_text, make_node
+from tests.builders import cluster_text, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +97,19 @@ def test_an_answer_without_effects_is_ok(tmp_path: Path) -> None:
     result = asked(tmp_path, workload("a"), autoscaler("a", 1))
     assert (result.document.status, result.document.clause) == ("OK", "1 of 1 new Pod runs")
     assert result.answer.replicas == (1, 1)
+
+
+def test_a_new_pod_in_place_of_a_preempted_one_is_no_more_replica(tmp_path: Path) -> None:
+    """The new Pod of "low" runs on "n", but its Pod on "other" is preempted, and the replacement stays Pending."""
+    high, low = workload("high", 0), workload("low", kind="ReplicaSet")
+    high["spec"]["template"]["spec"] |= {"priorityClassName": "gold", "nodeSelector": {"pool": "x"}}
+    objects = [high, low, autoscaler("high", 1, minReplicas=0), autoscaler("low", 2, kind="ReplicaSet")]
+    objects += [make_priority_class(9, "gold").obj, make_node("other").has(cpu="1").label("pool", "x").obj]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "low", "controller": True}
+    old = make_pod("low-1", "team").request(cpu="1").labels(app="low").on("other").metadata(ownerReferences=[owner])
+    filling = make_pod("filling").priority(9).request(cpu="31").on("n")
+    result = asked(tmp_path, *objects, old.obj, filling.obj)
+    assert result.document.clause.startswith("1 of 2 new Pods run")
 
 
 def test_pods_without_a_new_node_are_grouped_by_reason() -> None:
