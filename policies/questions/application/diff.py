@@ -414,9 +414,7 @@ def _with_reasons(cluster: OnCluster, faults: Sequence[Exception]) -> OnCluster:
     rejections = [*filter(is_rejection, faults)]
     why = why_rejected(rejections) if rejections else None
     if (answer := cluster.answer) is not None:
-        of_faults = {f"not simulated: {fault}" for fault in answer.faults}
-        notes = [note for note in answer.notes if note not in of_faults]
-        answer = replace(answer, document=document_of(Simulated(answer.answer, None, rejections, notes)))
+        answer = replace(answer, document=document_of(Simulated(answer.answer, None, rejections, answer.others)))
     return cluster._replace(rejected=rejected, rejected_pods=of_pods, unpredicted=unpredicted, why=why, answer=answer)
 
 

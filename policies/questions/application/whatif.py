@@ -99,6 +99,8 @@ class WhatIf(Result):
     class_change: ClassChange | None = None
     outcomes: Sequence[Ending] = ()
     timeline: Sequence[Event] | None = None
+    others: Hidden[Sequence[str]] = ()
+    """The notes without those about `faults`."""
 
     @property
     def counters(self) -> Effects:
@@ -173,7 +175,7 @@ def whatif(
             *simulated.passed_over(question.arrivals),
             *simulated.events_without_effect(cache.snapshot(), question.arrivals),
         ]
-        notes += [*question.notes, *_of_replicas(ignored, question), *_of_faults(faults)]
+        notes += [*question.notes, *_of_replicas(ignored, question)]
         if question.upgrade is not None:
             question.upgrade.extends_horizon = until is None
         horizon = _horizon(question) if until is None else until
@@ -188,8 +190,8 @@ def whatif(
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
     pending = {each.workload: each.more_pending for each in answer.after.workloads}
-    notes = [*places.warnings(), *not_simulated(cache), *notes, *quota_without_pods(cluster.snapshot, pending)]
-    of_faults = _of_faults(faults)
+    notes = [*places.warnings(), *not_simulated(cache), *notes]
+    of_quotas = [*quota_without_pods(cluster.snapshot, pending)]
     queueing = question.queueing
     assumed = (
         *answer.after.summary.assumes,
@@ -198,8 +200,7 @@ def whatif(
     )
     is_loss = any(arrival.op == "lost" for arrival in question.arrivals)
     head = head_with_nodes(cache.snapshot(), assumed, is_loss=is_loss)
-    others = [note for note in notes if note not in of_faults]
-    outcomes = _outcomes(change, answer, repeated)
+    outcomes, others = _outcomes(change, answer, repeated), [*notes, *of_quotas]
     document = document_of(Simulated(answer, question.class_change, faults, others, outcomes, queueing))
     if tries_fixes and answer.alike is None:
 
@@ -210,7 +211,8 @@ def whatif(
 
         fixes = tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again)
         document = with_fixes(document, fixes, cluster, answer)
-    return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
+    notes += [*(f"not simulated: {fault}" for fault in faults), *of_quotas]
+    return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes, others=others)
 
 
 class _Asking(NamedTuple):
@@ -395,10 +397,6 @@ def _cache_for(change: Change, cluster: Cluster) -> tuple[DumpCache, list[str]]:
 def _of_replicas(notes: list[str], question: questions.Question) -> list[str]:
     """Return these notes about replicas; none for a question that sets no replicas."""
     return notes if any(group_kind(arrival.object) in SCALED for arrival in question.arrivals) else []
-
-
-def _of_faults(faults: Sequence[Exception]) -> list[str]:
-    return [f"not simulated: {fault}" for fault in faults]
 
 
 def _without_rejected(
