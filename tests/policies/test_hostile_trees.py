@@ -98,7 +98,7 @@ TEMPLATE = "apiVersion: {}\nkind: {}\nmetadata:\n  name: {{{{ .Name }}}}-x\n"
 
 
 _UNTYPED = "no findings: 1 file, 1 object checked, left out: unreadable file without a kind (1)"
-_UNRENDERED = "1 template not rendered (Go template 1)"
+_UNRENDERED = "1 Go template read in part, not rendered"
 _NOTE = ("no errors or warnings, 1 note", "1 note not shown; -v shows it", _UNRENDERED)
 
 

@@ -211,7 +211,8 @@ def _about_notes(findings: Sequence[Finding], *, shown: bool) -> Iterator[str]:
 
 def _left_out(files: Input) -> Iterator[str]:
     """Yield the names of skipped files and directories, a line for each reason."""
-    for what, paths in grouped((what, path) for path, what in files.left_out.items()).items():
+    left_out = ((what, path) for path, what in files.left_out.items() if what != TEMPLATES)  # read with their chart
+    for what, paths in grouped(left_out).items():
         yield f"left out ({what}): {listed([one_line(printable(path)) for path in paths], MAX_LEFT_OUT)}"
 
 

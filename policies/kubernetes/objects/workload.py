@@ -41,7 +41,8 @@ class PodTemplate(NamedTuple):
 
     `named`: the path of a PriorityClass name that stands alone, without a Pod template; `spec` then contains only the
     name. `namespace`: of the Pods, if it differs from that of the object. `is_guess`: the name is at a key that usually
-    has a PriorityClass, in an object or text of an unknown kind.
+    has a PriorityClass, in an object or text of an unknown kind. `used_by`: what uses the name, if it is a value of a
+    chart: `the Deployment in templates/web.yaml`.
     """
 
     object: ApiObject
@@ -50,6 +51,7 @@ class PodTemplate(NamedTuple):
     named: Path = ()
     namespace: str = ""
     is_guess: bool = False
+    used_by: str = ""
 
     @property
     def spec(self) -> ApiObject:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.linting.config.model import Config
     from forewarn.policies.linting.lint.chart_texts import Chart, ChartValues
-    from forewarn.policies.linting.lint.templates import Engine
+    from forewarn.policies.linting.lint.templates import Engine, Use
 
 
 TEMPLATE_BRACES: Final = "template-braces"
@@ -162,7 +162,8 @@ class Input:
         self.suppressions += of_annotations(reading.subjects)
         self.objects += reading.objects
         self.diagnostics += reading.diagnostics
-        self.skipped.update(reading.skipped)
+        is_manifest = not _is_of_chart(name)
+        self.skipped.update({kind: count for kind, count in reading.skipped.items() if is_manifest or kind != NO_KIND})
 
     @property
     def omitted(self) -> Counter[str]:
@@ -416,7 +417,7 @@ def _read_as_text(content: bytes, file: File, files: Input, reading: Reading, *,
         from forewarn.policies.linting.lint.templates import engine_of
 
         files.engines[file.name] = engine_of(content)
-        _read_template(content, file, files, set(), set(), reading.subjects)
+        _read_template(content, file, files, {}, set(), reading.subjects)
     return what
 
 
@@ -466,9 +467,10 @@ def _read_other_names(files: Input) -> None:
 
 
 def _is_of_chart(path: str) -> bool:
-    """Report whether a file is a values file of a chart, which `read_templates` reads."""
+    """Report whether a file is a values file of a chart, which `read_templates` reads, or its Chart.yaml."""
     directory, name = os.path.split(path)
-    return name.startswith("values") and os.path.isdir(os.path.join(directory, "templates"))
+    is_named = name.startswith("values") or name == "Chart.yaml"
+    return is_named and os.path.isdir(os.path.join(directory, "templates"))
 
 
 _VARIABLE: Final = later(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%]")
@@ -501,7 +503,8 @@ def read_templates(files: Input, request: LintRequest) -> None:
     for directory, templates in groupby(found, lambda file: file.tree):
         chart = os.path.dirname(directory)
         ignored = _ignored_by_helm(chart)
-        used, defining, texts = set[str](), set[str](), dict[str, str]()
+        used: dict[str, Use] = {}
+        defining, texts = set[str](), dict[str, str]()
         for file in templates:
             if file.name in read or os.path.basename(file.path) == _NOTES:
                 continue
@@ -551,7 +554,7 @@ def _read_printed(files: Input, printed: Mapping[str, Sequence[str]]) -> None:
             parts.add(name)
             if name not in files.engines:
                 files.engines[name] = HELM
-                _read_template(content, file, files, set(), set(), read[file.path])
+                _read_template(content, file, files, {}, set(), read[file.path])
     files.diagnostics = [d for d in files.diagnostics if d.rule != "parse-error" or d.location.file not in parts]
 
 
@@ -573,7 +576,9 @@ def is_helper(path: str) -> bool:
     return path.endswith(".tpl") or os.path.basename(path).startswith("_")
 
 
-def _read_chart_template(file: File, files: Input, used: set[str], defining: set[str], texts: dict[str, str]) -> None:
+def _read_chart_template(
+    file: File, files: Input, used: dict[str, Use], defining: set[str], texts: dict[str, str]
+) -> None:
     """Read a file in a chart's templates directory; without braces, it is a plain manifest. Adds others to `texts`."""
     from forewarn.policies.linting.lint.templates import HELM
 
@@ -639,7 +644,12 @@ _BOOLEAN: Final = " as the boolean "
 
 
 def _read_template(
-    content: bytes, file: File, files: Input, used: set[str], defining: set[str], before: Sequence[ReviewedObject] = ()
+    content: bytes,
+    file: File,
+    files: Input,
+    used: dict[str, Use],
+    defining: set[str],
+    before: Sequence[ReviewedObject] = (),
 ) -> None:
     """Add the objects of an unrendered template.
 
@@ -672,18 +682,20 @@ def _read_template(
         else:
             files.members.append(Member(ReviewedObject(obj), file.path, reported=False))
     files.members += (Member(s, file.path) for s in literal_names(text, file.name, outlined.complete))
-    used |= keys_of(text)
-    files.printed_keys[file.path.partition(_TEMPLATES)[0]] |= printed_keys_of(text)
+    chart, _, name = file.path.partition(_TEMPLATES)
+    for key, use in keys_of(text, f"templates/{name}" if name else file.path).items():
+        used.setdefault(key, use)
+    files.printed_keys[chart] |= printed_keys_of(text)
 
 
-def _read_values(values: ChartValues, files: Input, used: set[str], defining: set[str]) -> None:
+def _read_values(values: ChartValues, files: Input, used: Mapping[str, Use], defining: set[str]) -> None:
     """Add the class names in a chart's values. `used`, `defining`: see `_read_template`."""
-    from forewarn.policies.linting.lint.templates import maps_in_values, names_in_values
+    from forewarn.policies.linting.lint.templates import NO_USE, maps_in_values, names_in_values
 
     path = values.file.path
     maps = maps_in_values(values, files.printed_keys[os.path.dirname(path)])
     files.members += (Member(subject, path) for subject in maps)
-    for key, name, subject in names_in_values(values, used | defining):
+    for key, name, subject in names_in_values(values, {**dict.fromkeys(defining, NO_USE), **used}):
         if key in defining:
             files.class_names.add(name)
         else:

@@ -107,8 +107,8 @@ def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, En
 def unrendered(engines: Mapping[str, Engine]) -> str:
     """One line about all unrendered templates; "" if there are none."""
     counts = Counter(engine.name for engine in engines.values())
-    names = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-    return f"{plural(len(engines), 'template')} not rendered ({names})" if engines else ""
+    each = [plural(count, f"{name.removesuffix(' template')} template") for name, count in sorted(counts.items())]
+    return f"{' and '.join(each)} read in part, not rendered" if engines else ""
 
 
 _LONGEST: Final = 2_000
@@ -134,10 +134,12 @@ class _Place(NamedTuple):
         return self.location
 
 
-def _named(name: str, location: Location, *, is_guess: bool = False) -> ReviewedObject:
+def _named(
+    name: str, location: Location, *, namespace: str = "", used_by: str = "", is_guess: bool = False
+) -> ReviewedObject:
     """Return a subject that contains only a PriorityClass name, so that rules can check the name."""
     spec, path = {"spec": {"priorityClassName": name}}, ("priorityClassName",)
-    part = PodTemplate(spec, (), is_template=True, named=path, is_guess=is_guess)
+    part = PodTemplate(spec, (), is_template=True, named=path, namespace=namespace, is_guess=is_guess, used_by=used_by)
     return ReviewedObject({}, source=_Place(location), part=part)
 
 
@@ -225,17 +227,44 @@ def keys_of_name(lines: Sequence[str], subject: ReviewedObject) -> set[str]:
     return {key[1:] for key in _VALUE.findall(line)}
 
 
-def keys_of(text: str) -> set[str]:
-    """The value keys that a template uses as PriorityClass names, for example `primary.priorityClassName`."""
-    result = set[str]()
-    for line in text.split("\n"):
-        if "riorityClass" in line and len(line) <= _LONGEST:
-            is_name = line.lstrip(" \t-\"'").startswith("priorityClassName")
-            keys = (match[1][1:] for match in _VALUE.finditer(line))
-            result.update(
-                key for key in keys if is_name or key.lower().endswith(("priorityclass", "priorityclassname"))
-            )
+class Use(NamedTuple):
+    """Where a template uses a value. `user`: the kind of the object, and the file. `namespace`: as in the template."""
+
+    user: str
+    namespace: str
+
+
+_KIND_LINE: Final = later(r"^kind:[ \t]*(\w{1,63})[ \t\r]*$", re.MULTILINE)
+_NAMESPACE_LINE: Final = later(r"^  namespace:[ \t]*(\S.{0,250}?)[ \t\r]*$", re.MULTILINE)
+
+
+def keys_of(text: str, file: str) -> dict[str, Use]:
+    """The value keys that a template uses as PriorityClass names, for example `primary.priorityClassName`. `file`: the
+    name of the template in its chart.
+    """
+    result = dict[str, Use]()
+    for document in text.split("\n---"):
+        if "riorityClass" not in document:
+            continue
+        kind, namespace = _KIND_LINE.search(document), _NAMESPACE_LINE.search(document)
+        use = Use(f"the {kind[1]} in {file}" if kind else file, namespace[1] if namespace else "")
+        for line in document.split("\n"):
+            if "riorityClass" in line and len(line) <= _LONGEST:
+                is_name = line.lstrip(" \t-\"'").startswith("priorityClassName")
+                for key in (match[1][1:] for match in _VALUE.finditer(line)):
+                    if is_name or key.lower().endswith(("priorityclass", "priorityclassname")):
+                        result.setdefault(key, use)
     return result
+
+
+def _namespace_of(use: Use, values: ChartValues) -> str:
+    """Return the namespace of an object in a template, also if it is that of a value; "" if unknown."""
+    key = _VALUE.search(use.namespace)
+    found = at(values.value, *key[1][1:].split(".")) if key else use.namespace
+    return found if isinstance(found, str) and _NAMESPACE.fullmatch(found) else ""
+
+
+_NAMESPACE: Final = later(_NAME)
 
 
 _MAX_VALUES: Final = 100_000
@@ -267,14 +296,19 @@ def maps_in_values(values: ChartValues, keys: set[str]) -> Iterator[ReviewedObje
             yield _named("map[]" if isinstance(value, dict) else "[]", values.source.locate(path))
 
 
-def names_in_values(values: ChartValues, keys: set[str]) -> Iterator[tuple[str, str, ReviewedObject]]:
+def names_in_values(values: ChartValues, keys: Mapping[str, Use]) -> Iterator[tuple[str, str, ReviewedObject]]:
     """The keys, names and subjects of the PriorityClass names in a chart's values.
 
-    `keys`: keys that templates use as class names.
+    `keys`: keys that templates use as class names, with the first use.
     """
     if not _FILLED.search(values.data) and all(key.endswith(("priorityClassName", "priorityClass")) for key in keys):
         return  # most charts leave these keys empty
     for path, value in scalars_in(values.value, _MAX_VALUES):  # reading the file reports the error
         key = ".".join(map(str, path))
         if isinstance(value, str) and value and path and (path[-1] == "priorityClassName" or key in keys):
-            yield key, value, _named(value, values.source.locate(path))
+            use = keys.get(key, NO_USE)
+            subject = _named(value, values.source.locate(path), namespace=_namespace_of(use, values), used_by=use.user)
+            yield key, value, subject
+
+
+NO_USE: Final = Use("", "")

@@ -74,7 +74,7 @@ def test_a_template_is_a_note_with_its_engine(
     assert (status, finding["rule"], finding["severity"]) == (0, "template-braces", "note")
     assert finding["message"] == f"1 template in this directory checked only in part ({engine})"
     assert "forewarn lint -" in finding["remediation"]
-    assert f"1 template not rendered ({engine} 1)" in said
+    assert f"1 {engine.removesuffix(' template')} template read in part, not rendered" in said
 
 
 def test_a_directory_has_one_note(
@@ -87,7 +87,7 @@ def test_a_directory_has_one_note(
         0,
         [("./one/0.yaml", "4 templates"), ("./two/0.yaml", "3 templates")],
     )
-    assert "7 templates not rendered (Jinja 7)" in said
+    assert "7 Jinja templates read in part, not rendered" in said
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_the_templates_of_a_chart_are_read_once(
     files = {f"charts/shop/{name}": text for name, text in CHART.items()}
     _, found, said = _lint(tmp_path, files, monkeypatch, capsys, ".", "charts")
     assert len({(f["line"], f["detail"]["class"]) for f in found}) == len(found) == 3
-    assert "5 templates not rendered (Helm 5)" in said
+    assert "5 Helm templates read in part, not rendered" in said
 
 
 def test_the_values_of_a_chart_are_parsed_once(
@@ -224,7 +224,43 @@ def test_a_class_name_with_a_variable_is_counted(
     files = {"web.yaml": f"{POD}spec:\n  priorityClassName: {name}\n"}
     status, _, said = _lint(tmp_path, files, monkeypatch, capsys)
     assert status == 0
-    assert ("not rendered" in said, f"1 template not rendered ({engine} 1)" in said) == (bool(engine), bool(engine))
+    assert ("not rendered" in said, f"1 {engine} template read in part, not rendered" in said) == (
+        bool(engine),
+        bool(engine),
+    )
+
+
+def test_a_class_in_values_is_that_of_the_workload_that_prints_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_api = (
+        f"{_DEPLOYMENT}  namespace: {{{{ .Values.at }}}}\n{_POD_SPEC}      priorityClassName: {{{{ .Values.tier }}}}\n"
+    )
+    of_job = of_api.replace("Deployment", "DaemonSet").replace(".tier", ".daemon.tier")
+    classes = "".join(
+        f"{_CLASS.replace('{{ .Release.Name }}', name)}value: 5\n---\n" for name in ("prod", "prod-critical")
+    )
+    values = "tier: production\nat: shop\ndaemon:\n  tier: system-node-critical\n"
+    files = {"c/Chart.yaml": CHART["Chart.yaml"], "c/templates/api.yaml": f"{of_api}---\n{of_job}"}
+    files |= {"c/values.yaml": values, "classes.yaml": classes}
+    _, found, said = _lint(tmp_path, files, monkeypatch, capsys, "--closed", "--select", "unknown-priority-class",
+                           "--select", "system-class-outside-kube-system", "-v")  # fmt: skip
+    start, meant = 'PriorityClass "production" not found;', 'Did you mean "prod" or "prod-critical"?'
+    assert [(f["file"], f["line"], f["message"]) for f in found] == [
+        (
+            "./c/values.yaml",
+            1,
+            f"{start} Pods of the Deployment in templates/api.yaml will be rejected. {meant}",
+        ),
+        (
+            "./c/values.yaml",
+            4,
+            'class "system-node-critical" outside kube-system: its Pods rank above all your workloads',
+        ),
+    ]
+    assert found[0]["remediation"] == 'create it, or use "prod" or "prod-critical"'
+    assert "of other kinds skipped" not in said, "Chart.yaml and values.yaml are read as parts of the chart"
+    assert "left out" not in said
 
 
 HOSTILE: dict[str, Callable[[], str]] = {
@@ -255,10 +291,10 @@ def test_looking_into_templates_is_linear(name: str) -> None:
     read(text, "a.yaml", {"/Pod"})
     list(literal_names(text, "a.yaml"))
     outline(text.encode(), "a.yaml", frozenset(("/Pod", "scheduling.k8s.io/PriorityClass")), "default")
-    keys_of(text)
+    keys_of(text, "a.yaml")
     engine_of(text.encode())
     has_variable_class(text.encode())
-    list(names_in_values(ChartValues(File("values.yaml", data=text.encode())), set()))
+    list(names_in_values(ChartValues(File("values.yaml", data=text.encode())), {}))
     assert time.process_time() - start < 5
 
 

@@ -127,7 +127,8 @@ def _unknown_class(
     is_certain = context.classes_complete or is_reserved(name) or is_deleted
     may_follow = context.phase is Phase.VALIDATE and template.is_template and not is_reserved(name)
     until = " until it exists" if may_follow else ""  # a class that comes later in the same apply
-    consequence = f"; {rejected} will be rejected{until}" if is_certain else " in this input"
+    of = f" of {template.used_by}" if template.used_by else ""
+    consequence = f"; {rejected}{of} will be rejected{until}" if is_certain else " in this input"
     consequence += f" (deleted since {cut(context.options.base, _LONGEST)})" if is_deleted else ""
     names = recommended_to(subject, context)
     near = names.nearest_name(name) if context.phase is Phase.LINT else ""
@@ -283,14 +284,21 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
 _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-@rule(*POD_SPECS, severity=Severity.NOTE, action=Action.WARN, reads_parts=True, objects=NAMING)
+@rule(
+    *POD_SPECS,
+    Target.UNRENDERED,
+    severity=Severity.NOTE,
+    action=Action.WARN,
+    reads_parts=True,
+    objects=NAMING,
+)
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod, PodGroup or template outside kube-system names a system class.
 
     Why: Pods with the class system-cluster-critical or system-node-critical can preempt Pods without such a class. By
     default, kube-apiserver allows these classes in every namespace.
 
-    Details: the linter must know the namespace, for example from `metadata.namespace` or `-n`.
+    Details: the linter must know the namespace, for example from `metadata.namespace`, the values of a chart, or `-n`.
 
     Bad:
 

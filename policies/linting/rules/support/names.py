@@ -98,6 +98,17 @@ class Names:
         """
         return self.nearest_name(name) if audience.sees_all else _nearest(name, filter(audience.knows, self._known))
 
+    def similar(self, name: str, audience: Audience = OPEN) -> list[str]:
+        """Return the names that may be meant: the one of which this is a misspelling; otherwise the longest one with
+        which this one begins, as prod in production, and the most similar one.
+        """
+        near = self.nearest(name, audience)
+        if near and is_misspelt(name, near):
+            return [near]
+        starts = (other for other in self._known if len(other) >= _SHORT_PART and name.startswith(other))
+        begins = max((other for other in starts if audience.sees_all or audience.knows(other)), key=len, default="")
+        return [*filter(None, dict.fromkeys((begins, near)))]
+
     def nearest_name(self, name: str) -> str:
         """The known name that is most similar to this one; "" if none is similar."""
         if name not in self._found:
@@ -144,10 +155,10 @@ def suggested(name: str, candidates: Iterable[str]) -> str:
 def suggestion(name: str, candidates: Iterable[str]) -> tuple[str, str]:
     """Return (the suggestion of a similar name, a list of the first names) as in `suggested`; one of them is ""."""
     names = sorted(candidates)
-    meant = _nearest(name, names)
-    if not meant or (len(names) <= _MAX_LISTED and not is_misspelt(name, meant)):
+    meant = Names(names).similar(name)
+    if not meant or (len(names) <= _MAX_LISTED and not is_misspelt(name, meant[0])):
         return "", f"; known: {listed(names, _MAX_LISTED)}" if names else ""
-    return f"; did you mean {quote(meant)}?", ""
+    return f"; did you mean {' or '.join(map(quote, meant))}?", ""
 
 
 def is_impossible_name(name: str) -> bool:

@@ -13,6 +13,8 @@ from forewarn.policies.linting.rules.wording.impact import capitalized
 from forewarn.policies.linting.rules.wording.phrases import counted, first_keys, of_namespaces, pods_text, priorities
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from forewarn.policies.linting.rules.support.details import (
         ClassInUse,
         GroupPending,
@@ -53,19 +55,20 @@ def unknown(details: UnknownClass, audience: Audience) -> Text:
 
     Did you mean "gold"?`.
     """
-    meant = details.meant or (details.known.nearest(details.name, audience) if details.known else "")
+    similar = details.known.similar(details.name, audience) if details.known else []
+    meant = [details.meant] if details.meant else similar
     return Text(
         f"PriorityClass {quote(cut(details.name, details.longest))} not found{details.consequence}",
         details.fix or _class_fix(details, audience, meant),
-        (f"Did you mean {quote(meant)}?",) if meant else (),
+        (f"Did you mean {' or '.join(map(quote, meant))}?",) if meant else (),
     )
 
 
-def _class_fix(details: UnknownClass, audience: Audience, meant: str) -> str:
-    """The fix, with the class that is meant, or the PriorityClasses that the audience may know."""
+def _class_fix(details: UnknownClass, audience: Audience, meant: Sequence[str]) -> str:
+    """The fix, with the classes that may be meant, or the PriorityClasses that the audience may know."""
     if details.meant:
-        return f"use {quote(meant)}"
-    names = [meant] if meant else list(details.known.sorted) if details.known else []
+        return f"use {quote(details.meant)}"
+    names = meant or list(details.known.sorted) if details.known else []
     names = [quote(name) for name in names if meant or audience.sees_all or audience.knows(name)]
     use = [f"use {' or '.join(names) if len(names) < _FEW else listed(names)}"] if names else []
     if not names and not audience.sees_all:
