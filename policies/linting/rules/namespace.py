@@ -1,25 +1,26 @@
-"""Rules about forewarn's annotations of Namespaces."""
+"""Rules about forewarn's annotations of Namespaces, and about the namespaces that admission webhooks select."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from forewarn.policies.base.findings import Action, Problem, Severity, cut
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import group_kind, moment_of, text_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, moment_of, text_at
 from forewarn.policies.kubernetes.objects.namespace import (
     DEFAULT_CLASS_ANNOTATION,
     EXEMPT_UNTIL_ANNOTATION,
+    NAME_LABEL,
     namespace_not_found,
     not_honoured,
 )
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject, User
-from forewarn.policies.kubernetes.selectors import one_of
+from forewarn.policies.kubernetes.selectors import InvalidSelector, one_of, parse_label_selector
 from forewarn.policies.linting.rules.support.context import Context, Target, rule
 from forewarn.policies.linting.rules.support.details import UnknownClass
 from forewarn.policies.linting.rules.support.names import recommended_to
-from forewarn.policies.linting.rules.support.rule_text import is_template_variable
+from forewarn.policies.linting.rules.support.rule_text import is_template_variable, workloads_in
 
 _LONGEST_VALUE: Final = 60
 _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
@@ -157,3 +158,118 @@ def unknown_namespace(subject: ReviewedObject, context: Context) -> Iterator[Pro
         return
     if cluster.lacks_namespace(name, context.new_namespaces) and not is_template_variable(name, subject, context):
         yield Problem(namespace_not_found(name), ("metadata", "namespace"), "create it first, or correct the name")
+
+
+@rule(
+    Target.OTHER,
+    severity=Severity.WARNING,
+    depends_on=("pods",),
+    objects={Target.OTHER: "admission webhook configurations"},
+)
+def webhook_blocks_itself(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An admission webhook with `failurePolicy: Fail` is called for the Pods that serve it.
+
+    Why: with `failurePolicy: Fail`, kube-apiserver rejects new Pods while the webhook does not answer. If all Pods of
+    the server are down, their replacements are rejected, too.
+
+    Details: the rule compares the selectors of webhooks for Pods with the namespace of their Service, if the input or
+    the cluster has Pods there. It does not evaluate `matchConditions`, and ignores webhooks that have some.
+
+    Example:
+
+          apiVersion: admissionregistration.k8s.io/v1
+          kind: ValidatingWebhookConfiguration
+          metadata:
+            name: pod-guard
+          webhooks:
+          - name: pods.guard.example.com
+            admissionReviewVersions: [v1]
+            sideEffects: None
+            clientConfig:
+              service:
+                name: pod-guard
+                namespace: guard
+        +   namespaceSelector:
+        +     matchExpressions:
+        +     - key: kubernetes.io/metadata.name
+        +       operator: NotIn
+        +       values: [guard]
+            rules:
+            - apiGroups: [""]
+              apiVersions: [v1]
+              operations: [CREATE]
+              resources: [pods]
+          ---
+          Deployment guard/pod-guard
+          spec:
+            selector:
+              matchLabels:
+                app: pod-guard
+            template:
+              metadata:
+                labels:
+                  app: pod-guard
+              spec:
+                containers:
+                - name: pod-guard
+                  image: pod-guard
+
+    Fix: exclude the namespace with `namespaceSelector`, or the Pods with `objectSelector`.
+    """
+    if group_kind(subject.object) not in registry.WEBHOOK_CONFIGURATIONS:
+        return
+    for number, hook in enumerate(list_at(subject.object, "webhooks")):
+        namespace = text_at(hook, "clientConfig", "service", "namespace")
+        may_fail = at(hook, "failurePolicy") in (None, "Fail") and not list_at(hook, "matchConditions")
+        is_for_pods = bool(namespace) and may_fail and any(map(_is_for_pods, list_at(hook, "rules")))
+        if (
+            is_for_pods
+            and _matches_namespace(at(hook, "namespaceSelector"), namespace, context)
+            and _matches_pods(at(hook, "objectSelector"), namespace, context)
+        ):
+            place = cut(namespace, _LONGEST_NAMESPACE)
+            message = f"called for the Pods that serve it: if all in {place} are down, none can start"
+            field = next((each for each in ("namespaceSelector", "failurePolicy") if each in hook), "name")
+            fix = f"exclude {place} in namespaceSelector, by the label {NAME_LABEL}"
+            yield Problem(message, ("webhooks", number, field), fix)
+
+
+_LONGEST_NAMESPACE: Final = 40
+_FOR_PODS: Final[Mapping[str, Sequence[str]]] = {
+    "apiGroups": ("", "*"),
+    "apiVersions": ("v1", "*"),
+    "operations": ("CREATE", "*"),
+    "resources": ("pods", "*", "*/*"),
+}
+"""Field of a rule of a webhook -> the values with which it matches the creation of Pods."""
+
+
+def _is_for_pods(webhook_rule: ApiObject) -> bool:
+    is_matched = all(
+        any(each in values for each in list_at(webhook_rule, field)) for field, values in _FOR_PODS.items()
+    )
+    return is_matched and at(webhook_rule, "scope") != "Cluster"
+
+
+def _matches_namespace(selector: Any, namespace: str, context: Context) -> bool:
+    """Report whether a selector certainly selects a namespace: by its known labels, or by its name."""
+    try:
+        parsed = parse_label_selector(selector or {})
+    except InvalidSelector:
+        return False
+    is_stored = context.cluster is not None and context.cluster.namespace(namespace) is not None
+    found = context.namespace(namespace) if is_stored or namespace in context.new_namespaces else None
+    if parsed is None or (found is None and any(each.key != NAME_LABEL for each in parsed.requirements)):
+        return False
+    return parsed.matches(found.labels if found is not None else {NAME_LABEL: namespace})
+
+
+def _matches_pods(selector: Any, namespace: str, context: Context) -> bool:
+    """Report whether a selector selects all known Pods of a namespace, of which there are some."""
+    try:
+        parsed = parse_label_selector(selector or {})
+    except InvalidSelector:
+        return False
+    stored = context.cluster.pods_of(namespace).values() if context.cluster is not None else ()
+    labels = [*(each.labels for each in workloads_in([namespace], context)), *(pod.labels for pod in stored)]
+    return parsed is not None and bool(labels) and all(map(parsed.matches, labels))
