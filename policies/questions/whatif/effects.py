@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.base.documents.answer import Effects
 from forewarn.policies.base.findings import duration, plural
 from forewarn.policies.kubernetes.controllers.job import JobStatus
-from forewarn.policies.kubernetes.kinds.registry import JOB, STATEFUL_SET
+from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, JOB, STATEFUL_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
-from forewarn.policies.kubernetes.objects.fields import int32
+from forewarn.policies.kubernetes.objects.fields import int32, ref_of
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import lacks_capacity
 from forewarn.policies.kubernetes.scheduling.reasons import FitError, ranked
 
@@ -143,7 +143,10 @@ def new_pods_of(answer: Answer) -> NewPods | None:
     preempted one of its workload is none.
     """
     summary = answer.after.summary
-    names = summary.new_workloads or answer.over_quota
+    arrivals = answer.after.simulation.world.arrivals
+    changed = {"/".join(ref_of(arrival.object, DEFAULT_NAMESPACE)[2:]) for arrival in arrivals}
+    rejected = [name for name in answer.over_quota if summary.names.group(name) in changed]
+    names = {*summary.new_workloads, *rejected} or answer.over_quota
     if not creates_pods(answer) or not names:
         return None
     own = [each for each in answer.after.workloads if each.workload in names]

@@ -138,6 +138,14 @@ def test_fewer_pods_or_another_topology_are_fixes_of_anti_affinity(tmp_path: Pat
     assert finding.fix == "run fewer replicas, or use another topologyKey"
 
 
+def test_a_workload_whose_pods_are_all_rejected_counts_in_the_new_pods(tmp_path: Path) -> None:
+    cluster = cluster_of(tmp_path, quota(4, used=4))
+    fitting = applied("Deployment", "apps", 2)
+    fitting["metadata"] = {"name": "fitting", "namespace": "other"}
+    result = forewarn.whatif(cluster, forewarn.Apply([applied("Deployment", "apps", 3), fitting]))
+    assert result.document.clause == "2 of 5 new Pods run, 3 Pods rejected"
+
+
 def test_a_fix_without_effect_is_left_out(tmp_path: Path) -> None:
     cluster = cluster_of(
         tmp_path, pdb(minAvailable=4), pdb(minAvailable=4) | {"metadata": {"name": "x", "namespace": "shop"}}
