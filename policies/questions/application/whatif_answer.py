@@ -820,11 +820,12 @@ def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
 
 
 def _down(outage: Interruption | None) -> str:
-    """Return how many replicas are down, and for how long in total; -v shows how often, and the longest time."""
+    """Return how many replicas are down, for how long in total, and the longest time; -v shows how often."""
     if outage is None:
         return ""
-    more = " in all" if outage.seconds > outage.longest else ""
-    return f"{outage.down} of {outage.replicas} down for {duration(outage.seconds)}{more}"
+    total = f"{duration(outage.seconds)}{' in all' * (outage.times > 1)}"
+    longest = f", {'1 or more for ' * (outage.down > 1)}up to {duration(outage.longest)}"
+    return f"{outage.down} of {outage.replicas} down for {total}{longest * (outage.longest != outage.seconds)}"
 
 
 def _class_table(rows: Rows) -> Table:

@@ -438,7 +438,9 @@ def test_a_drain_that_goes_on_is_not_blocked(tmp_path: Path) -> None:
     assert result.returncode == 3
 
 
-def test_a_time_that_is_longer_than_the_longest_break_is_one_in_all() -> None:
+def test_a_row_has_the_longest_time_which_the_headline_counts() -> None:
     once = Interruption("a/web", 5, down=1, replicas=2, since=0, until=600, seconds=600, times=1, most=1, longest=600)
     assert _down(once) == "1 of 2 down for 10 min"
-    assert _down(once._replace(seconds=1200, times=2)) == "1 of 2 down for 20 min in all"
+    assert _down(once._replace(seconds=1200, times=2)) == "1 of 2 down for 20 min in all, up to 10 min"
+    deeper = once._replace(down=2, replicas=4, seconds=320, most=2, longest=475)
+    assert _down(deeper) == "2 of 4 down for 5 min 20 s, 1 or more for up to 7 min 55 s"
