@@ -326,13 +326,26 @@ def advice(unknown: Unknown, obj: ApiObject) -> tuple[dict[str, Any], str, str]:
     if not (right := _homes_of(unknown, obj, root)):
         return {}, "", "remove it"
     where = " or ".join(_home(path, unknown.path) for path in right) or "the object itself"
-    beside, item = list_at(obj, *right[0][:-1]), at(obj, *unknown.path[:-1], "name")
     fix = f"move it to {where}"
     if unknown.path[: len(right[0]) + 1] == (*right[0], name):
         fix = f"write what it contains in the outer {name}"
-    elif item is not None and any(at(each, name) is not None and at(each, "name") == item for each in beside):
-        fix = f"remove it: {where} has it"
+    elif has := _having(obj, right[0], unknown.path):
+        fix = f"remove it: {has} has it"
     return {"under": field_path(right[0]).replace("[0]", "[*]")}, f"; it belongs under {where}", fix
+
+
+def _having(obj: ApiObject, home: Path, wrong: Path) -> str:
+    """Return what already has a misplaced field in the list where it belongs, as a container of the Pod or the item of
+    the same name; "" if nothing.
+    """
+    name, item = str(wrong[-1]), at(obj, *wrong[:-1], "name")
+    if item is not None:
+        beside = list_at(obj, *home[:-1])
+        is_there = any(at(each, name) is not None and at(each, "name") == item for each in beside)
+        return _home(home, wrong) if is_there else ""
+    steps = tuple(ITEMS if step == 0 else str(step) for step in home)
+    found = found_at(obj, (*steps, name)) if ITEMS in steps else ()
+    return next((field_path(path[:-1]) for path, _ in found), "")
 
 
 def _homes_of(unknown: Unknown, obj: ApiObject, root: str) -> list[Path]:
