@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from glob import glob
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Location, Path, Severity, cut, grouped, nearest_word, quote
@@ -55,10 +55,17 @@ _MAX_SUGGESTED: Final = 100
 """Maximum number of entries of a list, and of paths in a run, for which similar names are searched."""
 _NOT_LOCAL: Final = later(r"[$<{?@]|//|\.git\b|^github\.com")
 """Text that occurs in addresses and placeholders, but not in local paths."""
-_SCRIPTS: Final = ("Makefile", "*.sh", "*/*.sh", ".github/workflows/*")
+_SCRIPTS: Final = (
+    *("Makefile", "*/Makefile", "*/*/Makefile", "*.mk", "justfile", "Taskfile.y*ml", ".gitlab-ci.yml"),
+    *("*.sh", "*/*.sh", "*/*/*.sh", "scripts/*", "hack/*", "tools/*", ".github/workflows/*"),
+)
 """The files of a tree that may create files when it is deployed."""
+_MAX_SCRIPTS: Final = 1_000
 _CONTENT: Final = later(rb"^(?!---)[^\s#]", re.MULTILINE)
-_WRITES: Final = later(rb"(?:>|\b(?:tee|cp|mv|touch|output|create)\b)[^\n]*")
+_WRITES: Final = later(
+    rb"(?:>|\b(?:tee|cp|mv|touch|output|create|open|write_text)\b)[^\n]*|^[\w./$()-]+\.ya?ml[ \t]*:", re.MULTILINE
+)
+"""Commands that may write the files on the rest of their line, and targets of a Makefile."""
 _OPERATOR_SDK: Final = "operator-sdk generate kustomize manifests"
 _OF_OPERATOR_SDK: Final = ".clusterserviceversion.yaml"
 """The end of the names of the files that this command generates."""
@@ -148,7 +155,7 @@ class _Paths:
         top = next(work_trees(kustomization.directory), None) if why else None
         if top and not os.path.join(path, "").startswith(os.path.join(top, "")):
             why, fix = "is outside of the repository", "write a path in the repository"
-        near = self._nearest(path, kustomization) if why and next(self._searches, None) is not None else None
+        near = self._nearest(entry, kustomization) if why and next(self._searches, None) is not None else None
         fix = f"write {os.path.relpath(near, kustomization.directory)}" if near else fix
         fix = f"run `{_OPERATOR_SDK}`" if why and path.endswith(_OF_OPERATOR_SDK) else fix
         is_created = bool(why) and self._is_created(path, self._files.sources[kustomization.file].tree)
@@ -177,11 +184,19 @@ class _Paths:
         has_fields = given is None or any(given[key] is not None for key in given.keys() - {"apiVersion", "kind"})
         return None if has_fields else file
 
-    def _nearest(self, path: str, kustomization: Kustomization) -> str | None:
+    def _shifted(self, kustomization: Kustomization, entry: str) -> str | None:
+        """Return what an entry names with a `../` less or more at its start; None if that does not exist either."""
+        others = (f"../{entry}", entry.removeprefix("../")) if entry.startswith("../") else ()
+        paths = (path for path in map(kustomization.real, others) if path != kustomization.directory)
+        return next((path for path in paths if path in self._files.by_path or path in self._directories), None)
+
+    def _nearest(self, entry: str, kustomization: Kustomization) -> str | None:
         """Return the file of the kustomization, or the other directory, that an entry probably means; None if there
         is none.
         """
-        directory, name = os.path.split(path)
+        if (shifted := self._shifted(kustomization, entry)) is not None:
+            return shifted
+        directory, name = os.path.split(kustomization.real(entry))
         inside = os.path.join(kustomization.directory, "")
         known = (*(each for each in self._files.by_path if each.startswith(inside)), *self._directories)
         listed = {*kustomization.resources, kustomization.directory}
@@ -219,7 +234,8 @@ def _ignored_in(directory: str, top: str) -> Ignores:
 
 def _written_in(top: str) -> bytes:
     """Return the lines of a tree's scripts that may write a file, each starting at the command that writes it."""
-    scripts = chain.from_iterable(glob(pattern, root_dir=top) for pattern in _SCRIPTS)
+    found = chain.from_iterable(glob(pattern, root_dir=top) for pattern in _SCRIPTS)
+    scripts = islice(dict.fromkeys(found), _MAX_SCRIPTS)
     return b"\n".join(chain.from_iterable(_WRITES.findall(readable(os.path.join(top, each))) for each in scripts))
 
 
