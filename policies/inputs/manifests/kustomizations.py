@@ -276,12 +276,14 @@ class Overlays:
         for key in ("patchesStrategicMerge", "patches"):
             self._patch(kustomization, key, state)
         state.place(kustomization.namespace, *kustomization.affixes)
-        state.add_labels(mapping_at(kustomization.content, "commonLabels"), _LABELED[0])
-        for entry in list_at(kustomization.content, "labels"):
+        common = _LabelSource(EntrySource(kustomization, self._read, ("commonLabels",)))
+        state.add_labels(mapping_at(kustomization.content, "commonLabels"), _LABELED[0], common)
+        for number, entry in enumerate(list_at(kustomization.content, "labels")):
             if list_at(entry, "fields"):
                 raise NotApplied
             scope = next((key for key in _LABELED if at(entry, key) is True), "")
-            state.add_labels(mapping_at(entry, "pairs"), scope)
+            source = _LabelSource(EntrySource(kustomization, self._read, ("labels", number, "pairs")))
+            state.add_labels(mapping_at(entry, "pairs"), scope, source)
         self._patch(kustomization, "patchesJson6902", state)
         for number, entry in enumerate(list_at(kustomization.content, "replicas")):
             count = at(entry, "count")
@@ -442,7 +444,7 @@ class _State:
         if prefix or suffix:
             self.names.append(f"{prefix}{self.names[-1]}{suffix}")
 
-    def add_labels(self, pairs: Mapping[str, Any], scope: str) -> None:
+    def add_labels(self, pairs: Mapping[str, Any], scope: str, source: Source) -> None:
         """Add labels to the object; if `scope` is one of `_LABELED`, also to its Pod template, and to its selector.
 
         Source: kustomize api/internal/konfig/builtinpluginconsts/commonlabels.go.
@@ -457,7 +459,9 @@ class _State:
         if with_selector and (kind in _SELECTING or at(self.object, "spec", "selector", "matchLabels")):
             spec["selector"] = {"matchLabels": pairs}
         if pairs:
-            self.object = merged(self.object, {**metadata, "spec": spec} if spec else metadata) or self.object
+            added = {**metadata, "spec": spec} if spec else metadata
+            self.object = merged(self.object, added) or self.object
+            self.merged.append((added, source))
 
     def has_id(self, patch: ApiObject) -> bool:
         """Report whether a strategic merge patch without a target is for the object."""
@@ -543,6 +547,16 @@ class EntrySource(NamedTuple):
         """Return the position of a value in the entry."""
         source, entry = self.source()
         return source.locate((*entry, *path), key=key)
+
+
+class _LabelSource(NamedTuple):
+    """The source of labels that a kustomization adds: they are located at their keys in its entry."""
+
+    entry: EntrySource
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """Return the position of a label in the kustomization."""
+        return self.entry.locate(path[-1:], key=key)
 
 
 @lru_cache(maxsize=1)

@@ -35,6 +35,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     Labelled,
     namespace_of_others,
     naming,
+    only_on_workload,
     selected,
     workloads_in,
 )
@@ -700,6 +701,10 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     if not any(context.template(each.subject) for each in workloads) or _is_used(selector, namespace, context):
         return
     message = "selects no Pod of the workloads in this input"
+    which, fix = only_on_workload(labels, workloads, context)
+    if which:
+        yield Problem(f"selects no Pod: {which}", ("spec", "selector", "matchLabels"), fix)
+        return
     key, meant = next(_misspelt_labels(selector, workloads, namespace, context), ("", ""))
     if meant:
         from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import label_value

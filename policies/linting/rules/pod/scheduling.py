@@ -73,6 +73,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     integer,
     is_template_variable,
     namespace_of_others,
+    only_on_workload,
     resolved,
     selected,
     workloads_in,
@@ -984,8 +985,10 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
         return
     for path, selector in found_at(template.spec, ("topologySpreadConstraints", ITEMS, "labelSelector")):
         if not _may_match(selector, labels, subject, context):
-            message = "the labelSelector does not match the labels of the Pod: its Pods are not spread"
-            yield Problem(message, template.at(*path), "write labels of the Pod")
+            own = [Labelled(subject, template, labels)]
+            which, fix = only_on_workload(mapping_at(selector, "matchLabels"), own, context)
+            message = which or "the labelSelector does not match the labels of the Pod"
+            yield Problem(f"{message}: its Pods are not spread", template.at(*path), fix or "write labels of the Pod")
     for path, term in _pod_terms(template.spec):
         if at(term, "labelSelector") is None and not list_at(term, "matchLabelKeys"):
             message = f"a term of {path[1]} without labelSelector matches no Pod"
@@ -1077,11 +1080,11 @@ def _bound_volumes(context: Context) -> Mapping[tuple[str, str], tuple[str, ApiO
 
 
 def _without_pods(template: PodTemplate, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Report required affinities to Pods that the input lacks, if a workload has a similar label, or is in another
-    namespace.
+    """Report required affinities to Pods that the input lacks, if a workload itself has the labels. Of podAffinity,
+    also those for which a workload has a similar label, or is in another namespace.
     """
     namespace = subject.effective_namespace
-    for path, term in found_at(template.spec, ("affinity", "podAffinity", REQUIRED, ITEMS)):
+    for path, term in [(path, term) for path, term in _pod_terms(template.spec) if REQUIRED in path]:
         selector = mapping_at(term, "labelSelector")
         labels = mapping_at(selector, "matchLabels")
         is_simple = labels and selector.keys() | term.keys() <= {"labelSelector", "matchLabels", "topologyKey"}
@@ -1089,6 +1092,12 @@ def _without_pods(template: PodTemplate, subject: ReviewedObject, context: Conte
         is_stored = any(labels.items() <= pod.labels.items() for pod in context.pods) if is_simple else True
         if not is_stored and not selected(selector, [namespace], context):
             place = template.at(*path, "labelSelector", "matchLabels")
+            which, fix = only_on_workload(labels, [*workloads_in([namespace], context)], context)
+            if which:
+                effect = "Pods stay Pending" if path[1] == "podAffinity" else "the podAntiAffinity matches no Pod"
+                yield Problem(f"{effect}: {which}", place, fix)
+            if which or path[1] != "podAffinity":
+                continue
             near = next(_near_labels(labels, place, namespace, context), None)
             others = namespace_of_others(selector, namespace, context) if namespace_of(subject.object) else ""
             if near is not None:

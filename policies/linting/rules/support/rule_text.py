@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -341,6 +342,26 @@ def selected(selector: Any, namespaces: Collection[str], context: Context) -> li
     if key not in comparisons.selected:
         comparisons.selected[key] = _selected(selector, namespaces, context)
     return comparisons.selected[key]
+
+
+def only_on_workload(labels: ApiObject, workloads: Sequence[Labelled], context: Context) -> tuple[str, str]:
+    """Return the problem and the fix for labels that a workload has itself, but not its Pods; ("", "") if none has."""
+    context.once(Comparisons).charge(len(workloads))
+    for subject, _, of_pods in workloads:
+        own = mapping_at(subject.object, "metadata", "labels")
+        lacking = [key for key, value in labels.items() if of_pods.get(key) != value == own.get(key)]
+        if lacking and all(value in (own.get(key), of_pods.get(key)) for key, value in labels.items()):
+            key, place = lacking[0], subject.source.locate(("metadata", "labels", lacking[0]), key=True)
+            who = f"{subject.ref.kind} {cut(subject.ref.name, _SHOWN)}"
+            file = os.path.normpath(place.file)
+            is_of_kustomize = os.path.basename(file).startswith(_KUSTOMIZATION)
+            fix = f"set includeTemplates: true in {file}" if is_of_kustomize else f"add {key} to the labels of its Pods"
+            return f"only {who} itself has the label {key}: {cut(str(labels[key]), _SHOWN)}, not its Pods", fix
+    return "", ""
+
+
+_SHOWN: Final = 40
+_KUSTOMIZATION: Final = ("kustomization.", "Kustomization")
 
 
 def namespace_of_others(selector: Any, own: str, context: Context) -> str:
