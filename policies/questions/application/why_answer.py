@@ -291,6 +291,9 @@ def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
 # All Pending Pods
 
 
+_PENDING: Final = "CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"
+
+
 def of_cluster(result: ClusterWhy) -> AnswerDocument:
     """Return the Pods that are Pending, by class and cause, not created, and preempted according to Events."""
     pods, not_created = sum(group.pods for group in result.pending), sum(each.pods for each in result.not_created)
@@ -307,10 +310,10 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     every = *result.preempted, *result.preempted_placeholders
     pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in every]
     rows = [*map(_of_pending_group, result.pending)]
+    pending, past = Table(_PENDING, rows, ["total", "", pods, "", ""]), Table(heads, preempted)
     tables = [
-        Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, ["total", "", pods, "", ""]),
+        *((past, pending) if result.has_before else (pending, past)),  # a question about an incident, or about now
         Table(("PODS NOT CREATED OF", "PODS", "OF", "CAUSE"), [_of_not_created(each) for each in result.not_created]),
-        Table(heads, preempted),
         Table(("PREEMPTED POD", "BY", "NODE", "AT", "SOURCE"), pods_of, detail=1),
         Table(("OTHER POD THAT NO LONGER EXISTS", "DELETED BY", "AT"), result.gone, detail=1),
     ]
@@ -328,7 +331,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         tables=tables,
         fix=result.fixes,
         more=[
-            *(["-v all preempted Pods"] if every else ["-v gone Pods"] if result.gone else []),
+            *(["-v all Pods"] if every else ["-v gone Pods"] if result.gone else []),
             *[_BEFORE] * bool(result.preempted and not result.has_before),
             *([f"forewarn why {result.pending[0].such_as}"] if result.pending else []),
         ],

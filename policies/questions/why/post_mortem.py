@@ -216,7 +216,7 @@ def preventions(before: ClusterSnapshot, preemptors: Sequence[Pod], workloads: C
         spared = f"preempted {total:,} → {after:,}" if after < total else f"preempted Pods of {workload} {pods:,} → 0"
         rejected = _subject(asking, len(asking) - len(second), "is rejected", "are rejected")
         outcome = rejected or _outcome(before, second)
-        fixes.append((after, Fix(action, f"{spared} in the earlier snapshot; {outcome}")))
+        fixes.append((after, Fix(action, f"repeated in the earlier snapshot: {spared}; {outcome}")))
     yield from (fix for _, fix in sorted(fixes, key=lambda each: each[0]))
 
 
