@@ -1080,46 +1080,80 @@ def _bound_volumes(context: Context) -> Mapping[tuple[str, str], tuple[str, ApiO
 
 
 def _without_pods(template: PodTemplate, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Report required affinities to Pods that the input lacks, if a workload itself has the labels. Of podAffinity,
-    also those for which a workload has a similar label, or is in another namespace.
+    """Report affinities to Pods that the input lacks, if a workload itself has the labels or a similar one, or if the
+    affinity is required and the Pods are in another namespace.
     """
     namespace = subject.effective_namespace
-    for path, term in [(path, term) for path, term in _pod_terms(template.spec) if REQUIRED in path]:
-        selector = mapping_at(term, "labelSelector")
-        labels = mapping_at(selector, "matchLabels")
-        is_simple = labels and selector.keys() | term.keys() <= {"labelSelector", "matchLabels", "topologyKey"}
-        is_simple = is_simple and context.options.unread_names.isdisjoint(map(str, labels.values()))
-        is_stored = any(labels.items() <= pod.labels.items() for pod in context.pods) if is_simple else True
-        if not is_stored and not selected(selector, [namespace], context):
-            place = template.at(*path, "labelSelector", "matchLabels")
+    for path, term in _pod_terms(template.spec):
+        selector, wanted = mapping_at(term, "labelSelector"), _simple_labels(term)
+        labels = {key: value for key, (value, _) in wanted.items()}
+        is_unread = not context.options.unread_names.isdisjoint(labels.values())
+        if not labels or is_unread or any(labels.items() <= pod.labels.items() for pod in context.pods):
+            continue
+        if not selected(selector, [namespace], context):
+            is_required = path[1:3] == ("podAffinity", REQUIRED)
+            effect = "Pods stay Pending" if is_required else f"a term of {path[1]} matches no Pod"
+            severity = Severity.NOTE if PREFERRED in path else None
             which, fix = only_on_workload(labels, [*workloads_in([namespace], context)], context)
             if which:
-                effect = "Pods stay Pending" if path[1] == "podAffinity" else "the podAntiAffinity matches no Pod"
-                yield Problem(f"{effect}: {which}", place, fix)
-            if which or path[1] != "podAffinity":
+                yield Problem(f"{effect}: {which}", template.at(*path, "labelSelector"), fix, severity=severity)
                 continue
-            near = next(_near_labels(labels, place, namespace, context), None)
+            near = next(_near_labels(labels, namespace, context, is_certain=not is_required), None)
             others = namespace_of_others(selector, namespace, context) if namespace_of(subject.object) else ""
             if near is not None:
-                yield near
-            elif others:
+                key, right = near
+                shown = f"{key}: {cut(labels[key], _SHOWN)}"
+                message = f"{effect}: no workload of the input has the label {shown}. Did you mean {right}?"
+                place = template.at(*path, "labelSelector", *wanted[key][1])
+                yield Problem(message, place, f"write {right}", severity=severity)
+            elif others and is_required:
                 message = f"Pods stay Pending: namespace {namespace} has no Pod with these labels, but {others} has"
-                yield Problem(message, place, f"add namespaces: [{others}] to the term")
+                yield Problem(message, template.at(*path, "labelSelector"), f"add namespaces: [{others}] to the term")
 
 
-def _near_labels(labels: ApiObject, path: Path, namespace: str, context: Context) -> Iterator[Problem]:
-    """Yield the labels for which a workload with all other ones has a similar value."""
+def _simple_labels(term: ApiObject) -> Mapping[str, tuple[str, Path]]:
+    """Return the labels that a term of an affinity requires, each with the path of its value in the selector; empty if
+    the term has other conditions, too.
+    """
+    selector = mapping_at(term, "labelSelector")
+    labels: dict[str, tuple[str, Path]] = {
+        str(key): (str(value), ("matchLabels", key)) for key, value in mapping_at(selector, "matchLabels").items()
+    }
+    for number, expression in enumerate(list_at(selector, "matchExpressions")):
+        values = list_at(expression, "values")
+        if at(expression, "operator") != "In" or len(values) != 1:
+            return {}
+        labels[text_at(expression, "key")] = str(values[0]), ("matchExpressions", number, "values", 0)
+    return labels if term.keys() <= {"labelSelector", "topologyKey"} else {}
+
+
+def _near_labels(
+    labels: Mapping[str, str], namespace: str, context: Context, *, is_certain: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the labels for which a workload with all other ones has a similar value, or the value for a similar key,
+    with the right label. `is_certain`: only misspelled values.
+    """
     context.once(Comparisons).charge(MAX_WORKLOADS * len(labels))
     for key, value in labels.items():
         rest = labels.items() - {(key, value)}
-        alike = (each.labels for each in workloads_in([namespace], context) if rest <= each.labels.items())
+        alike = [each.labels for each in workloads_in([namespace], context) if rest <= each.labels.items()]
         known = {own[key] for own in alike if key in own}
-        if meant := Names(known, context.once(Lookups)).meant(str(value)):
-            shown = f"{key}: {cut(str(value), _SHOWN)}"
-            message = f"Pods stay Pending: no workload of the input has the label {shown}. Did you mean {quote(meant)}?"
-            yield Problem(message, (*path, key), f"write {key}: {meant}")
+        meant = Names(known, context.once(Lookups)).meant(value)
+        if meant and (is_misspelt(value, meant) or not is_certain):
+            yield key, f"{key}: {meant}"
+        elif not known:
+            keys = {other for own in alike for other in own if own[other] == value and _is_similar_key(key, other)}
+            yield from ((key, f"{other}: {value}") for other in sorted(keys))
 
 
+def _is_similar_key(one: str, other: str) -> bool:
+    """Report whether two keys of labels mean the same, or one is a misspelling of the other."""
+    names = {each.rpartition("/")[2] for each in (one, other)}
+    return len(names) == 1 or names <= _NAMES_OF_APPS or is_misspelt(one, other)
+
+
+_NAMES_OF_APPS: Final = frozenset(("app", "k8s-app", "name"))
+"""Keys, without their prefix, of the label that names an application."""
 _NODE_TERMS: Final = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 _DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"
 _DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
