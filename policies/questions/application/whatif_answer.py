@@ -432,13 +432,13 @@ def _of_recreation(recreation: Mapping[str, NotRecreated]) -> Iterator[str]:
         return
     pods, by = sum(each.pods for each in recreation.values()), {each.by for each in recreation.values()}
     over = {
-        (name.partition("/")[0], each.message.quota, resource): f"{in_units(amount)} {resource}"
+        (name.partition("/")[0], each.message.quota, resource): f"usage of {resource} falls by {in_units(amount)}"
         for name, each in recreation.items()
         if each.pods and isinstance(each.message, ExceededQuota)
         for resource, amount in each.message.excess.items()
     }
     quotas = {key[:2] for key in over}
-    falls = f"usage falls by {listed([*over.values()])}" if len(quotas) == 1 else f"usage of {len(quotas)} quotas falls"
+    falls = " and ".join(over.values()) if len(quotas) == 1 else f"usage of {len(quotas)} quotas falls"
     is_temporary = all(isinstance(each.message, ExceededQuota) for each in recreation.values())
     until = f" until {falls}" if over and is_temporary else ""
     running = f"{plural(pods, 'running Pod')} cannot be recreated{until}"

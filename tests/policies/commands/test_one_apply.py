@@ -410,7 +410,7 @@ def test_a_restart_that_a_quota_blocks_creates_no_pod(tmp_path: Path) -> None:
     new = write(tmp_path / "new.json", [each.obj for each in given])
     first, _, *warning = forewarn("whatif", "apply", "-f", new, "--cluster", cluster).stdout.splitlines()[:4]
     assert first == f"BLOCKED  2 objects applied: {blocked}"
-    cannot = "2 running Pods cannot be recreated until usage falls by 1 pods"
+    cannot = "2 running Pods cannot be recreated until usage of pods falls by 1"
     assert " ".join(" ".join(warning).split()) == f"WARN a ResourceQuota rejects new Pods of 1 workload: {cannot}"
 
 

@@ -286,7 +286,7 @@ def test_no_pod_can_be_recreated_until_usage_is_below_a_lower_quota(
         found = _recreation(cluster, _quota(after, 4), tmp_path, capsys)
         assert found == {f"x/{name}": ("ResourceQuota", 1) for name in "abcd"}
         warned = " ".join(_answer(cluster, _quota(after, 4), tmp_path, capsys).split())
-        assert f"4 running Pods cannot be recreated until usage falls by {excess} pods" in warned
+        assert f"4 running Pods cannot be recreated until usage of pods falls by {excess}" in warned
 
 
 def test_the_usage_of_several_quotas_must_fall(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
