@@ -21,6 +21,7 @@ from forewarn.policies.kubernetes.controllers.taint_eviction import tolerated_fo
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.kubernetes.kube_apiserver.priority import is_recommended
 from forewarn.policies.kubernetes.kube_apiserver.quota import matching_resources
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Taint, Toleration
 from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import loss_of
@@ -1010,18 +1011,26 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
 
 
 def _tolerated_with_effect(queued: InQueue) -> list[tuple[Taint, int]]:
-    """The taint whose toleration lets the Pod run on the most nodes without preemption, and their number; [] if none
-    does.
+    """Return the taint whose toleration lets the Pod run on the most nodes without preemption, and their number; [] if
+    none does. Nodes with devices that the Pod does not request come last.
     """
     prediction, pod = queued.prediction, queued.prediction.pod
-    fits = Counter[Taint]()
-    for taint in {taint for info in prediction.snapshot.node_infos for taint in info.node.taints if taint.repels_pods}:
+    fits, for_devices = Counter[Taint](), set[Taint]()
+    nodes = [info.node for info in prediction.snapshot.node_infos]
+    for taint in {taint for node in nodes for taint in node.taints if taint.repels_pods}:
         if not taint.key.startswith(OF_KUBERNETES):
             more = Toleration(taint.key, "Exists", "", taint.effect)
             spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, more))
             with_it = queued.as_if(replace(pod, spec=spec, preemption_policy=PREEMPT_NEVER))
             fits[taint] = len(with_it.feasible)
-    return sorted((+fits).items(), key=lambda item: (-item[1], item[0]))[:1]
+            unused = (
+                node.allocatable.scalars.keys() - pod.spec.request.scalars.keys()
+                for node in nodes
+                if taint in node.taints
+            )
+            if all(any(map(is_extended, names)) for names in unused):
+                for_devices.add(taint)
+    return sorted((+fits).items(), key=lambda item: (item[0] in for_devices, -item[1], item[0]))[:1]
 
 
 def _smaller_request(queued: InQueue) -> Iterator[tuple[str, Prediction]]:

@@ -404,12 +404,13 @@ def test_a_toleration_with_which_it_fits_comes_before_a_class_with_which_it_pree
     classes = [priority_class("never", 5, preemptionPolicy="Never"), priority_class("ten", 10)]
     classes[0].obj["preemptionPolicy"] = "Never"
     spot = [make_node(f"spot-{number}").label("pool", "spot").taint("spot", "true") for number in (1, 2)]
-    full = [make_node("n1"), make_pod("old").priority(3).request(cpu="4").on("n1"), *spot]
+    gpu = [make_node(f"g{number}").has(cpu="4", **{"nvidia.com/gpu": "1"}).taint("gpu", "") for number in range(3)]
+    full = [make_node("n1"), make_pod("old").priority(3).request(cpu="4").on("n1"), *spot, *gpu]
     _, out, _ = run(capsys, tmp_path, [new, *full, *classes], "default/new")
     toleration = "Fix: add a toleration for spot=true:NoSchedule, with which it fits on 2 nodes"
     assert f'{toleration}, or use class "ten" (10), with which it would preempt 1 Pod on n1' in out
     _, out, _ = run(capsys, tmp_path, [new.spec(nodeSelector={"pool": "gpu"}), *full, *classes], "default/new")
-    assert "3 node selector or node affinity does not match" in out
+    assert "6 node selector or node affinity does not match" in out
     assert "toleration" not in out
 
 
