@@ -23,7 +23,15 @@ from forewarn.policies.kubernetes.kinds.registry import (
     VERTICAL_AUTOSCALER,
     removed_version,
 )
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, mapping_at, text_at
+from forewarn.policies.kubernetes.objects.fields import (
+    ApiObject,
+    at,
+    group_kind,
+    list_at,
+    mapping_at,
+    namespace_of,
+    text_at,
+)
 from forewarn.policies.kubernetes.objects.workload import lacks_images
 from forewarn.policies.linting.rules.support.context import Context, Target, rule
 from forewarn.policies.linting.rules.support.names import Lookups, Names
@@ -36,6 +44,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 60
 _MAX_COMPARED: Final = 20
 """Maximum number of scalers of one workload that are compared with another one."""
+_SCALED: Final = (DEPLOYMENT, STATEFUL_SET, ROLLOUT)
 _NOT_SCALED: Final = (CRON_JOB, DAEMON_SET, JOB, POD)
 
 
@@ -56,7 +65,8 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     requests also changes their utilization, to which a HorizontalPodAutoscaler reacts. Its policies for absent
     containers have no effect.
 
-    Details: the rule reports a target only if the namespace has a workload whose kind or name is similar. A name is
+    Details: the rule reports a target only if the namespace has a workload whose kind or name is similar, or if it has
+    none, and the only workload of this name is in the same directory with another namespace. A name is
     similar if a letter or two differ, or if it is the only one that contains the other. `replicas` above the minimum in
     the manifest of the workload is a note. Containers that webhooks inject, such as `istio-proxy`, are not reported.
 
@@ -133,7 +143,7 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     is_unread = scaler.name in context.options.unread_names
     if scaled or is_unread or is_template_variable(scaler.name, subject, context):
         return
-    group, _, target = scaler.kind.rpartition("/")
+    target = scaler.kind.rpartition("/")[2]
     if scaler.kind in _NOT_SCALED:
         message = f"{target} {cut(scaler.name, _SHOWN)} has no subresource scale: the object has no effect"
         yield Problem(message, ("spec", "scaleTargetRef"), "remove the object, or name a Deployment or StatefulSet")
@@ -143,17 +153,39 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     if meant and context.once(_suggested)[subject.effective_namespace, meant] == 1:
         near = next((each for each in by_name[meant] if group_kind(each.object) == scaler.kind), None)
     if near is not None:
-        who = f"{near.ref.kind} {cut(near.ref.name, _SHOWN)}"
-        if (near.ref.kind, near.ref.name) == (target, scaler.name):
-            if not group:
-                return  # kube-apiserver rejects it
-            target, who = f"{group}/{target}", group_kind(near.object)
-        message = f"no {target} {cut(scaler.name, _SHOWN)} in this input. Did you mean {who}?"
-        version = near.object.get("apiVersion")
-        version = removed.replacement if (removed := removed_version(version, near.ref.kind)) else version
-        fix = f"write apiVersion: {version}, kind: {near.ref.kind} and name: {near.ref.name}"
-        wrong = "name" if near.ref.name != scaler.name else "kind" if near.ref.kind != target else "apiVersion"
-        yield Problem(message, ("spec", "scaleTargetRef", wrong), cut(fix, MAX_CHARACTERS))
+        yield from _meant_target(near, scaler)
+    elif not by_name and namespace_of(subject.object):
+        yield from _in_another_namespace(subject, scaler, context)
+
+
+def _meant_target(near: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
+    """Report a target that is absent. `near`: the workload that is probably meant."""
+    group, _, target = scaler.kind.rpartition("/")
+    who = f"{near.ref.kind} {cut(near.ref.name, _SHOWN)}"
+    if (near.ref.kind, near.ref.name) == (target, scaler.name):
+        if not group:
+            return  # kube-apiserver rejects it
+        target, who = f"{group}/{target}", group_kind(near.object)
+    message = f"no {target} {cut(scaler.name, _SHOWN)} in this input. Did you mean {who}?"
+    version = near.object.get("apiVersion")
+    version = removed.replacement if (removed := removed_version(version, near.ref.kind)) else version
+    fix = f"write apiVersion: {version}, kind: {near.ref.kind} and name: {near.ref.name}"
+    wrong = "name" if near.ref.name != scaler.name else "kind" if near.ref.kind != target else "apiVersion"
+    yield Problem(message, ("spec", "scaleTargetRef", wrong), cut(fix, MAX_CHARACTERS))
+
+
+def _in_another_namespace(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
+    """Report the namespace of the only workload with the name of the target, beside an object in a namespace without
+    workloads.
+    """
+    named = context.once(_by_name).get(scaler.name, ())
+    found = [each for each in named if group_kind(each.object) == scaler.kind]
+    if len(found) == 1 and namespace_of(found[0].object):
+        directories = {os.path.dirname(each.locate(()).file) for each in (subject, found[0])}
+        own, other = (cut(each.effective_namespace, _SHOWN) for each in (subject, found[0]))
+        if len(directories) == 1 and not is_template_variable(own, subject, context):
+            message = f"namespace {own} has no {found[0].ref.kind} {cut(scaler.name, _SHOWN)}; it is in {other}"
+            yield Problem(message, ("metadata", "namespace"), f"set namespace: {other}")
 
 
 def _replicas_set(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
@@ -358,9 +390,13 @@ def _suggested(context: Context) -> Counter[tuple[str, str]]:
 _NONE: Final = (dict[str, list["ReviewedObject"]](), Names(()))
 
 
+def _by_name(context: Context) -> Mapping[str, Sequence[ReviewedObject]]:
+    """Return the workloads that can be scaled by name."""
+    return grouped((each.ref.name, each) for kind in _SCALED for each in context.of_kind(kind))
+
+
 def _by_namespace(context: Context) -> Mapping[str, tuple[Mapping[str, Sequence[ReviewedObject]], Names]]:
     """Return the workloads that can be scaled by namespace and name, and the names for lookups of similar ones."""
-    kinds = (DEPLOYMENT, STATEFUL_SET, ROLLOUT)
-    scaled = grouped((each.effective_namespace, each) for kind in kinds for each in context.of_kind(kind))
+    scaled = grouped((each.effective_namespace, each) for kind in _SCALED for each in context.of_kind(kind))
     named = {namespace: grouped((each.ref.name, each) for each in group) for namespace, group in scaled.items()}
     return {namespace: (names, Names(names, context.once(Lookups))) for namespace, names in named.items()}
