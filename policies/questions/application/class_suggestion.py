@@ -95,8 +95,8 @@ class ZoneLoss(NamedTuple):
     lost_then: int
     harmed: int = 0
     harmed_then: int = 0
-    more_lost: Hidden[Sequence[str]] = ()
-    """The classes that lose more replicas with the suggested ones."""
+    moved: Hidden[Sequence[str]] = ()
+    """The classes that lose other numbers of replicas with the suggested ones."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,12 +171,12 @@ class Suggestion(Result):
         preemptions of the lowest class, because they protect the workloads that get a class.
         """
         worse = [
-            f"{each.zone} ({listed(each.more_lost, 2)})" if each.more_lost else each.zone
+            f"{each.zone} (lost of {listed(each.moved, 4)})" if each.moved else each.zone
             for each in self.zones
             if each.pending_then > each.pending or each.lost_then > each.lost
         ]
         if worse:
-            yield f"with the classes, more Pods are Pending or lost if a zone is lost: {listed(worse, 3)}"
+            yield f"the classes move harm to other Pods, and more are Pending or lost with a zone: {listed(worse, 1)}"
 
     def _fixes(self) -> Iterator[Fix]:
         for zone, preempted, preempted_then, pending, pending_then, lost, lost_then, *_ in self.zones[:1]:
@@ -255,23 +255,24 @@ def _losses(
             pair[0].name,
             *(getattr(row.counters, field) for field in ("preempted", "pending", "lost") for row in pair),
             *(len(names.intersection([*row.victims, *row.workloads])) for row in pair),
-        )._replace(more_lost=more_lost(*pair))
+        )._replace(moved=moved_losses(*pair))
         for pair in pairs
     ]
     return zones, [*simulated_losses(losses, every, "zone"), *then.notes]
 
 
-def more_lost(now: Row, then: Row) -> list[str]:
-    """Return the classes whose workloads lose more replicas than now, most replicas first.
+def moved_losses(now: Row, then: Row) -> list[str]:
+    """Return the classes whose workloads lose more or fewer replicas than now, the largest decrease first.
 
     `then`: with the suggested classes, by which the workloads are counted in both rows.
     """
-    lost = Tally[str](), Tally[str]()
+    before, after = lost = Tally[str](), Tally[str]()
     for counts, row in zip(lost, (now, then), strict=True):
         for name, loss in row.lost.items():
             counts[then.lost.get(name, loss).priority_class] += loss.replicas
-    before, after = lost
-    return [f"{name or NO_CLASS} {before[name]:,} → {after[name]:,}" for name, _ in (after - before).most_common()]
+    changed = sorted(name for name in before | after if before[name] != after[name])
+    changed.sort(key=lambda name: after[name] - before[name])
+    return [f"{name or NO_CLASS} {before[name]:,} → {after[name]:,}" for name in changed]
 
 
 def _named(obj: ApiObject) -> str:

@@ -10,7 +10,7 @@ import yaml
 
 from forewarn.policies.base.documents.answer import Effects, Fix
 from forewarn.policies.kubernetes.quantity import parse_quantity
-from forewarn.policies.questions.application.class_suggestion import Suggestion, ZoneLoss, more_lost
+from forewarn.policies.questions.application.class_suggestion import Suggestion, ZoneLoss, moved_losses
 from forewarn.policies.questions.application.classes import _of_side_effects, _tables
 from forewarn.policies.questions.application.whatif_answer import quota_tables
 from forewarn.policies.questions.whatif.class_plan import OtherOrder, SimulatedStep
@@ -223,12 +223,12 @@ def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path
 
 
 def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
-    b = ZoneLoss("b", 3, 1, 2, 3, 4, 5, more_lost=["batch 3 → 4"])
+    b = ZoneLoss("b", 3, 1, 2, 3, 4, 5, moved=["batch 3 → 4"])
     zones = [b, ZoneLoss("a", 3, 4, 2, 2, 0, 0, 2, 1), ZoneLoss("c", 3, 2, 2, 5, 0, 0)]
     head: Any = None
-    worse = "with the classes, more Pods are Pending or lost if a zone is lost: b (batch 3 → 4), c"
+    worse = "the classes move harm to other Pods, and more are Pending or lost with a zone: b (lost of batch 3 → 4)"
     document = Suggestion(head, [], zones, 0, [], 7, [], ["note"], " --cluster c.json").document
-    assert document.warnings == [worse, "note"]
+    assert document.warnings == [f"{worse}, c", "note"]
     assert document.tables[0].rows[1] == ["a", "3 → 4", 2, 0, "2 → 1"]
     assert document.fix == [
         Fix(
@@ -240,11 +240,11 @@ def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
     assert not Suggestion(head, [], zones[2:], 0, [], 7, [], []).document.fix, "more are Pending than fewer preempted"
 
 
-def test_classes_that_lose_more_by_the_class_that_a_workload_gets() -> None:
+def test_classes_that_lose_more_or_fewer_by_the_class_that_a_workload_gets() -> None:
     now = _lost({"a/web": ("", 2), "a/job": ("batch", 3), "a/db": ("high", 5)})
     then = _lost({"a/web": ("prod", 1), "a/job": ("batch", 4), "a/cache": ("", 3)})
-    assert more_lost(now, then) == ["(no class) 0 → 3", "batch 3 → 4"]
-    assert more_lost(now, now) == []
+    assert moved_losses(now, then) == ["high 5 → 0", "prod 2 → 1", "batch 3 → 4", "(no class) 0 → 3"]
+    assert moved_losses(now, now) == []
 
 
 def _lost(lost: dict[str, tuple[str, int]]) -> Row:
