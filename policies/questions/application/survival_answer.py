@@ -74,6 +74,8 @@ class LossHarm(NamedTuple):
 
 
 _COUNTERS: Final = ("preempted", "pending", "lost")
+_FEW: Final = 4
+"""Maximum number of losses whose table comes before that of the nodes."""
 
 
 class Trial(NamedTuple):
@@ -170,7 +172,7 @@ class Survival(Result):
         needed = f"{first}{self._needed if self.add else none}"
         if self.survives:
             return needed
-        return f"{needed}; {plural(self._worst('lost_then'), 'replica stays', 'replicas stay')} lost all the same"
+        return f"{needed}; {plural(self._worst('lost')[1], 'replica stays', 'replicas stay')} lost all the same"
 
     @property
     def _needed(self) -> str:
@@ -186,8 +188,10 @@ class Survival(Result):
         """The classes of the protected Pods that the nodes to add help."""
         return [*dict.fromkeys(name or NO_CLASS for each in self.add for name in each.classes)]
 
-    def _worst(self, name: str) -> int:
-        return max((getattr(each, name) for each in self.losses), default=0)
+    def _worst(self, name: str) -> tuple[int, int]:
+        """A counter now and with the nodes, of the loss in which it is the worst with the nodes."""
+        pairs = ((now, then) for each in self.losses for counter, now, then in each.changes if counter == name)
+        return max(pairs, key=lambda pair: pair[::-1], default=(0, 0))
 
     def _of_chance(self) -> Iterator[str]:
         total, held = self.runs
@@ -197,8 +201,8 @@ class Survival(Result):
 
     def _counters(self) -> Iterator[Counter]:
         for name in _COUNTERS if self.losses else ():
-            later = self._worst(f"{name}_then") if self.is_found else None
-            yield Counter(name, self._worst(name), after=later, more=" protected")
+            now, later = self._worst(name)
+            yield Counter(name, now, after=later if self.is_found else None, more=" protected")
         tried = "all cheaper choices were tried" if self.is_least else "others may need fewer"
         if self.is_found:
             yield Counter("nodes to add", self.nodes, more=f" ({tried})" if self.add else "")
@@ -209,6 +213,26 @@ class Survival(Result):
         yield Counter("verified in", self.runs[1], of=total, more=" random runs", optional=True)
 
     def _tables(self) -> Iterator[Table]:
+        of_losses, of_nodes = self._losses_table(), self._nodes_table()
+        # The fixes name the nodes too, but only the table of losses has the loss of each counter.
+        yield from (of_losses, of_nodes) if len(of_losses.rows) <= _FEW else (of_nodes, of_losses)
+        if len(self.trials) > 1:
+            rows: Rows = [
+                [*each[:4], listed([f"{name} {count:,}" for name, count in each.helped.items()], 3)]
+                for each in self.trials
+            ]
+            heads = "NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING", "REPLICAS LOST", "MORE NODES WOULD HELP"
+            yield Table(heads, rows, detail=1, zeros=True)
+
+    def _losses_table(self) -> Table:
+        rows: Rows = [
+            [each.loss, *(f"{now:,} → {then:,}" if now != then else now for _, now, then in each.changes)]
+            for each in self.losses
+            if any(each[1:])
+        ]
+        return Table(("LOSS, PROTECTED PODS", "PREEMPTED", "PENDING", "REPLICAS LOST"), rows, zeros=True)
+
+    def _nodes_table(self) -> Table:
         rows: Rows = []
         for like, own in grouped((each.like, each) for each in self.add).items():
             zones = ", ".join(f"{each.zone} {each.nodes}" for each in own if each.zone)
@@ -216,20 +240,7 @@ class Survival(Result):
             price = own[0].price and own[0].price._replace(cents=sum(each.price.cents for each in own if each.price))
             rows.append([like, sum(each.nodes for each in own), zones, str(price or ""), pods])
         columns = "ADD NODES LIKE", "NODES", "ZONES", "PER MONTH", "FOR PROTECTED PODS OF CLASS, ALL ZONES"
-        yield Table(columns, rows, ("total", self.nodes, "", str(self.price or ""), ""))
-        rows = [
-            [each.loss, *(f"{now:,} → {then:,}" if now != then else now for _, now, then in each.changes)]
-            for each in self.losses
-            if any(each[1:])
-        ]
-        yield Table(("LOSS, PROTECTED PODS", "PREEMPTED", "PENDING", "REPLICAS LOST"), rows, zeros=True)
-        if len(self.trials) > 1:
-            rows = [
-                [*each[:4], listed([f"{name} {count:,}" for name, count in each.helped.items()], 3)]
-                for each in self.trials
-            ]
-            heads = "NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING", "REPLICAS LOST", "MORE NODES WOULD HELP"
-            yield Table(heads, rows, detail=1, zeros=True)
+        return Table(columns, rows, ("total", self.nodes, "", str(self.price or ""), ""))
 
     def _fixes(self) -> Iterator[Fix]:
         yield from self.quotas

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import forewarn
-from forewarn.policies.base.documents.answer import Cause
+from forewarn.policies.base.documents.answer import Cause, Fix
 from forewarn.policies.cli.render.answer import MAX_LINES, text
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, ZONE
 from forewarn.policies.questions.application import survival
@@ -565,3 +565,21 @@ def test_the_first_screen_has_the_losses_of_a_large_cluster_beside_6_kinds_of_no
     assert len(lines) <= MAX_LINES
     assert any(line.startswith("LOSS, PROTECTED PODS") for line in lines)
     assert not any("more: -v" in line for line in lines)
+
+
+def test_a_counter_has_both_numbers_of_one_loss_and_the_first_screen_names_it() -> None:
+    """Zone a is the worst one now, and zone c with the nodes. The table of nodes has no room beside all fixes."""
+    losses = [LossHarm("zone c", 191, 20, 1190, 0, 0, 946), LossHarm("zone a", 241, 36, 1195, 0, 0, 900)]
+    added = [AddedNodes("general", zone, 13, None, {"batch": 241}) for zone in "abc"]
+    causes = [
+        Cause(number, Kind.QUOTA, f"quota {number} rejects new Pods {'x ' * 50}") for number in (621, 288, 25, 12)
+    ]
+    fixes = [Fix(f"or {number} nodes {'x ' * 60}", "zone b lost") for number in (39, 38)]
+    head = survive(forewarn.load(CLUSTER), SurvivalRequest("node")).head
+    result = Survival(head, "zone", "", [], added, False, losses, [], None, [], why=causes, cheaper=fixes)
+    shown = {counter.name: (counter.value, counter.after) for counter in result.document.shown}
+    assert [shown[name] for name in ("preempted", "pending", "lost")] == [(241, 0), (36, 0), (1190, 946)]
+    lines = [*text(result.document, result.head)]
+    assert len(lines) <= MAX_LINES
+    assert "zone a                241 → 0    36 → 0   1,195 → 900" in lines
+    assert not any(line.startswith("ADD NODES LIKE") for line in lines)
