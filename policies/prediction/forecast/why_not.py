@@ -374,6 +374,24 @@ def other_topology(prediction: Prediction) -> str | None:
     return TOPOLOGY.get(keys[0], keys[0]) if constraint and not room else None
 
 
+def fixes_of_topology(prediction: Prediction) -> Iterator[str]:
+    """Yield what helps a Pod that `other_topology` is about: another topologyKey, for all replicas, only if the Pod
+    then runs.
+    """
+    pod, snapshot = prediction.pod, prediction.snapshot
+    terms = pod.spec.pod_affinity.required_anti_affinity
+    if any(term.matches(pod.namespace, pod.namespace, pod.labels, {}) for term in terms):
+        yield "run fewer replicas"
+    apart = tuple(replace(term, topology_key=HOSTNAME) for term in terms)
+    affinity = replace(pod.spec.pod_affinity, required_anti_affinity=apart)
+    repelling = [other for info in snapshot.have_pods_with_required_anti_affinity for other in info.pods]
+    charge(len(repelling))
+    own = [other for other in repelling if pod.owner is not None and other.owner == pod.owner]
+    new, *others = (replace(each, spec=replace(each.spec, pod_affinity=affinity)) for each in (pod, *own))
+    if Prediction(snapshot.with_pods(others, own), new).outcome in ("fits", "preempts"):
+        yield f"use topologyKey {HOSTNAME}"
+
+
 def constraint_of(prediction: Prediction) -> Reason:
     """Return the cause as `cause` does, but with all fixes."""
     statuses = prediction.statuses

@@ -96,7 +96,7 @@ class Trial(NamedTuple):
     def fix(self, before: Effects, ranges: Mapping[str, Range]) -> Fix:
         """Return the edits with the counters that they change."""
         action = "; ".join(each.action for each in self.edits)
-        return fix_of(action, before, self.after, [each.counter for each in self.edits], ranges)
+        return tried_fix(action, before, self.after, [each.counter for each in self.edits], ranges)
 
 
 def tested_fixes(
@@ -209,7 +209,7 @@ def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
     return [Edit("; ".join(each.action for each in edits), objects, "blocked")]
 
 
-def fix_of(
+def tried_fix(
     action: str,
     before: Effects,
     after: Effects,

@@ -37,13 +37,7 @@ from forewarn.policies.kubernetes.quantity import ZERO, in_units
 from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions, why_group_not_predicted
 from forewarn.policies.kubernetes.scheduling.reasons import in_short, joined
 from forewarn.policies.kubernetes.scheduling.schedule_one import Evicted, Prediction, PredictionDocument
-from forewarn.policies.linting.rules.support.predictions import (
-    CLASS_FOR_DAEMONS,
-    cycle_error,
-    is_placeholder,
-    needs_class,
-    volume_fix,
-)
+from forewarn.policies.linting.rules.support.predictions import cycle_error, fix_of, fixable_reasons, is_placeholder
 from forewarn.policies.linting.rules.wording.forecasts import placement_notes
 from forewarn.policies.prediction.forecast.forecast import place_all
 from forewarn.policies.prediction.forecast.impact import ESTIMATE, Cascade, least
@@ -63,8 +57,8 @@ from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
 from forewarn.policies.questions.application.fixes import (
     Changed,
-    fix_of,
     missing_in,
+    tried_fix,
     with_fewer_pods,
     without_shared_nodes,
 )
@@ -336,7 +330,7 @@ def _of_objects(result: PredictResult) -> Iterator[Fix]:
         after = replace(result, applied=applied, groups=()).predicted.effects()
         if missing_in(after) < missing_in(before):
             action = listed([changed.action for changed in found.values()], 2)
-            yield fix_of(action, before, after, _CHANGED, hidden=_HIDDEN)
+            yield tried_fix(action, before, after, _CHANGED, hidden=_HIDDEN)
 
 
 _CHANGED: Final = ("pending", "rejected", "victims")
@@ -780,9 +774,8 @@ def kind_of(prediction: Prediction) -> Kind:
 
 
 def pending_reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
-    """Why a Pod stays Pending, with a fix if it is about volumes or the DaemonSet's class."""
-    fix = CLASS_FOR_DAEMONS if needs_class(prediction) else volume_fix(prediction)
-    return with_fix(reason_in_short(prediction, cluster), fix)
+    """Why a Pod stays Pending, with the fix if one cause keeps it off all nodes."""
+    return with_fix(reason_in_short(prediction, cluster), fix_of(fixable_reasons(prediction)))
 
 
 def reason_in_short(prediction: Prediction, cluster: ClusterSnapshot) -> str:
@@ -795,6 +788,9 @@ def reason_in_short(prediction: Prediction, cluster: ClusterSnapshot) -> str:
         return cycle_error(prediction)
     if found := joined(prediction.pre_filter.reasons, "; ") if prediction.pre_filter else cause(prediction):
         return found.short
+    constraint, room = lasting_constraint(prediction.snapshot, prediction.pod)
+    if constraint and not room:
+        return constraint
     never = prediction.preemption.ineligible_reason
     return f"{on_no_node(prediction)}{never and f' and may not preempt: {in_short(never)}'}"
 

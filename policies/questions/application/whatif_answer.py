@@ -22,7 +22,7 @@ from forewarn.policies.base.documents.answer import (
     counters_of,
     why_of,
 )
-from forewarn.policies.base.findings import duration, grouped, listed, plural
+from forewarn.policies.base.findings import duration, grouped, listed, plural, with_fix
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
 from forewarn.policies.kubernetes.objects.fields import ref_of
@@ -563,7 +563,8 @@ def _text_of(reason: Reason, share: Share) -> str:
     what = _without_workloads(reason)
     if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED):
         return f"{plural(share.jobs, 'Job fails', 'Jobs fail')}: {what}"
-    return f"{what}: {f'{len(share.workloads):,} workloads' if len(share.workloads) > 1 else ''.join(share.workloads)}"
+    workloads = f"{len(share.workloads):,} workloads" if len(share.workloads) > 1 else "".join(share.workloads)
+    return with_fix(f"{what}: {workloads}", reason.fix)
 
 
 def _without_workloads(reason: Reason) -> str:

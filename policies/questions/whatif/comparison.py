@@ -34,7 +34,7 @@ from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import l
 from forewarn.policies.kubernetes.scheduling.reasons import FitError
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.prediction.forecast.why_not import constraint_of, lasting_constraint
+from forewarn.policies.prediction.forecast.why_not import cause, lasting_constraint
 from forewarn.policies.prediction.simulation.scenario import Arrival, World
 from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.prediction.simulation.summary import (
@@ -440,7 +440,7 @@ def _causes(simulation: Simulation, messages: Mapping[str, str], names: Names) -
         if name not in done and isinstance(message, FitError) and not (message.cause or lacks_capacity(message)):
             done.add(name)
             prediction = Prediction(snapshot, state.pod)
-            found = constraint_of(prediction) if prediction.outcome == "pending" and not prediction.pre_filter else None
+            found = cause(prediction) if prediction.outcome == "pending" and not prediction.pre_filter else None
             yield name, FitError(message, message.reasons, message.preemption, found or None)
 
 

@@ -15,6 +15,7 @@ from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
 from forewarn.policies.kubernetes.objects.fields import int32, ref_of
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import lacks_capacity
 from forewarn.policies.kubernetes.scheduling.reasons import FitError, ranked
+from forewarn.policies.linting.rules.support.predictions import fix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -228,10 +229,13 @@ class Kind(StrEnum):
 
 
 class Reason(NamedTuple):
-    """A reason that several workloads share. `what`: the quota, the volume's zone, the unmet constraint, or ""."""
+    """A reason that several workloads share. `what`: the quota, the volume's zone, the unmet constraint, or "". `fix`:
+    if one cause keeps the Pods off all nodes.
+    """
 
     kind: Kind
     what: str = ""
+    fix: str = ""
 
 
 class Share(NamedTuple):
@@ -321,11 +325,13 @@ def _reason_of_pending(workload: WorkloadCount) -> Reason:
     if not isinstance(message, FitError):
         return Reason(Kind.PENDING, message)
     if message.cause is not None:
-        return Reason(Kind.VOLUME if message.cause.of_volumes else Kind.CONSTRAINT, message.cause.short)
+        kind = Kind.VOLUME if message.cause.of_volumes else Kind.CONSTRAINT
+        return Reason(kind, message.cause.short, fix_of([(message.cause, 0)]))
     reasons = ranked(message.reasons)
     if not reasons:
         return Reason(Kind.PENDING)
     if lacks_capacity(message):
         return Reason(Kind.CAPACITY)
-    first, _ = reasons[0]
-    return Reason(Kind.VOLUME if first.of_volumes else Kind.CONSTRAINT, first.short)
+    first, nodes = reasons[0]
+    fix = "" if nodes else fix_of([(first, 0)])
+    return Reason(Kind.VOLUME if first.of_volumes else Kind.CONSTRAINT, first.short, fix)

@@ -44,6 +44,7 @@ from forewarn.policies.prediction.forecast.why_not import (
     before_in_queue,
     cause,
     ending_on_nominated_node,
+    lasting_constraint,
     on_no_node,
     pending_in_order,
     queue_key,
@@ -984,12 +985,15 @@ _NODES: Final = Reason("", "", "add nodes")
 def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     then = f"; {queued.note}" if queued.note else ""
     prediction, pod = queued.prediction, queued.prediction.pod
+    fix_of_all = predictions.fix_of(predictions.fixable_reasons(prediction))
     if prediction.pre_filter is not None:
         why = joined(prediction.pre_filter.reasons, "; ").short
-        fix = predictions.fix_of(predictions.reasons_of([prediction]))
-        return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix)
+        return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of_all)
     if found := cause(prediction):
-        return Trouble("fits-nowhere", found.short, predictions.fix_of([(found, 0)]))  # at any queue position
+        return Trouble("fits-nowhere", found.short, fix_of_all)  # at any queue position
+    constraint, room = lasting_constraint(prediction.snapshot, pod)
+    if constraint and not room:
+        return Trouble("fits-nowhere", constraint, fix_of_all or "add nodes")
     nowhere = on_no_node(prediction, named=True)
     reserves = predictions.is_placeholder(pod, Options())  # a higher class would prevent its preemption
     taints = _tolerated_with_effect(queued)
@@ -998,14 +1002,13 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
         edits += (f"lower its {what}, with which it {_effect_of(tried)}" for what, tried in _smaller_request(queued))
         edits.append(_class_that_helps(cluster, queued))
     better_class = ", or ".join(filter(None, edits))
-    volumes = predictions.volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
         text = f"{nowhere}, and its preemptionPolicy is Never{then}"
         may_preempt = queued.as_if(replace(pod, preemption_policy=PREEMPT_LOWER_PRIORITY))
         with_class = not reserves and may_preempt.outcome == "preempts"
         fix = f"add nodes{', or use a class that may preempt' if with_class else ''}"
-        return Trouble("never-preempts", text, volumes or better_class or fix)
-    fix = better_class or volumes
+        return Trouble("never-preempts", text, fix_of_all or better_class or fix)
+    fix = better_class or fix_of_all
     fix = fix or predictions.fix_of([(_NODES, 0), *predictions.reasons_of([prediction])])
     return Trouble("fits-nowhere", f"{nowhere}{then}", fix)
 

@@ -135,7 +135,41 @@ def test_fewer_pods_or_another_topology_are_fixes_of_anti_affinity(tmp_path: Pat
     linted = forewarn.lint(tmp_path / "new.yaml", cluster=cluster)
     (finding,) = (each for each in linted.findings if each.rule == "fits-nowhere")
     assert "unless an autoscaler adds one in another kubernetes.io/os" in finding.message
-    assert finding.fix == "run fewer replicas, or use another topologyKey"
+    assert finding.fix == "run fewer replicas or use topologyKey kubernetes.io/hostname"
+
+
+CLAIM = {"accessModes": ["ReadWriteOnce"], "storageClassName": "gp2", "resources": {"requests": {"storage": "1Gi"}}}
+VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+GP3 = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "gp3"}, "provisioner": "d"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "fix"),
+    [
+        ({"nodeSelector": {"kubernetes.io/os": "windows"}}, "change nodeSelector or nodeAffinity"),
+        ({"nodeSelector": {"kubernetes.io/os": "spot"}}, "add a toleration"),
+        ({"volumes": VOLUMES}, 'use storageClassName "gp3" or create it'),
+    ],
+)
+def test_commands_and_the_linter_name_the_same_fix(tmp_path: Path, spec: dict[str, Any], fix: str) -> None:
+    spot = object_of("v1", "Node", "n3", spec={"taints": [{"key": "spot", "effect": "NoSchedule"}]})
+    spot["metadata"]["labels"] = {"kubernetes.io/os": "spot"}
+    spot["status"] = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "50"}}
+    pod = object_of("v1", "Pod", "waiting", spec={"containers": CONTAINERS, "priority": 0, **spec})
+    pod["status"] = {"phase": "Pending"}
+    claim = object_of("v1", "PersistentVolumeClaim", "data", spec=CLAIM, status={"phase": "Pending"})
+    cluster, manifest = cluster_of(tmp_path, spot, GP3, pod, claim), applied("Deployment", "apps", 1, **spec)
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump(manifest))
+    answers = [
+        forewarn.predict(cluster, manifest),
+        forewarn.whatif(cluster, forewarn.Apply(manifest)),
+        forewarn.why(cluster, "shop/waiting"),
+    ]
+    for answer in answers:
+        assert answer.document.why is not None
+        assert answer.document.why.causes[0].reason.endswith(f". Fix: {fix}")
+    linted = forewarn.lint(tmp_path / "new.yaml", cluster=cluster)
+    assert [each.fix for each in linted.findings if each.rule == "fits-nowhere"] == [fix]
 
 
 def test_a_workload_whose_pods_are_all_rejected_counts_in_the_new_pods(tmp_path: Path) -> None:

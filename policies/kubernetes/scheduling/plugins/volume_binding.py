@@ -30,7 +30,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
 )
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import broken_linear
 from forewarn.policies.kubernetes.scheduling.plugins.volume_filters import ADD_NODES, not_created_for
-from forewarn.policies.kubernetes.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason, joined, not_found
+from forewarn.policies.kubernetes.scheduling.reasons import RECREATE_IT, Reason, joined, not_found
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import PASSES, NodeFit, Rejections
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import Selectors, reached, selected, storage_of
@@ -433,7 +433,8 @@ class VolumeBinding(Plugin, FilterInColumns):
         if not classes or not name:
             return UNBOUND_IMMEDIATE
         missing = f'StorageClass "{name}" not found; known: {listed(classes)}'
-        return unresolvable(Reason(_UNBOUND, missing, CREATE_IT, of_volumes=True))
+        known = f'storageClassName "{classes[0]}"' if len(classes) == 1 else "a known StorageClass"
+        return unresolvable(Reason(_UNBOUND, missing, f"use {known}", "create it", of_volumes=True))
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Reject a node without the Pod's volumes, or record those to bind. Upstream `Filter`, `FindPodVolumes`."""

@@ -158,7 +158,7 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     reasons: Sequence[tuple[Reason, int]] = ()
     is_class_needed, of_all, elsewhere = False, None, ""
     from forewarn.policies.kubernetes.scheduling.plugins.one_node import CHANGE_SELECTOR  # the linter starts without
-    from forewarn.policies.prediction.forecast.why_not import cause, other_topology
+    from forewarn.policies.prediction.forecast.why_not import cause, fixes_of_topology, other_topology
 
     with suppress(CutShort):
         reasons = reasons_of(pending)
@@ -166,7 +166,8 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         of_all, topology = cause(pending[0]), other_topology(pending[0])
         if topology is not None:
             elsewhere = f" in another {topology}"
-            reasons = [(reason.with_fixes(_OTHER_TOPOLOGY), nodes) for reason, nodes in reasons]
+            fixes = [*fixes_of_topology(pending[0])]
+            reasons = [(reason.with_fixes(*fixes), nodes) for reason, nodes in reasons]
         reasons = with_rollout_fix(reasons, pending[0], impact, subject.ref.kind)
     details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed, cause=of_all, elsewhere=elsewhere)
     field = "priorityClassName" if is_class_needed else "containers"
@@ -260,7 +261,6 @@ def _is_rejected(subject: ReviewedObject, context: Context) -> bool:
     return bool(validate(subject.object, context.semantics))
 
 
-_OTHER_TOPOLOGY: Final = "run fewer replicas, or use another topologyKey"
 _PREEMPTION_FIX: Final = "lower requests or priority"
 _PLACEHOLDERS_FIX: Final = "none needed: placeholder Pods reserve this capacity"
 _UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that never preempts"

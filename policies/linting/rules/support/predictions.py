@@ -152,13 +152,24 @@ def fix_of(reasons: Sequence[tuple[Reason, int]]) -> str:
     return " or ".join([*fixes][:_MAX_FIXES])
 
 
-def volume_fix(prediction: Prediction) -> str:
-    """Return the fix for a Pending Pod that PreFilter rejects, or whose volumes exclude nodes; "" for other Pods."""
+def fixable_reasons(prediction: Prediction) -> Sequence[tuple[Reason, int]]:
+    """Return the reasons of a Pending Pod whose fixes help, as for `fix_of`: one cause keeps it off all nodes, or its
+    volumes do; [] for other Pods. Commands and the linter show these fixes.
+    """
+    from forewarn.policies.kubernetes.scheduling.reasons import Reason
+    from forewarn.policies.prediction.forecast.why_not import cause, fixes_of_topology, other_topology
+
     if prediction.outcome != "pending" or prediction.error:
-        return ""
+        return []
+    if needs_class(prediction):
+        return [(Reason("", "", CLASS_FOR_DAEMONS), 0)]
+    if prediction.pre_filter is None and (found := cause(prediction)):
+        return [(found, 0)]
+    if prediction.pre_filter is None and other_topology(prediction) is not None:
+        return [(Reason("", "", *fixes_of_topology(prediction)), 0)]
     reasons = reasons_of([prediction])
     is_about_it = prediction.pre_filter is not None or any(reason.of_volumes for reason, _ in reasons)
-    return fix_of(reasons) if is_about_it else ""
+    return reasons if is_about_it else []
 
 
 def needs_class(prediction: Prediction) -> bool:
