@@ -385,9 +385,15 @@ def grouped(
 
 
 def _registered_once(members: list[Member], faults: Iterable[FileDiagnostic]) -> list[Member]:
-    """Return the members without objects that their build already contains."""
+    """Return the members without objects that their build already contains, also by the namespace that it sets."""
     twice = {fault.location for fault in faults if fault.rule == "parse-error" and fault.object is not None}
-    return [m for m in members if m.subject.locate(("metadata", "name")) not in twice] if twice else members
+    members = [m for m in members if m.subject.locate(("metadata", "name")) not in twice] if twice else members
+    first: dict[tuple[object, ...], int] = {}
+    for number, member in enumerate(members):
+        if member.identity[2] and member.subject.builds:
+            first.setdefault((member.built_identity, member.home, member.subject.builds), number)
+    numbers = {*first.values()}
+    return [m for n, m in enumerate(members) if n in numbers or not (m.subject.moved and m.identity[2])]
 
 
 def matches(file: str, patterns: Iterable[str]) -> bool:
