@@ -703,9 +703,23 @@ class InQueue(NamedTuple):
         """The Pods before the Pod that affect its prediction; "" without such Pods."""
         if self.is_alone:
             return f"predicted alone, because it is not one of the first {MAX_PENDING} Pending Pods of the queue"
-        scheduled = [prediction.pod.key for prediction in self.before if prediction.outcome in ("fits", "preempts")]
-        are = plural(len(scheduled), "Pending Pod is", "Pending Pods are")
-        return f"{are} scheduled first: {listed(scheduled)}" if scheduled else ""
+        competing = [each.pod.key for each in self._competing]
+        are = plural(len(competing), "Pending Pod is", "Pending Pods are")
+        return f"{are} scheduled first: {listed(competing)}" if competing else ""
+
+    @property
+    def _competing(self) -> Sequence[Prediction]:
+        """The predictions of the Pods before the Pod on nodes that it could use without these; of all that run, if they
+        exclude it in another way.
+        """
+        scheduled = [each for each in self.before if each.outcome in _RUNS]
+        if not scheduled:
+            return scheduled
+        alone = Prediction(scheduled[0].snapshot, self.prediction.pod)
+        candidates = {each.node_name for each in alone.candidates}
+        competing = [each for each in scheduled if each.node not in alone.statuses or each.node in candidates]
+        is_changed = self.prediction.outcome != alone.outcome
+        return scheduled if is_changed and not competing else competing
 
     @property
     def help(self) -> str:
@@ -934,7 +948,13 @@ def _waiting(
     elif prediction.error:
         yield Trouble("cycle-error", predictions.cycle_error(prediction), predictions.CHECK_PROFILE)
     elif prediction.outcome == "pending" and not ending_on_nominated_node(prediction):
-        yield _fits_nowhere(cluster, queued)
+        nowhere = _fits_nowhere(cluster, queued)
+        must_recreate = pod.owner is None and _IMMUTABLE.match(nowhere.help)
+        yield nowhere._replace(help=f"recreate the Pod: {nowhere.help}") if must_recreate else nowhere
+
+
+_IMMUTABLE: Final = re.compile(r"(?:lower its|use class|use topologyKey|change) ")
+"""The start of fixes that change immutable fields of a Pod. Tolerations can be added."""
 
 
 def _nominated(prediction: Prediction, evidence: Evidence, now: float | None) -> Iterator[Trouble]:

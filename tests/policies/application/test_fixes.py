@@ -157,6 +157,7 @@ def test_commands_and_the_linter_name_the_same_fix(tmp_path: Path, spec: dict[st
     spot["status"] = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "50"}}
     pod = object_of("v1", "Pod", "waiting", spec={"containers": CONTAINERS, "priority": 0, **spec})
     pod["status"] = {"phase": "Pending"}
+    pod["metadata"]["ownerReferences"] = [owner("ReplicaSet", "web-1")]
     claim = object_of("v1", "PersistentVolumeClaim", "data", spec=CLAIM, status={"phase": "Pending"})
     cluster, manifest = cluster_of(tmp_path, spot, GP3, pod, claim), applied("Deployment", "apps", 1, **spec)
     (tmp_path / "new.yaml").write_text(yaml.safe_dump(manifest))

@@ -335,7 +335,7 @@ def test_a_class_that_was_not_listed_may_exist(
 def test_the_class_with_which_it_would_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = [PENDING, *FULL, priority_class("seven", 7), priority_class("ten", 10)]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert '. Fix: use class "ten" (10), with which it would preempt 1 Pod on n1 ' in out
+    assert '. Fix: recreate the Pod: use class "ten" (10), with which it would preempt 1 Pod on n1 ' in out
     assert "NODES WHY NOT 1 insufficient cpu" in out
 
 
@@ -361,7 +361,7 @@ def test_pods_before_it_in_the_queue_are_scheduled_first(tmp_path: Path, capsys:
     assert ". Fix: wait: 1 Pending Pod is scheduled first: default/ahead" in out
     full = [*FULL, make_node("n2").has(cpu="1"), make_pod("ahead").priority(9).request(cpu="1")]
     _, out, _ = run(capsys, tmp_path, [copy.deepcopy(PENDING).spec(preemptionPolicy="Never"), *full], "default/new")
-    assert "and its preemptionPolicy is Never; 1 Pending Pod is scheduled first: default/ahead" in out
+    assert "and its preemptionPolicy is Never. Fix: " in out, "the Pod ahead uses a node that is too small for it"
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_a_pod_that_may_not_preempt_gets_the_nearest_class_that_may(
     first, rest = out.splitlines()
     assert first == "PENDING  default/new (never, 5): fits on no node, never preempts"
     assert rest.startswith("fits on 0 of 1 node; may not preempt (preemptionPolicy Never) WHY IT IS PENDING ")
-    assert 'Fix: use class "ten" (10), with which it would preempt 1 Pod on n1' in rest
+    assert 'Fix: recreate the Pod: use class "ten" (10), with which it would preempt 1 Pod on n1' in rest
 
 
 def test_a_toleration_with_which_it_fits_comes_before_a_class_with_which_it_preempts(
@@ -674,7 +674,8 @@ def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
 
 
 @pytest.mark.parametrize(
-    ("cpu", "fix"), [("3", "Fix: lower its cpu requests to 2500m, with which it fits on n1"), ("9", "")]
+    ("cpu", "fix"),
+    [("3", "Fix: recreate the Pod: lower its cpu requests to 2500m, with which it fits on n1"), ("9", "")],
 )
 def test_the_largest_request_that_fits_is_a_fix(
     cpu: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
