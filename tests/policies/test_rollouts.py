@@ -883,3 +883,26 @@ def test_predict_knows_the_pdb_that_a_second_preemption_violates(objects: int, t
         given = *command, "-f", tmp_path / "new.json", "--cluster", tmp_path / "cluster.json", "-o", "json"
         counters = json.loads(forewarn(*given).stdout)["counters"]
         assert (counters["victims"], counters["pdbsViolated"]) == (2, 1), command
+
+
+def test_pods_that_start_before_a_new_pod_and_are_preempted_by_it_are_a_warning(tmp_path: Path) -> None:
+    """The Pending Pod takes the capacity of the old Pod before the controller creates the new one."""
+    spec = make_pod("").request(cpu="1").priority(100).obj["spec"]
+    agent = Made("apps/v1", "DaemonSet", "agent", "default")
+    template = {"metadata": {"labels": {"app": "agent"}}, "spec": spec}
+    agent.spec(selector={"matchLabels": {"app": "agent"}}, template=template)
+    old = controlled(
+        make_pod("agent-1").request(cpu="1").priority(100).labels(app="agent").on("n1"), "DaemonSet", "agent"
+    )
+    waiting = controlled(make_pod("web-1").request(cpu="2").priority(0).labels(app="web"), "ReplicaSet", "web")
+    web = workload("ReplicaSet", "web", 1, make_pod("").request(cpu="2").obj["spec"])
+    made = [make_node("n1").has(cpu="3"), make_pod("other").request(cpu="1").priority(100).on("n1"), agent, old, web]
+    made += [waiting, make_priority_class(1000, "high")]
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    change = deepcopy(agent.obj)
+    change["spec"]["template"]["spec"] = {**spec, "priorityClassName": "high"}
+    del change["spec"]["template"]["spec"]["priority"]
+    (tmp_path / "agent.json").write_text(json.dumps(change))
+    linted = forewarn("lint", tmp_path / "agent.json", "--cluster", tmp_path / "cluster.json").stdout
+    warning = "its rollout may preempt 1 Pod: Pending Pods start before its new Pods [preempts-running-pods]"
+    assert warning in linted

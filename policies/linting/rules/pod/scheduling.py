@@ -329,10 +329,19 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
         yield Problem(NotPredicted(impact, _UNMODELLED_FIX), path)
     if victims:
         yield _preemption(impact, preempting, victims, path, context)
+    elif started := _started_victims(impact, context):
+        yield Problem(Preemption(Cause.STARTED, impact, (), started, "free capacity for the Pending Pods first"), path)
     elif impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
         impact.check_bounds()
         is_late = impact.rest == "unknown"
         yield Problem(NotPredicted(impact, "run `forewarn predict`", is_stale=True), path, is_incomplete=is_late)
+
+
+def _started_victims(impact: Impact, context: Context) -> list[Pod]:
+    """Return the preempted Pods of a rollout that preempts none of those that ran before; [] for other rollouts."""
+    if impact.preempting or impact.by_waiting:
+        return []
+    return [pod for pod in impact.evicted if not is_placeholder(pod, context.options)]
 
 
 def _preemption(

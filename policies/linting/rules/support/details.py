@@ -38,6 +38,8 @@ class Cause(Enum):
     OWN_ROLLOUT = auto()
     """New Pods of a rollout, which preempt old Pods of the same workload."""
     RESTART = auto()
+    STARTED = auto()
+    """New Pods of a rollout, which preempt Pods that start only during the rollout."""
 
 
 class Preemption(NamedTuple):

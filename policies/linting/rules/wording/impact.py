@@ -56,6 +56,9 @@ _PREDICT: Final = "run `forewarn predict` for the reason on each node"
 def preemption(details: Preemption, audience: Audience) -> Text:
     """The text of a preemption: `would preempt 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`."""
     impact, cause = details.impact, details.cause
+    if cause is Cause.STARTED:  # many of these Pods do not exist yet, and have no names
+        number = counted(shown_count(len(details.victims), audience), "Pod")
+        return Text(f"its rollout may preempt {number}: Pending Pods start before its new Pods", fix=details.fix)
     noun = "placeholder Pod" if _are_placeholders(details) else "Pod"
     facts = tuple(_facts(details, audience)) if details.grace_seconds is not None else ()
     gaps = capitalized(forecasts.unfinished(impact, audience)) if cause is not Cause.PENDING_PODS else ()
