@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.base.findings import ObjectRef, cut, field_path, grouped, listed, plural
+from forewarn.policies.base.findings import ObjectRef, Path, cut, field_path, grouped, listed, plural
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.kubernetes.objects.workload import LAST_APPLIED
 
@@ -153,11 +153,16 @@ def _with_reasons(faults: Iterable[Exception]) -> list[tuple[str, str]]:
     pairs = []
     for fault in faults:
         if isinstance(fault, InvalidObject) and fault.ref:
-            field, why = field_path(fault.path[-1:]), fault.reason
+            field, why = last_field(fault.path), fault.reason
             is_named = field.removesuffix("Name").lower() in why.lower()
             why = cut(why if is_named else f"{field}: {why}", _LONGEST)
             pairs.append((f"{'Pods of ' if isinstance(fault, PodsRejected) else ''}{fault.ref}", why))
     return pairs
+
+
+def last_field(path: Path) -> str:
+    """Return the last step of a path, of an amount with its holder: `requests.cpu`."""
+    return field_path(path[-2:] if path[-2:-1] in (("requests",), ("limits",)) else path[-1:])
 
 
 def refs_of(faults: Iterable[Exception]) -> list[str]:

@@ -46,7 +46,7 @@ from forewarn.policies.questions.application.cluster import (
 )
 from forewarn.policies.questions.application.fixes import tested_fixes, with_fixes
 from forewarn.policies.questions.application.kueue import quota_without_pods
-from forewarn.policies.questions.application.places import Places, Rejected
+from forewarn.policies.questions.application.places import Places, Rejected, last_field
 from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
 from forewarn.policies.questions.whatif import DEFAULT_UNTIL, EVERY, MAX_UNTIL, class_change, questions
 from forewarn.policies.questions.whatif.answer import Answer, Blocks, Ending, NotRecreated, Preemption, WorkloadCount
@@ -375,7 +375,7 @@ def _by_limit_ranges(
         fault = simulated.fault_of_defaults(after, obj) if creates else None
         if fault is not None and simulated.fault_of_defaults(before, obj) is None:
             name = answer.after.summary.names.name_of((kind, "/".join(names)))
-            yield name, NotRecreated(running, f"{fault.path[-1]}: {fault.problem}", "LimitRange")
+            yield name, NotRecreated(running, f"{last_field(fault.path)}: {fault.problem}", "LimitRange")
 
 
 def _cache_for(change: Change, cluster: Cluster) -> tuple[DumpCache, list[str]]:

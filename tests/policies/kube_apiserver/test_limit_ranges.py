@@ -319,7 +319,7 @@ LOW = Made("v1", "LimitRange", "low", "team").spec(limits=[of_containers(default
 TOO_LOW = 'Invalid value: "3500m": must be less than or equal to cpu limit of 2'
 
 
-_IN_SHORT = f"REJECTED Pods of Deployment team/web: requests: {TOO_LOW} (LimitRange default)"
+_IN_SHORT = f"REJECTED Pods of Deployment team/web: requests.cpu: {TOO_LOW} (LimitRange default)"
 
 
 @pytest.mark.parametrize(
@@ -351,8 +351,8 @@ def test_the_fix_of_a_default_limit_names_the_maximum(tmp_path: Path, capsys: py
     obj = of_class.replace(json.dumps(CONTAINER), json.dumps(container))
     (tmp_path / "web.json").write_text(obj)
     for maximum, fix in (
-        ("4", "set limits in the container"),
-        ("2500m", "set limits in the container, and lower requests: maximum cpu usage per Container"),
+        ("4", "set limits.cpu to 3 or more"),
+        ("2500m", "lower requests.cpu, and set limits.cpu to 2500m or less"),
     ):
         bounds = of_containers(default={"cpu": "2"}, max={"cpu": maximum})
         made = [make_node("n1"), make_priority_class(10), Made("v1", "LimitRange", "low", "team").spec(limits=[bounds])]

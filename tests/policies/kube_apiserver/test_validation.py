@@ -285,7 +285,7 @@ def test_every_fault_of_a_pod_is_told_and_points_at_its_field() -> None:
     errors = validate_pod_create(FAULTY)
     found = {error.path for error in errors}
     assert {
-        ("spec", "containers", 0, "resources", "requests"),
+        ("spec", "containers", 0, "resources", "requests", "cpu"),
         ("spec", "containers", 1, "name"),
         ("spec", "containers", 1, "resources", "limits"),
         ("spec", "containers", 1, "resources", "limits", "gpu"),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.base.findings import field_path
 from forewarn.policies.base.metering import charge, charging, meter
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.validation import decode, tables
@@ -151,25 +152,38 @@ def validate_limits(pod: PodResources, limit_range: LimitRange) -> Iterator[Fiel
     for item in limit_range.limits:
         for path, part in parts.get(item.type, ()):
             charge(5 * sum(map(len, item[1:])))
-            yield from (FieldError((*path, "resources"), problem) for problem in _violated(item, part))
+            yield from _violated(item, part, (*path, "resources"))
 
 
-def _violated(item: LimitRangeItem, part: Container) -> Iterator[str]:
+def _violated(item: LimitRangeItem, part: Container, path: Path) -> Iterator[FieldError]:
     """Yield the requirements that amounts violate (`minConstraint`, `maxConstraint`, `limitRequestRatioConstraint`)."""
-    given = (("request", part.requests), ("limit", part.limits))
+    parts, is_one = (("request", part.requests), ("limit", part.limits)), item.type == "Container"
+    whose = "" if is_one else " of all containers together"
+
+    def error(problem: str, field: str, name: str, amount: str) -> FieldError:
+        place = (*path, f"{field}s", name) if is_one else path
+        return FieldError(place, problem, field_path(path), f"set {field}s.{name}{whose} to {amount}")
+
     for bound, bounds, sign in (("minimum", item.min, 1), ("maximum", item.max, -1)):
         for name, enforced in bounds.items():
-            order = [(field, of.get(name)) for field, of in given[::sign]]
-            why = [f", but {field} is {q}" for field, q in order if q is not None and sign * (q - enforced).nano < 0]
-            why[:0] = [f".  No {field} is specified" for field, q in order[:1] if q is None]
-            yield from (f"{bound} {name} usage per {item.type} is {enforced}{text}" for text in why[:1])
+            order = [(field, amounts.get(name)) for field, amounts in parts[::sign]]
+            why = [
+                (field, f", but {field} is {q}")
+                for field, q in order
+                if q is not None and sign * (q - enforced).nano < 0
+            ]
+            why[:0] = [(field, f".  No {field} is specified") for field, q in order[:1] if q is None]
+            amount = f"{enforced} or {'more' if sign > 0 else 'less'}"
+            for field, detail in why[:1]:
+                yield error(f"{bound} {name} usage per {item.type} is {enforced}{detail}", field, name, amount)
     for name, enforced in item.max_limit_request_ratio.items():
         start = f"{name} max limit to request ratio per {item.type} is {enforced}, but"
-        request, limit = (min(of.get(name, ZERO).milli_value, 2**63 - 1) for _, of in given)
-        if missing := [field for field, of in given if not of.get(name)]:
-            yield f"{start} no {missing[0]} is specified or {missing[0]} is 0"
+        request, limit = (min(amounts.get(name, ZERO).milli_value, 2**63 - 1) for _, amounts in parts)
+        at_most = f"at most {enforced} times requests.{name}"
+        if missing := [field for field, amounts in parts if not amounts.get(name)]:
+            yield error(f"{start} no {missing[0]} is specified or {missing[0]} is 0", "limit", name, at_most)
         elif limit / request * 1000 > enforced.milli_value:
-            yield f"{start} provided ratio is {limit / request:f}"
+            yield error(f"{start} provided ratio is {limit / request:f}", "limit", name, at_most)
 
 
 def _validate_entry(name: str, quantity: Quantity, path: Path, *, pod_level: bool) -> list[FieldError]:
@@ -204,14 +218,17 @@ def validate_resource_name(name: str, path: Path, field: str = "") -> list[Field
 
 def _validate_against_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> list[FieldError]:
     overcommit = is_native(name) and not is_huge_page(name)
-    where = (*path, "requests")
+    where, field = (*path, "requests", name), field_path((*path, "requests"))
     if limit is None:
         detail = "Limit must be set for non overcommitable resources"
         return [] if overcommit else [required((*path, "limits"), detail)]
     if not overcommit and request != limit:
-        return [invalid(where, str(request), f"must be equal to {name} limit of {limit}")]
+        error = invalid(where, str(request), f"must be equal to {name} limit of {limit}", field)
+        return [error._replace(fix=f"set requests.{name} and limits.{name} to the same amount")]
     if limit < request:
-        return [invalid(where, str(request), f"must be less than or equal to {name} limit of {limit}")]
+        error = invalid(where, str(request), f"must be less than or equal to {name} limit of {limit}", field)
+        fix = f"set requests.{name} to {limit} or less, or limits.{name} to {request} or more"
+        return [error._replace(fix=fix)]
     return []
 
 
@@ -396,13 +413,12 @@ def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[
     if errors := validate_resources(whole):
         if whole is pod or validate_resources(pod):
             return errors[0]._replace(fix=_fix_of(errors[0], pod))
-        fix = _fix_of_defaults(pod, whole, limit_ranges)
-        return errors[0]._replace(text=f"{errors[0].text} (LimitRange default)", fix=fix)
+        return _of_defaults(errors, pod, whole, limit_ranges)
     violations = _violations(whole, limit_ranges)
     if (error := next(violations, None)) is None:
         return None
-    others = [f"; {other.text}" for other in islice(violations, MAX_FAULTS) if other.path == error.path]
-    return error._replace(fix=f"{_BY_ITSELF}{''.join(others)}")
+    others = [other.fix for other in islice(violations, MAX_FAULTS) if other.field == error.field]
+    return error._replace(fix=", ".join(dict.fromkeys([error.fix, *others])))
 
 
 def _fix_of(error: FieldError, pod: ApiObject) -> str:
@@ -410,7 +426,7 @@ def _fix_of(error: FieldError, pod: ApiObject) -> str:
     own = mapping_at(pod, *error.path[:-1])
     missing = [name for name in mapping_at(own, "requests") if name not in mapping_at(own, "limits")]
     names = [name for name in missing if is_huge_page(name) or not is_native(name)]
-    return f"set {names[0]} in limits" if names and error.path[-1] == "limits" else _BY_ITSELF
+    return f"set {names[0]} in limits" if names and error.path[-1] == "limits" else error.fix or _BY_ITSELF
 
 
 def _violations(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> Iterator[FieldError]:
@@ -421,8 +437,10 @@ def _violations(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> Iterato
             yield error._replace(text=f"{error.text} (LimitRange {limit_range.name})")
 
 
-def _fix_of_defaults(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> str:
-    """Return how to correct requests above default limits: with explicit limits, if no LimitRange rejects these."""
+def _of_defaults(
+    errors: Sequence[FieldError], pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange]
+) -> FieldError:
+    """Return the first error of requests above default limits. The fix sets limits, if no LimitRange rejects these."""
     with_limits = {**whole["spec"]}
     for kind in with_limits.keys() & {"containers", "initContainers"}:
         with_limits[kind] = []
@@ -431,8 +449,12 @@ def _fix_of_defaults(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[Li
             limits = {**defaults, **own_requests, **mapping_at(own, "resources", "limits")}
             resources = {**mapping_at(each, "resources"), "limits": limits}
             with_limits[kind].append({**each, "resources": resources})
-    error = next(_violations({**whole, "spec": with_limits}, limit_ranges), None)
-    return f"set limits in the container{f', and lower requests: {error.text}' if error else ''}"
+    same = [error for error in errors if error.field == errors[0].field and at(whole, *error.path) is not None]
+    names = [f"limits.{error.path[-1]} to {at(whole, *error.path)} or more" for error in same]
+    fix = f"set {', '.join(names)}" if names else "set limits in the container"
+    if (error := next(_violations({**whole, "spec": with_limits}, limit_ranges), None)) is not None:
+        fix = f"lower requests.{same[0].path[-1]}, and {error.fix}" if same else error.fix
+    return errors[0]._replace(text=f"{errors[0].text} (LimitRange default)", fix=fix)
 
 
 def check_resources(obj: ApiObject) -> None:
