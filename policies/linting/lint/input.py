@@ -562,7 +562,8 @@ def _ignored_by_helm(chart: str) -> Sequence[str]:
     """Return the patterns of names in .helmignore; none if it has exceptions. Ignores patterns of paths."""
     text = readable(File(os.path.join(chart, ".helmignore"), chart)).decode("utf-8", "replace")
     patterns = [line.strip().removesuffix("/") for line in text.split("\n")]
-    return [] if "\n!" in text else [each for each in patterns if each and each[0] != "#" and "/" not in each]
+    has_exceptions = any(each.startswith("!") for each in patterns)
+    return [] if has_exceptions else [each for each in patterns if each and each[0] != "#" and "/" not in each]
 
 
 _NOTES: Final = "NOTES.txt"
