@@ -6,12 +6,13 @@ Source for Jobs: pkg/controller/job/job_controller.go, pkg/apis/batch/v1/default
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.kubernetes.kinds.class_paths import GROUPS, RELEASE_NAMESPACES, ClassPath, found_at
 from forewarn.policies.kubernetes.kinds.registry import POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import (
@@ -352,6 +353,7 @@ IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePoli
 """A fix for Jobs that fail because of preempted or evicted Pods."""
 NO_EVICTION: Final = (("maxUnavailable", "0"), ("maxUnavailable", "0%"), ("minAvailable", "100%"))
 """Fields of a PodDisruptionBudget, as texts, with which no Pod can be evicted."""
+_PERCENTAGE: Final = later(r"[0-9]{1,3}%", re.ASCII)
 _DEFAULT_BACKOFF_LIMIT: Final = 6
 DEFAULT_DEADLINE: Final = 600
 """The default of progressDeadlineSeconds. Source: `SetDefaults_Deployment`."""
@@ -359,6 +361,16 @@ _MAX_INT32: Final = 2**31 - 1
 _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 _SIGNALLED: Final = (143, 137)
 """Exit codes of containers after SIGTERM and SIGKILL."""
+
+
+def evictable_from(least: object) -> int | None:
+    """Return the least number of replicas of which `minAvailable`, a percentage rounded up, permits one eviction; None
+    if there is none.
+    """
+    if isinstance(least, int) and not isinstance(least, bool):
+        return least + 1
+    share = int(least[:-1]) if isinstance(least, str) and _PERCENTAGE.fullmatch(least) else 100
+    return -(-100 // (100 - share)) if share < 100 else None
 
 
 def disruption_action(job: ApiObject) -> str | None:

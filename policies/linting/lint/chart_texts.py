@@ -23,13 +23,12 @@ from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.kubernetes.objects.fields import at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
-from forewarn.policies.linting.rules.support.rule_text import is_test_file
 
 
 class Scope(NamedTuple):
     """The scope of the actions in one block of a template: the outermost blocks around it, and the dot.
 
-    `openings`: the first actions of at most `_MAX_BLOCKS` blocks. `dot`: the keys of the dot in the root, or () if the
+    `openings`: the first actions of at most `MAX_BLOCKS` blocks. `dot`: the keys of the dot in the root, or () if the
     dot may be the root. `shown`: the dot in words.
     """
 
@@ -40,7 +39,7 @@ class Scope(NamedTuple):
 
 _DEEPEST: Final = 50
 """Maximum number of keys of a dot; a longer one is unknown."""
-_MAX_BLOCKS: Final = 4
+MAX_BLOCKS: Final = 4
 MAX_READ: Final = 20
 """Maximum number of keys for which all files of a chart are searched, and of the searched files of values."""
 
@@ -74,7 +73,13 @@ class ChartText:
 
     def entries_with(self, key: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
         """Yield the entries with a key in objects that a pattern matches, each with the matched text."""
-        objects = grouped((self.kind_before(each.start()), each) for each in self.entries if each["key"] == key)
+        return self.matches_with([each for each in self.entries if each["key"] == key], pattern)
+
+    def matches_with(
+        self, matches: Iterable[re.Match[str]], pattern: re.Pattern[str]
+    ) -> Iterator[tuple[str, re.Match[str]]]:
+        """Yield the matches in objects that a pattern matches, each with the matched text."""
+        objects = grouped((self.kind_before(each.start()), each) for each in matches)
         for start, entries in objects.items():
             end = bisect_right(self._kinds, start)
             found = pattern.search(self.text, start, self._kinds[end] if end < len(self._kinds) else len(self.text))
@@ -128,7 +133,7 @@ def _scoped(text: str) -> Iterator[tuple[int, int, Scope]]:
         if action.word in OPENS | ELSE:
             outer.append(scope)
             opening = text[action.start : action.end]
-            scope = Scope((*scope.openings, opening)[:_MAX_BLOCKS], *_dot_in(opening, action.word, scope))
+            scope = Scope((*scope.openings, opening)[:MAX_BLOCKS], *_dot_in(opening, action.word, scope))
 
 
 def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], str]:
@@ -185,7 +190,7 @@ class ChartValues:
 
 def values_in(files: Sequence[File]) -> Sequence[ChartValues]:
     """Return the values in the files of a chart; the defaults first."""
-    defaults = [ChartValues(file) for file in files if os.path.basename(file.name) in _OF_VALUES][:1]
+    defaults = [ChartValues(file) for file in files if os.path.basename(file.name) in OF_VALUES][:1]
     return [*defaults, *(ChartValues(file, *defaults) for file in files if file not in (d.file for d in defaults))]
 
 
@@ -195,7 +200,7 @@ class Chart:
     def __init__(self, directory: str, texts: Mapping[str, str], files: Sequence[ChartValues]) -> None:
         self.directory, self.files = directory, files
         self.templates = [ChartText(file, text) for file, text in texts.items()]
-        self.defaults = next((each for each in files[:1] if os.path.basename(each.file.name) in _OF_VALUES), None)
+        self.defaults = next((each for each in files[:1] if os.path.basename(each.file.name) in OF_VALUES), None)
 
     @cached_property
     def paths(self) -> Set[str]:
@@ -212,7 +217,7 @@ class Chart:
         others = [File(os.path.join(directory, "values.schema.json"))]
         while os.path.basename(parent := os.path.dirname(directory)) == "charts":
             directory = os.path.dirname(parent)
-            others += (File(os.path.join(directory, name)) for name in _OF_VALUES)
+            others += (File(os.path.join(directory, name)) for name in OF_VALUES)
         return _has_key(key, map(readable, others))
 
 
@@ -237,8 +242,6 @@ def faults_in_chart(chart: Chart) -> Iterator[FileDiagnostic]:
         yield from _texts_as_conditions(templates, values)
         yield from _wrong_entries(templates, values)
         yield from _nil_pointers(chart, values)
-        yield from _contradicting_limits(templates, files[:MAX_READ])
-        yield from _undone_scaling(templates, files[:MAX_READ])
 
 
 _FILES: Final = later(r"\.Files\.(?:Get|Glob|Lines)\b(?:\s+\(?(?:printf\s+)?[\"`]([^\"`\n]{1,300}))?")
@@ -293,7 +296,7 @@ def _unbalanced(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
             yield FileDiagnostic("parse-error", message, template.place(action.start, action.end), fix)
 
 
-_OF_VALUES: Final = ("values.yaml", "values.yml")
+OF_VALUES: Final = ("values.yaml", "values.yml")
 _KEY_OF_ROOT: Final = later(rb"^[ -]*(?:Values|Release|Chart|Capabilities|Files|Template):", re.MULTILINE)
 
 
@@ -507,76 +510,6 @@ def _end_of_mappings(keys: Sequence[str], value: Any) -> Path:
         if not isinstance(value, dict):
             return tuple(keys[:end]) if value is not None or (holder == {} and end > 1) else ()
     return ()
-
-
-_IF_TRUE: Final = later(r"\{\{-?\s*(?:if|with)\s+\$?\.Values\.([\w.]+)\s*-?\}\}")
-_LIMITS: Final = ("minAvailable", "maxUnavailable", "minReplicas", "maxReplicas")
-
-
-def _contradicting_limits(templates: Sequence[ChartText], settings: Sequence[ChartValues]) -> Iterator[FileDiagnostic]:
-    """Yield the values with which kube-apiserver rejects a PodDisruptionBudget or HorizontalPodAutoscaler."""
-    for template in templates:
-        limits = [entry for entry in template.entries if entry["key"] in _LIMITS]
-        objects = grouped((template.kind_before(entry.start()), entry) for entry in limits)
-        for own in [each for each in objects.values() if len(each) > 1]:
-            paths = {entry["key"]: template.path_at(entry.start("value"), entry["value"]) for entry in own}
-            required = _conditions_of(template, own) if len(own) == len(paths) and all(paths.values()) else None
-            for each in settings:
-                is_printed = required is not None and all(map(each.get, required))
-                if is_printed and any(each.setting(path) is each for path in paths.values()):
-                    yield from _contradiction(paths, each)
-
-
-def _conditions_of(template: ChartText, entries: Sequence[re.Match[str]]) -> Sequence[Path] | None:
-    """Return the paths of the values that must be true for a template to print all entries; None if unknown."""
-    blocks = [(template.scope_at(entry.start("value")) or Scope()).openings for entry in entries]
-    tested = [_IF_TRUE.fullmatch(opening) for openings in blocks for opening in openings]
-    if max(map(len, blocks)) == _MAX_BLOCKS or None in tested:
-        return None
-    return [tuple(condition[1].split(".")) for condition in tested if condition is not None]
-
-
-def _contradiction(paths: Mapping[str, Path], values: ChartValues) -> Iterator[FileDiagnostic]:
-    """Yield the contradiction between the limits at these paths, if there is one."""
-    given = {key: values.get(path) for key, path in paths.items()}
-    least, most = given.get("minReplicas"), given.get("maxReplicas")
-    message = ""
-    if given.keys() == {"minAvailable", "maxUnavailable"} and not {None, ""}.intersection(given.values()):
-        message = "minAvailable and maxUnavailable are both set: kube-apiserver rejects the PodDisruptionBudget"
-    elif isinstance(least, int) and isinstance(most, int) and least > most:
-        message = f"minReplicas {least} is above maxReplicas {most}: kube-apiserver rejects the HorizontalPodAutoscaler"
-    for path in [path for path in paths.values() if message and values.setting(path) is values][:1]:
-        fix = "make the limits agree" if least else "empty one of them"
-        yield FileDiagnostic("value-rejected", message, values.source.locate(path), fix)
-
-
-_NAME: Final = later(r"\n  name:[ ]*(\S[^\n]*)")
-_TARGET: Final = later(r"\n  scaleTargetRef:(?:\n    \w+:[^\n]*){0,2}?\n    name:[ ]*(\S[^\n]*)")
-
-
-def _undone_scaling(templates: Sequence[ChartText], settings: Sequence[ChartValues]) -> Iterator[FileDiagnostic]:
-    """Yield the locations at which templates set `replicas` although values enable a HorizontalPodAutoscaler; notes if
-    these are only values of tests and examples.
-    """
-    scaled: dict[str, Sequence[Path]] = {}
-    for template in templates:
-        for target, limit in template.entries_with("maxReplicas", _TARGET):
-            if required := _conditions_of(template, [limit]):
-                scaled[target] = required
-    for template in templates if scaled else ():
-        for name, entry in template.entries_with("replicas", _NAME):
-            enabling, required = scaled.get(name), _conditions_of(template, [entry])
-            path = template.path_at(entry.start("value"), entry["value"])
-            if not enabling or not path or required is None:
-                continue
-            found = [each for each in settings if all(map(each.get, [*enabling, *required, path]))]
-            for name in sorted((os.path.basename(each.file.name) for each in found), key=is_test_file)[:1]:
-                enabled, where = field_path(enabling[-1]), "" if name in _OF_VALUES else f" in {name}"
-                message = f"helm upgrade undoes the scaling by the HorizontalPodAutoscaler: {enabled} is set{where}"
-                fix = f"write replicas in {{{{- if not .Values.{enabled} }}}}"
-                place = template.place(*entry.span("key"))
-                severity = Severity.NOTE if is_test_file(name) else Severity.WARNING
-                yield FileDiagnostic("update-without-effect", message, place, fix, severity=severity)
 
 
 _PRINTED: Final = later(

@@ -513,13 +513,14 @@ def read_templates(files: Input, request: LintRequest) -> None:
             elif not is_excluded(file.path, request.config.options.exclude):
                 _read_chart_template(file, files, used, defining, texts)
         if texts or chart in values_of:
+            from forewarn.policies.linting.lint.chart_limits import contradicting_limits
             from forewarn.policies.linting.lint.chart_texts import Chart, faults_in_chart, printed_files, values_in
 
             values = values_in(values_of[chart])
             for each in values:
                 _read_values(each, files, used, defining)
             charts.append(Chart(chart, texts, values))
-            files.diagnostics += faults_in_chart(charts[-1])
+            files.diagnostics += (*faults_in_chart(charts[-1]), *contradicting_limits(charts[-1]))
             printed[os.path.realpath(chart)] = printed_files(texts.values())
     if charts:
         from forewarn.policies.linting.lint.unread_values import unread_values

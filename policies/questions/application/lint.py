@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.findings import Finding, ObjectRef, Text, by_order, described, listed, plural
 from forewarn.policies.base.findings import grouped as by_key
-from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.inputs.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet
@@ -22,6 +22,7 @@ from forewarn.policies.linting.evaluation.evaluator import (
 )
 from forewarn.policies.linting.lint import input as lint_input
 from forewarn.policies.linting.lint.charts import lowered
+from forewarn.policies.linting.rules.support.rule_text import PRODUCTION
 from forewarn.policies.questions.application.findings import Report, configured
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def _with_overlays(findings: Iterable[Finding], every: Sequence[Finding], groupi
         if "" not in own and not own.issuperset(overlays.get((_without_namespace(finding.object), finding.file), ())):
             where = f"In {'overlays' if len(own) > 1 else 'overlay'} {listed(sorted(own), _MAX_OVERLAYS)}"
             finding = finding.with_texts(partial(Text.with_caveat, caveat=where))
-            if finding.rule == "evictions-blocked" and not any(map(_PRODUCTION.search, own)):
+            if finding.rule == "evictions-blocked" and not any(map(PRODUCTION.search, own)):
                 finding = finding.as_note
         result.append(finding)
     return result
@@ -220,7 +221,6 @@ def _without_namespace(ref: ObjectRef) -> ObjectRef:
 
 
 _MAX_OVERLAYS: Final = 3
-_PRODUCTION: Final = later(r"prod|prd|live")
 
 
 def _unsuppressed(

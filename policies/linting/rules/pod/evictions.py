@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +32,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     MAX_WORKLOADS,
     Comparisons,
     Labelled,
+    diagnostics,
     namespace_of_others,
     naming,
     only_on_workload,
@@ -175,7 +175,13 @@ _SCALED: Final = (registry.DEPLOYMENT, registry.STATEFUL_SET, registry.ROLLOUT)
 
 
 @rule(
-    *POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING, reads_parts=True, depends_on=("pods",), objects=_BUDGETS
+    *POD_OR_TEMPLATE,
+    Target.OTHER,
+    Target.FILE,
+    severity=Severity.WARNING,
+    reads_parts=True,
+    depends_on=("pods",),
+    objects={**_BUDGETS, Target.FILE: "values of Helm charts"},
 )
 def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodDisruptionBudget allows no evictions, or several PodDisruptionBudgets select the same Pods.
@@ -188,7 +194,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     HorizontalPodAutoscaler or of a ScaledObject counts, and the default of a variable as `replicas`. With `--cluster`,
     the rule also reads the PodDisruptionBudgets and Pods of the cluster. It compares PodDisruptionBudgets with each
     other only if they set `metadata.namespace`. A finding is a note if it holds only in some overlays of a
-    kustomization, none of them for production.
+    kustomization, none of them for production. Of a Helm chart, the rule compares plain numbers in files of values, if
+    the selectors of the PodDisruptionBudget and of the workload have the same text.
 
     Example:
 
@@ -218,6 +225,9 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Fix: replace `minAvailable` with `maxUnavailable: 1`, or run more replicas. Let one PodDisruptionBudget select each
     Pod.
     """
+    if not subject.object:
+        yield from diagnostics("evictions-blocked", context)
+        return
     key = subject.effective_namespace, subject.ref.kind, subject.ref.name
     overlaps = context.once(_overlaps)
     if message := overlaps.problems.get(key):
@@ -227,7 +237,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if group_kind(subject.object) != registry.DISRUPTION_BUDGET:
         return
 
-    from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
+    from forewarn.policies.kubernetes.objects.workload import NO_EVICTION, evictable_from
 
     for field in ("maxUnavailable", "minAvailable"):
         value = at(subject.object, "spec", field)
@@ -236,7 +246,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
             fix = f"{_ALLOW_ONE[field]}, or suppress the finding"
             yield Problem(message, ("spec", field), fix, harm=EVICTIONS_FAIL)
     yield from _without_scale(subject, context)
-    least, enough = at(subject.object, "spec", "minAvailable"), _enough(subject)
+    least = at(subject.object, "spec", "minAvailable")
+    enough = evictable_from(least)
     if enough is None or subject.is_partial:
         return
     total, names, workload = _selected_workloads(subject, context)
@@ -248,20 +259,6 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     elif workload is not None and (when := _at_minimum(workload, enough, context)):
         message = f"minAvailable {shown} allows no eviction {when}"
         yield Problem(message, ("spec", "minAvailable"), _ALLOW_ONE["minAvailable"], harm=EVICTIONS_FAIL)
-
-
-def _enough(pdb: ReviewedObject) -> int | None:
-    """Return the least number of replicas of which minAvailable, a percentage rounded up, permits one eviction; None if
-    there is none.
-    """
-    least = at(pdb.object, "spec", "minAvailable")
-    if isinstance(least, int) and not isinstance(least, bool):
-        return least + 1
-    share = int(least[:-1]) if isinstance(least, str) and _PERCENTAGE.fullmatch(least) else 100
-    return -(-100 // (100 - share)) if share < 100 else None
-
-
-_PERCENTAGE: Final = later(r"[0-9]{1,3}%", re.ASCII)
 
 
 def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Problem]:

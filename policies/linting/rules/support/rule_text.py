@@ -151,6 +151,10 @@ NAMING: Final = {Target.PART: "custom resources, PodGroups, Workloads"}
 """Parts of objects that rules about names of classes check."""
 
 
+PRODUCTION: Final = later(r"prod|prd|live")
+"""Names of files and directories for production."""
+
+
 def is_test_file(path: str) -> bool:
     """Report whether the path of a file says that it is a test, an example or documentation."""
     return bool(_TESTS.search(path))
