@@ -73,6 +73,7 @@ def main(arguments: Sequence[str]) -> int:
                 all_restarts=options.all_restarts,
                 autoscaling=settings,
                 autoscalers=autoscalers_of(cache, run.cluster),
+                namespace=options.namespace,
                 progress=show,
             )
         path = options.write_baseline
@@ -80,8 +81,9 @@ def main(arguments: Sequence[str]) -> int:
             return Evaluated(FAILED)
         findings, known, notices = known_findings.less_known(result.findings, baseline, options.baseline)
         suppressed = result.suppressed + known
-        result = result._replace(skipped=cache.skipped, findings=findings, suppressed=suppressed)
-        result = result._replace(changes=_changes(previous, since, result.findings, run))
+        skipped = cache.skipped if options.namespace is None else {}
+        result = result._replace(skipped=skipped, findings=findings, suppressed=suppressed)
+        result = result._replace(changes=_changes(previous, since, result, run))
         printed = in_every_format(run.output, lambda output: _printed(output, result))
         fails = None if options.exit_zero or options.write_baseline else fails_at
         return _evaluated(result, fails, printed, _notices(form, result, notices, writer, quiet=quiet))
@@ -134,14 +136,18 @@ def _evaluated(result: Audit, fails_at: Severity | None, printed: Printed, notic
 
 
 def _changes(
-    previous: dict[str, Any] | None, since: str, findings: list[Finding], run: cluster_command.Run
+    previous: dict[str, Any] | None, since: str, result: Audit, run: cluster_command.Run
 ) -> list[ReportChange] | None:
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
     if (earlier := known_findings.earlier_report(previous, since, run)) is None:
         return None
-    from forewarn.policies.questions.application.report_changes import of_findings
+    from forewarn.policies.questions.application.audit import namespace_of
+    from forewarn.policies.questions.application.report_changes import of_findings, ref_in
 
-    return known_findings.compared(since, lambda: of_findings(findings, earlier))
+    if result.namespace is not None and isinstance(entries := earlier.get("findings"), list):
+        own = [each for each in entries if isinstance(each, dict) and namespace_of(ref_in(each)) == result.namespace]
+        earlier = {**earlier, "findings": own}
+    return known_findings.compared(since, lambda: of_findings(result.findings, earlier))
 
 
 def _printed(output: Output, result: Audit) -> Printed:
@@ -180,6 +186,7 @@ def argument_parser() -> argparse.ArgumentParser:
     cluster_command.add_since_option(add)
     help_text = "also write the findings into the running cluster, as Reports and a ClusterReport of OpenReports"
     add("--apply", action="store_true", help=help_text)
+    add("-n", "--namespace", help="check only this namespace and its objects")
     help_text = "simulate the restarts of all workloads (default: by priority, at most 5,000 Pods in all simulations)"
     add("--all-restarts", action="store_true", help=help_text)
     add("-v", "--verbose", action="count", default=0, help="list every finding")

@@ -13,21 +13,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.disclosure import Disclose
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Rows, Table
-from forewarn.policies.base.findings import Finding, Severity, described, grouped, listed, plural
+from forewarn.policies.base.findings import Finding, ObjectRef, Severity, described, grouped, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot, head_of_findings
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidInput
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, audit_request, unsuppressed
 from forewarn.policies.linting.evaluation.evaluator import audit as findings_of
 from forewarn.policies.linting.rules.support.predictions import Simulations
 from forewarn.policies.questions.application.findings import Report, counts, worst_first
+from forewarn.policies.questions.whatif.questions import unknown_namespace
 from forewarn.policies.questions.whatif.risk_answer import changes_counter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents.info import ReportChange
+    from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.linting.config.model import Config
     from forewarn.policies.questions.application.cluster import Cluster, Progress
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
@@ -42,7 +44,8 @@ class Audit(NamedTuple):
     """The findings on a cluster, the most severe first.
 
     `suppressed`: number of suppressed findings. `objects`: number of checked objects. `skipped`: by kind, the number of
-    objects that forewarn does not read. `changes`: since an earlier report; None without one.
+    objects that forewarn does not read. `changes`: since an earlier report; None without one. `in_namespaces`: number
+    of checked objects by namespace. `namespace`: the only one; None for all, and for objects without namespace.
     """
 
     findings: list[Finding]
@@ -52,6 +55,22 @@ class Audit(NamedTuple):
     cluster: ClusterSnapshot
     skipped: Mapping[str, int] = NOTHING
     changes: Sequence[ReportChange] | None = None
+    in_namespaces: Mapping[str, int] = NOTHING
+    namespace: str | None = None
+
+    def within(self, namespace: str) -> Audit:
+        """Return the findings on the objects of a namespace, on itself, and on restarts, which are its own. Raises
+        InvalidInput for an unknown one.
+        """
+        if unknown := unknown_namespace(self.cluster, namespace):
+            raise InvalidInput(unknown.removeprefix("; "))
+        of_namespace = ((namespace_of(each.object), each) for each in self.findings)
+        own = (each for name, each in of_namespace if name == namespace or (not each.object.name and _is_own(each)))
+        return self._replace(findings=[*own], objects=self.in_namespaces.get(namespace, 0), namespace=namespace)
+
+    def has(self, pod: Pod) -> bool:
+        """Report whether the counters of Pods include this one."""
+        return self.namespace in (None, pod.namespace)
 
     @property
     def document(self) -> AnswerDocument:
@@ -64,7 +83,7 @@ class Audit(NamedTuple):
             status = AnswerStatus.WARN
         return AnswerDocument(
             status=status,
-            question=f"audit of {plural(self.objects, 'object')}",
+            question=f"audit of {plural(self.objects, 'object')}{f' in {self.namespace}' if self.namespace else ''}",
             clause=_clause(evaluated, worst),
             shown=[*_counters(self)],
             warnings=[*_warnings(self)],
@@ -90,22 +109,25 @@ class Audit(NamedTuple):
 def audit(
     cluster: Cluster,
     *,
+    namespace: str | None = None,
     all_restarts: bool = False,
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Check the objects of a cluster, and simulate restarts of Deployments, StatefulSets and DaemonSets.
 
-    `all_restarts`: simulate all restarts (default: by priority, at most 5,000 Pods in all simulations). `autoscaling`:
-    settings of autoscalers (default: those of the cluster). The configuration file of `load` selects and configures the
-    rules.
+    `namespace`: the only one to check; None for all, and the cluster as a whole. `all_restarts`: simulate all restarts
+    (default: by priority, at most 5,000 Pods in all simulations). `autoscaling`: settings of autoscalers (default:
+    those of the cluster). The configuration file of `load` selects and configures the rules. Raises InvalidInput for an
+    unknown namespace.
     """
     from forewarn.policies.questions.application.cluster import autoscalers_of, autoscaling_for
 
     autoscalers = autoscalers_of(cluster.cache, cluster.sources)
     settings: dict[str, Any] = {"autoscaling": autoscaling_for(cluster, autoscaling), "progress": progress}
-    result = audited(cluster.snapshot, cluster.config, all_restarts=all_restarts, autoscalers=autoscalers, **settings)
-    return result._replace(skipped=cluster.cache.skipped)
+    settings |= {"all_restarts": all_restarts, "autoscalers": autoscalers, "namespace": namespace}
+    result = audited(cluster.snapshot, cluster.config, **settings)
+    return result._replace(skipped=cluster.cache.skipped if namespace is None else NOTHING)
 
 
 def audited(
@@ -116,10 +138,13 @@ def audited(
     all_restarts: bool = False,
     autoscaling: Autoscaling | None = None,
     autoscalers: Iterable[ApiObject] | None = (),
+    namespace: str | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Return the findings on a cluster that are not suppressed. `disclose`: as in EvaluationRequest. `autoscaling`:
-    settings of autoscalers; None without node groups. `autoscalers`: the HorizontalPodAutoscalers; None if unknown.
+    """Return the findings on a cluster that are not suppressed.
+
+    `disclose`: as in EvaluationRequest. `autoscaling`: settings of autoscalers; None without node groups.
+    `autoscalers`: the HorizontalPodAutoscalers; None if unknown. `namespace`: as for `audit`.
     """
 
     from forewarn.policies.questions.application.cluster import (  # the webhook does not simulate
@@ -145,11 +170,12 @@ def audited(
 
         assumes = [*assumes, *autoscaling.assumes_of_arrivals]  # no simulated time passes, so no nodes are removed
         new_nodes = partial(added_for, cluster=cluster, autoscaling=autoscaling) if autoscaling.grows else None
-    simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes)
+    simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes, namespace)
     request = audit_request(cluster, config, datetime.now(UTC), autoscalers or ())
     request = request._replace(disclose=disclose, simulations=simulations)
     result = _audit(cluster, request)
-    return result._replace(head=replace(result.head, assumes=(*result.head.assumes, *assumes)))
+    result = result._replace(head=replace(result.head, assumes=(*result.head.assumes, *assumes)))
+    return result if namespace is None else result.within(namespace)
 
 
 def audited_within(cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool], max_work: int) -> Audit:
@@ -161,7 +187,19 @@ def audited_within(cluster: ClusterSnapshot, config: Config, expired: Callable[[
 def _audit(cluster: ClusterSnapshot, request: EvaluationRequest) -> Audit:
     subjects = request.change_set.subjects
     findings, suppressed = unsuppressed(findings_of(request), subjects, request.config, request.now)
-    return Audit(findings, suppressed, head_of_findings(cluster, findings), len(subjects), cluster)
+    by_namespace = Tally(namespace_of(subject.ref) for subject in subjects)
+    head = head_of_findings(cluster, findings)
+    return Audit(findings, suppressed, head, len(subjects), cluster, in_namespaces=by_namespace)
+
+
+def _is_own(finding: Finding) -> bool:
+    """Report whether a finding on no object is about the checked namespace."""
+    return finding.not_evaluated or finding.rule.startswith("restart-")
+
+
+def namespace_of(ref: ObjectRef) -> str:
+    """Return the namespace of an object, or that an object is; "" for other objects without namespace."""
+    return ref.name if ref.kind == "Namespace" else ref.namespace
 
 
 _STATUS: Final = {Severity.ERROR: AnswerStatus.HARM, Severity.WARNING: AnswerStatus.WARN}
@@ -197,9 +235,9 @@ def _clause(groups: Sequence[Sequence[Finding]], worst: Severity) -> str:
 
 def _counters(result: Audit) -> Iterator[Counter]:
     evaluated = [finding for finding in result.findings if not finding.not_evaluated]
-    found, waiting = counts(evaluated), [*result.cluster.waiting_pods.values()]
+    found, waiting = counts(evaluated), [*filter(result.has, result.cluster.waiting_pods.values())]
     yield from (Counter(f"{severity}s", found[severity]) for severity in Severity)
-    yield Counter("Pods", sum(not pod.terminal for pod in result.cluster.pods.values()))
+    yield Counter("Pods", sum(not pod.terminal for pod in result.cluster.pods.values() if result.has(pod)))
     pending = sum(is_pending(pod, result.cluster.semantics.scheduler_names) for pod in waiting)
     optional = {
         "not evaluated": len(result.findings) - len(evaluated),

@@ -83,7 +83,12 @@ def _change(kind: Difference, entry: Mapping[str, Any], why: str = "", *, where:
 
 
 def _ref(entry: Mapping[str, Any]) -> str:
-    return str(ObjectRef(*(str(at(entry, "object", key) or "") for key in ("apiVersion", "kind", "namespace", "name"))))
+    return str(ref_in(entry))
+
+
+def ref_in(entry: Mapping[str, Any]) -> ObjectRef:
+    """Return the object of a finding in a report."""
+    return ObjectRef(*(str(at(entry, "object", key) or "") for key in ("apiVersion", "kind", "namespace", "name")))
 
 
 def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:

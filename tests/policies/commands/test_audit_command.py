@@ -96,6 +96,19 @@ def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: list[str], s
     assert said in (err if status > 1 else out)
 
 
+def test_one_namespace_is_checked_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    before.write_text(run(capsys, "--cluster", SHOWN, "-o", "json")[1])
+    _, out, _ = run(capsys, "--cluster", SHOWN, "-n", "shop", "-o", "json", "--since", str(before))
+    document, findings = json.loads(out), json.loads(before.read_text())["findings"]
+    own = [each for each in findings if each["object"]["namespace"] == "shop"]
+    assert document["findings"] == own != []
+    assert document["question"] == "audit of 3 objects in shop"
+    assert (document["counts"]["changes"], document["counts"]["pods"]) == (0, 2), "changes of other namespaces are none"
+    status, _, err = run(capsys, "--cluster", SHOWN, "-n", "shpo")
+    assert (status, 'namespace "shpo" not found; did you mean "shop"?' in err) == (2, True)
+
+
 def test_a_baseline_leaves_what_is_new(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     baseline = str(tmp_path / "known.json")
     assert run(capsys, "--cluster", SHOWN, "--write-baseline", baseline)[0] == 0

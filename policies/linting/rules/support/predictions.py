@@ -303,12 +303,13 @@ class Simulations(NamedTuple):
     `mapped`: yields the results of each restart in order. It passes batches of restarts to the first function in
     another process, or to the second function in this process. `most`: maximum number of Pods in
     all simulations together; None: no maximum. `new_nodes`: returns the nodes that autoscalers add for the Pending Pods
-    of predictions; None without node groups.
+    of predictions; None without node groups. `namespace`: the only one whose workloads are restarted; None for all.
     """
 
     mapped: Callable[[Sequence[Sequence[int]], Simulate, Simulate], Iterable[Any]]
     most: int | None = None
     new_nodes: Callable[[Sequence[Prediction]], NewNodes] | None = None
+    namespace: str | None = None
 
 
 class _Postponed(Exception):
@@ -332,7 +333,8 @@ class Restarts:
     @cached_property
     def computed(self) -> Sequence[Restart]:
         """The restarts of workloads that would create Pods."""
-        workloads = list(_workloads(self._context))
+        only = self._simulations.namespace if self._simulations is not None else None
+        workloads = [each for each in _workloads(self._context) if only in (None, each.ref.namespace)]
         before = None if self._simulations is None else _postpone
         by_number: dict[int, Restart | None] = {}
         postponed: list[tuple[tuple[int, int], int, int]] = []
