@@ -65,10 +65,11 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     requests also changes their utilization, to which a HorizontalPodAutoscaler reacts. Its policies for absent
     containers have no effect.
 
-    Details: the rule reports a target only if the namespace has a workload whose kind or name is similar, or if it has
-    none, and the only workload of this name is in the same directory with another namespace. A name is
-    similar if a letter or two differ, or if it is the only one that contains the other. `replicas` above the minimum in
-    the manifest of the workload is a note. Containers that webhooks inject, such as `istio-proxy`, are not reported.
+    Details: the rule reports a target only if the namespace has a workload whose kind or name is similar. A name is
+    similar if a letter or two differ, or if it is the only one that contains the other. If the namespace has no
+    workload, the rule also reports the only workload of this name in the same directory with another namespace.
+    `replicas` above the minimum in the manifest of the workload is a note. Containers that webhooks inject, such as
+    `istio-proxy`, are not reported.
 
     Example:
 
