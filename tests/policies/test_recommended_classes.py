@@ -181,7 +181,7 @@ def _classes(found: Any) -> list[dict[str, Any]]:
     [
         ([("gentle", 10, "Never")], "add nodes"),
         ([("forewarn", 1_000_000_000, "PreemptLowerPriority")], "add nodes"),
-        ([("gentle", 10, "Never"), ("high", 20, "PreemptLowerPriority")], 'use class "high" (20)'),
+        ([("gentle", 10, "Never"), ("high", 20, "PreemptLowerPriority")], 'recreate the Pod: use class "high" (20)'),
     ],
 )
 def test_why_recommends_only_classes_that_preempt(

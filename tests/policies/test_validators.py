@@ -35,7 +35,7 @@ GITHUB_ACTION = "https://json.schemastore.org/github-action.json"
 GITLAB_CI = "https://gitlab.com/gitlab-org/gitlab/-/raw/master/app/assets/javascripts/editor/schema/ci.json"
 PRE_COMMIT = "https://json.schemastore.org/pre-commit-config.json"
 ROOT = Path.cwd()
-HOSTILE = "a|b`c<script>\n::error::x%0A]]>\x1b\ud800"
+HOSTILE = "a|b`c]]><script\n::error::x%0A\x1b\ud800"
 
 
 @cache
@@ -101,7 +101,7 @@ def test_markdown_is_a_table_and_nothing_else_to_a_parser_of_it(reports: dict[st
     inline = {child.type for token in tokens for child in token.children or ()}
     assert inline <= {"text", "text_special", "code_inline", "strong_open", "strong_close"}
     shown = "\n".join(_text(token) for token in tokens if token.type == "inline")
-    assert "a|b`c<script>" in shown
+    assert "a|b`c]]><script" in shown
 
 
 def _text(token: Any) -> str:

@@ -20,7 +20,7 @@ REQUIRED: Final = (CHART, "requirements.yaml")
 """Files of a chart that list its subcharts."""
 _NOT_DEPLOYED: Final = later(
     r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|te?mp|unused)|[\w.-]*-deprecated[\d-]*"
-    r"|fixtures?|golden|src/test|(?:chart|helm|template|unit)s?[_-]tests?|node_modules|third[_-]party)/|^archive/"
+    r"|fixtures?|golden|src/test|(?:chart|helm|template|unit)s?[_-]tests?|third[_-]party)/|^archive/"
     r"|(?<!charts)/testdata/|tests?/(?:data|generated|snapshots?)/",
     re.IGNORECASE,
 )

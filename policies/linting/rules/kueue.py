@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, listed, plural, quote
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, found_at

@@ -748,6 +748,8 @@ def _constrained(placement: Placement, result: PredictResult) -> tuple[str, int]
     if not pending or has_own_cause(pending[-1]):
         return "", 0
     constraint, room = lasting_constraint(pending[-1].snapshot, pending[-1].pod)
+    if constraint and pending[-1].pod.spec.host_ports:  # names the port, and the Pod that has it
+        constraint = pending_reason(pending[-1], result.cluster)
     return constraint, max(len(pending) - room, 0) if constraint else 0
 
 
@@ -789,7 +791,7 @@ def reason_in_short(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     if found := joined(prediction.pre_filter.reasons, "; ") if prediction.pre_filter else cause(prediction):
         return found.short
     constraint, room = lasting_constraint(prediction.snapshot, prediction.pod)
-    if constraint and not room:
+    if constraint and not room and not prediction.pod.spec.host_ports:
         return constraint
     never = prediction.preemption.ineligible_reason
     return f"{on_no_node(prediction)}{never and f' and may not preempt: {in_short(never)}'}"

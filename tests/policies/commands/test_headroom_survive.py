@@ -413,7 +413,8 @@ def test_pods_that_no_node_helps_need_none(tmp_path: Path) -> None:
     (cause,) = document["why"]["causes"]
     known = f"known values of {ZONE}: b"
     assert document["why"]["number"] == 1
-    assert cause["reason"] == f"no node has label {ZONE}=a ({known}): default/bound"
+    fix = "Fix: change nodeSelector or nodeAffinity"
+    assert cause["reason"] == f"no node has label {ZONE}=a ({known}): default/bound. {fix}"
 
 
 def test_the_quota_that_rejects_pods_comes_before_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -532,4 +532,4 @@ def test_a_pod_that_no_node_can_run_makes_no_preemption_uncertain(tmp_path: Path
     document = predicted("-f", write(tmp_path / "new.json", [deployment(2).obj, huge]), "--cluster", cluster)
     assert (document["counters"]["victims"], document["counters"]["pending"]) == (2, 1)
     assert "at least" not in str(document["warnings"])
-    assert document["why"]["causes"][0]["reason"] == "requests 5 cpu, more than any node has (3)"
+    assert document["why"]["causes"][0]["reason"].startswith("requests 5 cpu, more than any node has (3). Fix: ")

@@ -868,9 +868,8 @@ def pods_not_scheduled(subject: ReviewedObject, context: Context) -> Iterator[Pr
     if template is None:
         return
     name = text_at(template.spec, "schedulerName")
-    known = context.once(_schedulers)
-    is_known = not name or name in known or is_template_variable(name, subject, context)
-    meant = "" if is_known else _meant_scheduler(name, known, context)
+    is_known = not name or name in context.once(_schedulers) or is_template_variable(name, subject, context)
+    meant = "" if is_known else _meant_scheduler(name, context.once(_schedulers), context)
     if meant and not any(pod.spec.scheduler_name == name and pod.node_name for pod in context.pods):
         message = (
             f"Pods stay Pending: no known scheduler is named {quote(cut(name, _SHOWN))}. Did you mean {quote(meant)}?"
