@@ -123,7 +123,9 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def _in_lines(text: str, width: int) -> list[str]:
-    return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+    whole = text.replace(" → ", "\xa0→\xa0")  # a change of a number stays on one line
+    lines = wrap(whole, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return [line.replace("\xa0→\xa0", " → ") for line in lines]
 
 
 def _counter_lines(document: AnswerDocument) -> Iterator[str]:

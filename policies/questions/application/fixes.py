@@ -59,12 +59,12 @@ _WORK: Final = 2
 _LEAST_EVENTS: Final = 50_000
 """The same limit for an answer with few events, such as a blocked upgrade, which has hardly any."""
 _HEADLINE: Final = ("blocked", "lost", "jobs_failed", "preempted", "pending")
-"""Counters that the effect of a fix names whenever they change."""
+_ALSO: Final = ("pdbs_violated", "pdbs_short", "placeholders")
+"""Counters, with those of `_HEADLINE`, that the effect of a fix names whenever they change."""
 _LEAST_SHARE: Final = 10
-_MAX_LOWER: Final = 4
 _MAX_HIGHER: Final = 2
-_NOT_SHOWN: Final = ("down_seconds", "victims", "placeholders")
-"""Counters that fixes do not try to lower."""
+_NOT_SHOWN: Final = ("down_seconds", "victims")
+"""Counters that the effect of a fix does not name."""
 _LOWEST: Final = -(2**31)
 _APPLIES: Final = ("create", "update", "scale")
 """Operations of arrivals with a number of Pods."""
@@ -85,18 +85,20 @@ class Edit(NamedTuple):
 
 class Trial(NamedTuple):
     """Edits that were tried together: the counters with them, what to add next, if anything, and the
-    simulated events.
+    simulated events. `ranges`: of counters that chance decides.
     """
 
     edits: Sequence[Edit]
     after: Effects
     others: Sequence[Edit]
     events: int
+    ranges: Mapping[str, Range] = NOTHING
 
     def fix(self, before: Effects, ranges: Mapping[str, Range]) -> Fix:
         """Return the edits with the counters that they change."""
         action = "; ".join(each.action for each in self.edits)
-        return tried_fix(action, before, self.after, [each.counter for each in self.edits], ranges)
+        counters = [each.counter for each in self.edits]
+        return tried_fix(action, before, self.after, counters, ranges=ranges, ranges_after=self.ranges)
 
 
 def tested_fixes(
@@ -121,7 +123,7 @@ def tested_fixes(
         is_last = _events_of(again) >= most or bool(objects and edits is nodes) or bool(edits[0].applied)
         more = () if is_last else (_edits, _of_nodes)
         others = (_that_lower(edits_of(other, again), after, known) for edits_of in more)
-        return Trial(edits, after, next(filter(None, others), []), _events_of(again))
+        return Trial(edits, after, next(filter(None, others), []), _events_of(again), _ranges_of(again))
 
     own = ([each] for each in _of_arrivals(answer))
     tried: list[Trial] = [*mapped([*filter(None, (objects, nodes)), *own], apply)]  # at the same time, on two CPUs
@@ -151,7 +153,7 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
 
     The best one that needs no new nodes comes first, unless it lowers the harm by less than `1 / _LEAST_SHARE`.
     """
-    ranges = answer.typical_of.counters if answer.typical_of is not None else {}
+    ranges = _ranges_of(answer)
     is_removal = answer.removal is not None
     better, now = dict[tuple[Sequence[int], str], Trial](), _harm_of(before, is_removal=is_removal)
     for each in tried:
@@ -214,28 +216,34 @@ def tried_fix(
     before: Effects,
     after: Effects,
     counters: Sequence[str],
+    *,
     ranges: Mapping[str, Range] = NOTHING,
+    ranges_after: Mapping[str, Range] = NOTHING,
     hidden: Collection[str] = _NOT_SHOWN,
 ) -> Fix:
     """Return a fix with the counters that it changes, such as `blocked 40 → 0, but lost 11 → 12`.
 
-    Names falling counters of `_HEADLINE` and `counters`, rising counters of `_HEADLINE`, and the two counters that rise
-    most.
+    Names falling counters of `_HEADLINE`, `counters` and `_ALSO`, rising counters of `_HEADLINE` and `_ALSO`, and the
+    two counters that rise most.
 
-    `ranges`: of counters that depend on chance; a counter that stays in its range does not rise. `hidden`: counters
-    that are not named.
+    `ranges`: of counters that depend on chance; a counter that stays in its range does not rise. `ranges_after`: with
+    the fix. `hidden`: counters that are not named.
     """
-    names = dict.fromkeys((*_HEADLINE, *counters))
+    names = dict.fromkeys((*_HEADLINE, *counters, *_ALSO))
     rises = Counter({name: getattr(after, name) - getattr(before, name) for name in Effects._fields})
     by_chance = {name for name, each in ranges.items() if getattr(after, name) <= each.most}
     higher = [name for name, rise in rises.most_common() if rise > 0 and name not in (*by_chance, *hidden)]
-    more = [name for place, name in enumerate(higher) if name in _HEADLINE or place < _MAX_HIGHER]
-    lower = [name for name in names if rises[name] < 0 and name not in hidden][:_MAX_LOWER]
-    parts = (
-        ", ".join(f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in part)
-        for part in (lower, more)
-    )
+    more = [name for place, name in enumerate(higher) if name in (*_HEADLINE, *_ALSO) or place < _MAX_HIGHER]
+    lower = [name for name in names if rises[name] < 0 and name not in hidden]
+    varies = {name: f" ({each.least:,} to {each.most:,})" for name, each in ranges_after.items()}
+    changes = {name: f"{getattr(before, name):,} → {getattr(after, name):,}{varies.get(name, '')}" for name in rises}
+    parts = (", ".join(f"{label(name)} {changes[name]}" for name in part) for part in (lower, more))
     return Fix(action, ", but ".join(filter(None, parts)))
+
+
+def _ranges_of(answer: Answer) -> Mapping[str, Range]:
+    """Return the ranges of the counters that chance decides."""
+    return answer.typical_of.counters if answer.typical_of is not None else NOTHING
 
 
 class Changed(NamedTuple):

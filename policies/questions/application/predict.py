@@ -335,7 +335,7 @@ def _of_objects(result: PredictResult) -> Iterator[Fix]:
 
 _CHANGED: Final = ("pending", "rejected", "victims")
 """Counters that the effect of a fix names if they change."""
-_HIDDEN: Final = ("preempted", "down_seconds", "placeholders")
+_HIDDEN: Final = ("preempted", "down_seconds")
 """Counters that it never names: a prediction shows `victims` instead."""
 
 

@@ -10,9 +10,11 @@ import yaml
 
 import forewarn
 from forewarn.policies.base.documents.answer import Effects, Range
+from forewarn.policies.kubernetes.objects.fields import NOTHING
 from forewarn.policies.questions.application import fixes, whatif_answer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 CONTAINERS = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}]
@@ -337,8 +339,8 @@ def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monk
 
 
 def test_counters_that_rise_are_told_too() -> None:
-    def difference(after: Effects, ranges: dict[str, Range]) -> str:
-        trial = fixes.Trial([fixes.Edit("a PDB", [], "blocked")], after, [], 0)
+    def difference(after: Effects, ranges: dict[str, Range], varies: Mapping[str, Range] = NOTHING) -> str:
+        trial = fixes.Trial([fixes.Edit("a PDB", [], "blocked")], after, [], 0, varies)
         return trial.fix(Effects(blocked=3, lost=7), ranges).effect
 
     text, by_chance = "blocked 3 → 0, lost 7 → 5", {"preempted": Range(0, 1)}
@@ -346,6 +348,11 @@ def test_counters_that_rise_are_told_too() -> None:
     assert difference(Effects(lost=5, preempted=1), {}) == f"{text}, but preempted 0 → 1"
     assert difference(Effects(lost=5, preempted=1), by_chance) == text
     assert difference(Effects(lost=5, preempted=2), by_chance) == f"{text}, but preempted 0 → 2"
+    assert (
+        difference(Effects(lost=5, placeholders=2, pdbs_short=1), {})
+        == f"{text}, but placeholders 0 → 2, PDBs short 0 → 1"
+    )
+    assert difference(Effects(lost=5), {}, {"lost": Range(3, 6)}) == f"{text} (3 to 6)"
 
 
 def test_counters_of_the_headline_are_named_whenever_they_change() -> None:
