@@ -35,7 +35,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.workload import lacks_images
 from forewarn.policies.linting.rules.support.context import Context, Target, rule
 from forewarn.policies.linting.rules.support.names import Lookups, Names
-from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable, is_test_file
+from forewarn.policies.linting.rules.support.rule_text import is_template_variable, is_test_file
 from forewarn.policies.linting.rules.support.scalers import Scaler, scaler_of, scalers_of_workloads
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _meant_target(near: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
     version = removed.replacement if (removed := removed_version(version, near.ref.kind)) else version
     fix = f"write apiVersion: {version}, kind: {near.ref.kind} and name: {near.ref.name}"
     wrong = "name" if near.ref.name != scaler.name else "kind" if near.ref.kind != target else "apiVersion"
-    yield Problem(message, ("spec", "scaleTargetRef", wrong), cut(fix, MAX_CHARACTERS))
+    yield Problem(message, ("spec", "scaleTargetRef", wrong), fix)
 
 
 def _in_another_namespace(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
@@ -315,7 +315,7 @@ def _without_container(subject: ReviewedObject, workload: ReviewedObject, contex
             if meant or not _INJECTED.fullmatch(name):
                 who = f"{workload.ref.kind} {cut(workload.ref.name, _SHOWN)} has no container {cut(name, _SHOWN)}"
                 fix = f"write {path[-1]}: {meant}" if meant else f"write the name of a container: {listed(names)}"
-                yield Problem(f"{who}: {effect}", path, cut(fix, MAX_CHARACTERS))
+                yield Problem(f"{who}: {effect}", path, fix)
                 return
 
 

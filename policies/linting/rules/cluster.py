@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import ObjectRef, Problem, Severity, cut, grouped, not_running, plural
+from forewarn.policies.base.findings import ObjectRef, Problem, Severity, grouped, not_running, plural
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DEPLOYMENT, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import group_kind, text_at
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION
@@ -13,12 +13,7 @@ from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_CLASSES, 
 from forewarn.policies.linting.rules.support import details
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, Context, Target, rule
 from forewarn.policies.linting.rules.support.predictions import Restart, Restarts, is_placeholder, needs_class
-from forewarn.policies.linting.rules.support.rule_text import (
-    MAX_CHARACTERS,
-    class_names_of_workloads,
-    naming,
-    priorities_of,
-)
+from forewarn.policies.linting.rules.support.rule_text import api_text, class_names_of_workloads, naming, priorities_of
 from forewarn.policies.prediction.forecast.impact import victims_of
 
 if TYPE_CHECKING:
@@ -358,7 +353,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
             is_helped = new_nodes is not None and new_nodes.pods >= restart.impact.pending
             yield Problem(stuck, object=restart.ref, severity=Severity.NOTE if is_helped else None)
         elif restart.rejection:
-            rejection = cut(in_short(restart.rejection), MAX_CHARACTERS)
+            rejection = api_text(in_short(restart.rejection))
             limits = ", ".join(_limits_for(restart, context))
             needs = f"; the rollout needs {limits}" if limits else ""
             problem = f"new Pods of a restart now would be rejected: {rejection}{needs}"
@@ -408,13 +403,13 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     for workload, found in all_missing(cluster):
         kind = group_kind(workload.object)
         how = "of the next Job would be rejected" if kind == CRON_JOB else "not created"
-        problem = f"{found.missing} of {plural(found.wanted, 'Pod')} {how}: {in_short(found.why)}"
+        problem = f"{found.missing} of {plural(found.wanted, 'Pod')} {how}: {api_text(in_short(found.why))}"
         pod = found.waits_for
         fix = f"see `forewarn why {pod.key}`" if pod else _CREATE_FIX
         path = (*POD_TEMPLATE_PATHS[kind], "spec", "priorityClassName")
         named = cluster.priority_classes.get(text_at(workload.object, *path))
         harm = not_running([named.value if named is not None else 0])
-        yield Problem(cut(problem, MAX_CHARACTERS), remediation=fix, object=workload.ref, harm=harm)
+        yield Problem(problem, remediation=fix, object=workload.ref, harm=harm)
 
 
 _CREATE_FIX: Final = "correct what the message names, so that kube-apiserver admits the Pods"

@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kin
 from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt
-from forewarn.policies.linting.rules.support.rule_text import LONGEST_PATH, MAX_CHARACTERS, diagnostics, shown_path
+from forewarn.policies.linting.rules.support.rule_text import LONGEST_PATH, api_text, diagnostics, shown_path
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
@@ -521,7 +521,7 @@ def _invalid_configuration(configuration: ApiObject, context: Context) -> Iterat
             present = takewhile(
                 lambda path: at(configuration, *path) is not None, accumulate((step,) for step in fault.path)
             )
-            yield Problem(cut(str(fault), MAX_CHARACTERS), max(present, key=len, default=()), "correct this field")
+            yield Problem(api_text(str(fault)), max(present, key=len, default=()), "correct this field")
         return
     for path, name in found_at(configuration, ("profiles", ITEMS, "plugins", VALUES, VALUES, ITEMS, "name")):
         near = next((known for known in IN_TREE if known != name and is_misspelt(str(name), known)), None)

@@ -89,7 +89,7 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
             message, fix = text.replace(f"{_NOT_STANDARD} for quota", _FULLY_QUALIFIED), _counted(str(path[-1]))
         if text.endswith(_UNSUPPORTED):
             message, fix, path = _unsupported(subject, fault.path)
-        message = cut(message or text, rule_text.MAX_CHARACTERS)
+        message = rule_text.api_text(message or text)
         if message not in reported:
             reported.add(message)
             yield Problem(message, path, fix or fix_of(fault), detail={"rejection": text})
@@ -207,7 +207,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
         shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
-        message = cut(f"no Pod matches all of its scopes: {shown}", rule_text.MAX_CHARACTERS)
+        message = f"no Pod matches all of its scopes: {shown}"
         yield Problem(message, ("spec", "scopeSelector"), "remove one of these scopes", severity=_note(context))
     yield from _never_charged(quota, context)
 
@@ -528,7 +528,7 @@ def _exceeded_message(use: Use, fault: Fault, noun: str, later: int, *, in_files
     """
     quota = use.quota_named(fault.quota)
     if quota is None or not fault.resources:
-        return cut(f"{rule_text.pods_of(use.template)} will be rejected: {fault.message}", rule_text.MAX_CHARACTERS)
+        return f"{rule_text.pods_of(use.template)} will be rejected: {rule_text.api_text(fault.message)}"
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
     start = f"ResourceQuota {cut(quota.name, _LONGEST_QUOTA)} ({name}: {quota.hard[name]}"
     replicas, surge = use.arrivals
@@ -1017,7 +1017,7 @@ def injected_containers_not_counted(subject: ReviewedObject, context: Context) -
             f"containers that {by} adds are not counted; a ResourceQuota requires {listed(sorted(limited), 2)} of each"
         )
         fix = "set resources of the injected containers, or create a LimitRange with defaults"
-        yield Problem(cut(message, rule_text.MAX_CHARACTERS), template.at("containers"), fix)
+        yield Problem(message, template.at("containers"), fix)
 
 
 def _injector(template: PodTemplate, namespace: Namespace | None) -> str | None:

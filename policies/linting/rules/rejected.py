@@ -31,7 +31,7 @@ from forewarn.policies.kubernetes.objects.reviewed_object import Operation, Revi
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment, lacks_images, selector_of
 from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import (
-    MAX_CHARACTERS,
+    api_text,
     diagnostics,
     is_capitals,
     is_template_variable,
@@ -116,7 +116,7 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         if is_absent and fault.path[-2:-1] == ("labels",):  # kube-apiserver generates several
             fault = fault._replace(path=fault.path[:-1])
         text = without_examples(fault)
-        message = cut(f"{shown_path(fault.path)}: {text}", MAX_CHARACTERS)
+        message = f"{shown_path(fault.path)}: {api_text(text)}"
         if message not in reported and not is_variable_at(subject, fault.path, text, context):
             reported.add(message)
             place, fix = _in_patch(subject, fault)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from forewarn.policies.base.disclosure import Audience, Disclose, Shown
 from forewarn.policies.kubernetes.cluster.admission import predict
 from forewarn.policies.linting.rules.support.names import nearest
-from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, naming
+from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, api_text, naming
 from forewarn.policies.linting.rules.wording.impact import victims_text
 from tests.builders import cluster, make_node, make_pod
 
@@ -75,3 +75,13 @@ def test_a_message_with_victims_keeps_within_its_characters(
         with_violations = [version for version in text.shorter if facts[0] in version]
         assert list(text.shorter[: len(with_violations)]) == with_violations
         assert text.more or with_violations[-1].endswith(" (2 violate a PDB)")
+
+
+@pytest.mark.parametrize("length", [10, 200, 2_000])
+def test_a_text_of_kube_apiserver_keeps_its_reason(length: int) -> None:
+    text = f'Invalid value: "{"x" * length}": must be no more than 63 bytes'
+    shown = api_text(text)
+    assert shown.startswith('Invalid value: "xxx')
+    assert shown.endswith('x": must be no more than 63 bytes')
+    assert (shown == text) == (length < 2_000)
+    assert len(shown) < 310

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Action, Problem, Severity, Text, cut, plural, quote
+from forewarn.policies.base.findings import Action, Problem, Severity, Text, plural, quote
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.kubernetes.kinds.class_paths import GROUPS
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, POD_GROUP, POD_TEMPLATE_PATHS
@@ -189,7 +189,7 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
     for message in dict.fromkeys((str(fault), fault.path) for fault in faults):
         text, path = message
         fix = next((fix for part, fix in _FIXES if part in text), "correct this field")
-        yield Problem(cut(text, rule_text.MAX_CHARACTERS), path, fix, detail={"rejection": text})
+        yield Problem(rule_text.api_text(text), path, fix, detail={"rejection": text})
 
 
 def _of_template(template: PodTemplate) -> Iterable[FieldError]:

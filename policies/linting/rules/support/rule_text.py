@@ -214,6 +214,17 @@ _SHORTEST_NAME: Final = 20
 """Minimum characters of the first name in a list."""
 
 
+_LONGEST_TEXT: Final = 300
+"""Maximum characters of a text of kube-apiserver that is shown whole: only one with a very long value has more."""
+
+
+def api_text(text: str) -> str:
+    """Return a text of kube-apiserver; of a very long one its start and its end, which gives the reason."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return f"{text[: _LONGEST_TEXT // 3].rstrip()}…{text[-2 * _LONGEST_TEXT // 3 :].lstrip()}"
+
+
 def naming(before: str, names: Sequence[str], count: int, after: str = "", limit: int = 3) -> str:
     """Return a message of the form `before`, `a, b and 2 more` (of `count` names), `after`.
 

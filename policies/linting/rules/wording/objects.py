@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.disclosure import Audience, shown_count, shown_pods
 from forewarn.policies.base.findings import Text, cut, listed, plural, quote
-from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, naming, priorities_of
+from forewarn.policies.linting.rules.support.rule_text import api_text, naming, priorities_of
 from forewarn.policies.linting.rules.wording.forecasts import unfinished
 from forewarn.policies.linting.rules.wording.impact import capitalized
 from forewarn.policies.linting.rules.wording.phrases import counted, first_keys, of_namespaces, pods_text, priorities
@@ -115,7 +115,7 @@ def uncovered(details: UncoveredClass, audience: Audience) -> Text:
     if details.name and (details.is_in_quota or audience.knows(details.name)):
         shown = f"class {quote(cut(details.name, _LONGEST))}"
     start = f"allows {shown} under limitedResources"
-    return Text(cut(f"{start} {details.why}", MAX_CHARACTERS), details.fix, shorter=(start,))
+    return Text(f"{start} {details.why}", details.fix, shorter=(start,))
 
 
 def with_priority(details: PodsWithPriority, audience: Audience) -> Text:
@@ -185,9 +185,9 @@ def group_pending(details: GroupPending, audience: Audience) -> Text:
         missing = counted(shown_count(group.missing, audience), "more Pod")
         return Text(f"{_group_head(group)}waits for {missing}", group.fix)
     start = f"{_group_head(group)}stays Pending"
-    why, fix = ("", "") if audience.coarse else (f": {group.message}", group.fix)
+    why, fix = ("", "") if audience.coarse else (f": {api_text(group.message)}", group.fix)
     fix = fix or "run `forewarn predict`, or lower requests or minCount"
-    return Text(cut(f"{start}{why}", MAX_CHARACTERS), fix, shorter=(start,))
+    return Text(f"{start}{why}", fix, shorter=(start,))
 
 
 def _group_head(group: GroupForecast) -> str:
