@@ -56,6 +56,7 @@ from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic,
 from forewarn.policies.kubernetes.selectors import one_of
 from forewarn.policies.linting.evaluation.suppressions import Suppression, of_annotations, of_comments
 from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
+from forewarn.policies.linting.lint.charts import CHART
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -491,13 +492,9 @@ def read_templates(files: Input, request: LintRequest) -> None:
 
     Unreadable templates give one diagnostic per directory.
     """
-    files.wanted, read, values_of = wanted_kinds(request.config), {*files.reported}, defaultdict[str, list[File]](list)
+    files.wanted, read, values_of = wanted_kinds(request.config), {*files.reported}, _values_by_chart(files)
     charts: list[Chart] = []
     printed = dict[str, Sequence[str]]()
-    for name, file in files.sources.items():
-        chart, base = os.path.split(name)
-        if base.startswith("values") and not base.endswith(".schema.json"):
-            values_of[chart].append(file)
     directories = {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values()
     found = find_files(directories, ("",), files.leave_out, as_git=request.gitignore)
     for directory, templates in groupby(found, lambda file: file.tree):
@@ -516,21 +513,42 @@ def read_templates(files: Input, request: LintRequest) -> None:
             from forewarn.policies.linting.lint.chart_limits import contradicting_limits
             from forewarn.policies.linting.lint.chart_texts import Chart, faults_in_chart, printed_files, values_in
 
-            values = values_in(values_of[chart])
+            values = values_in(values_of.get(chart, []))
             for each in values:
                 _read_values(each, files, used, defining)
             charts.append(Chart(chart, texts, values))
             files.diagnostics += (*faults_in_chart(charts[-1]), *contradicting_limits(charts[-1]))
             printed[os.path.realpath(chart)] = printed_files(texts.values())
+    for chart in filter(_is_without_templates, values_of):
+        from forewarn.policies.linting.lint.chart_texts import Chart, faults_in_chart, values_in
+
+        charts.append(Chart(chart, {}, values_in(values_of.get(chart, []))))
+        files.diagnostics += faults_in_chart(charts[-1])
     if charts:
         from forewarn.policies.linting.lint.unread_values import unread_values
 
-        files.diagnostics += unread_values(charts, files.deployments)
+        files.diagnostics += unread_values(charts, files)
     _read_printed(files, printed)
     if files.engines:
         from forewarn.policies.linting.lint.templates import by_directory
 
         files.diagnostics = list(by_directory(files.diagnostics, files.engines))
+
+
+def _values_by_chart(files: Input) -> Mapping[str, list[File]]:
+    """Return the files of values by their directory."""
+    values = defaultdict[str, list[File]](list)
+    for name, file in files.sources.items():
+        directory, base = os.path.split(name)
+        if base.startswith("values") and not base.endswith(".schema.json"):
+            values[directory].append(file)
+    return values
+
+
+def _is_without_templates(directory: str) -> bool:
+    """Report whether a directory is a chart that only has dependencies."""
+    is_chart = os.path.isfile(os.path.join(directory, CHART))
+    return is_chart and not os.path.isdir(os.path.join(directory, "templates"))
 
 
 def _read_printed(files: Input, printed: Mapping[str, Sequence[str]]) -> None:

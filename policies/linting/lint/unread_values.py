@@ -8,11 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property, reduce
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Path, field_path
+from forewarn.policies.base.findings import Path, field_path, listed
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.destinations import releases_in
+from forewarn.policies.inputs.manifests.kustomizations import EntrySource
 from forewarn.policies.inputs.manifests.reading import FileTexts, first_value, sourced_values
 from forewarn.policies.inputs.manifests.yaml.source import YamlSource
 from forewarn.policies.inputs.sources.files import File, find_files, readable
@@ -22,6 +23,9 @@ from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 from forewarn.policies.linting.lint.chart_texts import MAX_READ, Chart, ChartText, ChartValues
 from forewarn.policies.linting.lint.charts import REQUIRED
 from forewarn.policies.linting.rules.support.names import is_misspelt
+
+if TYPE_CHECKING:
+    from forewarn.policies.linting.lint.input import Input
 
 _MAX_UNREAD: Final = 100
 """Maximum number of values of a file that no template names for which similar keys are searched."""
@@ -37,6 +41,14 @@ _CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
 _DEFINE: Final = later(r"\{\{-?[ \t]*define[ \t]+\"([^\"\n]+)\"")
 _SPECIFIC: Final = later(r"(?=.{8})[a-z]+[A-Z]\w*|affinity|replicas|resources|tolerations")
 """Keys that name one setting, wherever they are; unlike `enabled` and `name`."""
+_OF_DEPENDENCIES: Final = [
+    (key,)
+    for key in (
+        *("affinity", "autoscaling", "nodeSelector", "pdb", "podDisruptionBudget", "priorityClassName", "replicaCount"),
+        *("replicas", "resources", "tolerations", "topologySpreadConstraints"),
+    )
+]
+"""The paths of values that most charts read, if they are at the root."""
 _DOT: Final = later(r"(?<!\\)\.")
 _EMPTY: Final[tuple[Any, ...]] = (None, "", {}, [])
 
@@ -96,6 +108,12 @@ class _Reads:
         lists = [first_value(text, path) for text, path in texts if b"dependencies:" in text]
         return [item for value in lists for item in list_at(value, "dependencies")]
 
+    @cached_property
+    def dependency_keys(self) -> Mapping[str, str]:
+        """The key of the values of each dependency by its name: the alias, if it has one."""
+        named = [(text_at(each, "name"), text_at(each, "alias")) for each in self.dependencies]
+        return {name: alias or name for name, alias in named}
+
     def may_read(self, path: Path) -> bool:
         """Report whether a template, a text with template actions, or another chart may read a value."""
         key, first = re.escape(str(path[-1])).encode(), str(path[0])
@@ -144,9 +162,9 @@ class _Settings(NamedTuple):
     is_certain: bool = False
 
 
-def unread_values(charts: Sequence[Chart], deployments: Sequence[str | File]) -> Iterator[FileDiagnostic]:
+def unread_values(charts: Sequence[Chart], files: Input) -> Iterator[FileDiagnostic]:
     """Yield the values that nothing reads. In files of values, only those for which a template reads a similar key, or
-    the same key of another mapping, that has no value. `deployments`: files with objects of Argo CD and Flux.
+    the same key of another mapping, that has no value, and those that are for dependencies.
     """
     known = {os.path.realpath(chart.directory): _Reads(chart) for chart in charts if chart.defaults}
     for reads in known.values():
@@ -154,7 +172,14 @@ def unread_values(charts: Sequence[Chart], deployments: Sequence[str | File]) ->
             is_default = values is reads.chart.defaults
             yield from _unread_of(_Settings(values.value, values.source, is_default), reads)
         yield from _under_other_names(reads)
-    for file in [each for each in deployments if known and isinstance(each, File)]:
+    for kustomization in files.kustomizations if known else ():
+        home = text_at(kustomization.given, "helmGlobals", "chartHome") or "charts"
+        for number, entry in enumerate(list_at(kustomization.given, "helmCharts")):
+            name = text_at(entry, "name")
+            source, path = EntrySource(kustomization, files.content, ("helmCharts", number)).source()
+            if reads_there := known.get(kustomization.real(os.path.join(home, name))):
+                yield from _unread_in(_Release(kustomization.given, source, path), name, reads_there)
+    for file in [each for each in files.deployments if known and isinstance(each, File)]:
         for obj, source in sourced_values(readable(file), file.name):
             for directory, path in releases_in(obj) if isinstance(obj, dict) else ():
                 directory = os.path.normpath(directory.strip("/"))
@@ -179,7 +204,7 @@ class _Release(NamedTuple):
     @property
     def settings(self) -> Iterator[_Settings]:
         """The values in the object."""
-        for key in ("values", "valuesObject"):
+        for key in ("values", "valuesObject", "valuesInline"):
             value, path = at(self.object, *self.path, key), (*self.path, key)
             if isinstance(value, str):
                 texts = FileTexts(self.source.tree.document.file)
@@ -218,12 +243,15 @@ def _unread_of(settings: _Settings, reads: _Reads) -> Iterator[FileDiagnostic]:
         if defaults is not None and at(defaults.value, *path) is not None:
             continue
         own, wanted = _meant(path, value, settings, reads)
-        is_of_interest = wanted or (settings.is_certain and value not in _EMPTY)
+        is_of_dependency = path in _OF_DEPENDENCIES and reads.dependencies and not reads.chart.templates
+        is_of_interest = wanted or (value not in _EMPTY and (settings.is_certain or is_of_dependency))
         if not is_of_interest or reads.may_read(path):
             continue
         where, read = reads.place(wanted) if wanted else ("", "")
         if where or not wanted:
             message, fix = _problem(settings, own, wanted, f"{where} reads {read}")
+            if is_of_dependency:
+                fix = f"move it below the name of its chart: {listed([*reads.dependency_keys.values()])}"
             yield FileDiagnostic("update-without-effect", message, settings.source.locate(own, key=True), fix)
 
 
@@ -306,7 +334,7 @@ def _normal(key: str) -> str:
 
 def _under_other_names(reads: _Reads) -> Iterator[FileDiagnostic]:
     """Yield the values below the name of a dependency that has an alias, or below a name similar to a dependency."""
-    values, aliases = reads.chart.files[0], dict(map(_names_of, reads.dependencies))
+    values, aliases = reads.chart.files[0], reads.dependency_keys
     own = values.value if isinstance(values.value, dict) and aliases else {}
     used = {*aliases.values()}
     absent = sorted(used - own.keys())[:_MAX_SIMILAR]
@@ -317,9 +345,3 @@ def _under_other_names(reads: _Reads) -> Iterator[FileDiagnostic]:
             what = f"the dependency has the {'alias' if key in aliases else 'name'} {wanted}"
             place = values.source.locate((key,), key=True)
             yield FileDiagnostic("update-without-effect", f"no chart reads {key}: {what}", place, f"write {wanted}")
-
-
-def _names_of(dependency: Any) -> tuple[str, str]:
-    """Return the name of a dependency, and the key of its values: the alias, if it has one."""
-    name = text_at(dependency, "name")
-    return name, text_at(dependency, "alias") or name

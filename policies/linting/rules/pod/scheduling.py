@@ -775,9 +775,9 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
     the class, or not list its file. A PodDisruptionBudget or autoscaler that no kustomization lists has no effect.
 
     Details: of a Helm chart, the rule reports values that no template reads while a template reads a similar key, or
-    the same key elsewhere, without a value. In objects of Argo CD and Flux, it reports all values that the named chart
-    of the input does not read. It also reports values 0 and false that `default` replaces, and the text "false" in
-    conditions, where it counts as true.
+    the same key elsewhere, without a value. In objects of Argo CD and Flux, and in kustomizations, it reports all
+    values that the named chart of the input does not read. It also reports values 0 and false that `default` replaces,
+    and the text "false" in conditions, where it counts as true.
 
     Example:
 
