@@ -36,6 +36,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.kubernetes.quantity import NANO, ZERO, Quantity, in_units
 from forewarn.policies.prediction.simulation.summary import missing
+from forewarn.policies.questions.application.removal import may_fail
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling, PendingPods, autoscalers
 from forewarn.policies.questions.whatif.class_change import with_field
 from forewarn.policies.questions.whatif.effects import own_workloads
@@ -362,12 +363,21 @@ def of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
 
 
 def _exceeded(answer: Answer) -> Iterator[tuple[str, str]]:
-    """Yield the exceeded quotas of namespaces with failed Jobs; all exceeded quotas, if nodes are to be removed."""
+    """Yield the exceeded quotas of namespaces with failed Jobs, or with Pods on nodes that cannot be removed."""
     names = answer.after.summary.names
     failing = {names.group(each.workload).partition("/")[0] for each in answer.after.workloads if each.failures}
+    failing |= {pod.namespace for pod in _of_staying_nodes(answer)}
     for namespace, name in (exceeded.split("/") for exceeded in answer.exceeded_quotas):
-        if namespace in failing or answer.removal is not None:
+        if namespace in failing:
             yield namespace, name
+
+
+def _of_staying_nodes(answer: Answer) -> list[Pod]:
+    """Return the Pods of nodes that cannot be removed."""
+    removal = answer.removal
+    staying = {each.node for each in (*removal.kept, *removal.untried)} if removal is not None else ()
+    pods = (state.pod for state in answer.after.simulation.world.pods)
+    return [pod for pod in pods if pod.node_name in staying and not pod.terminal]
 
 
 def _usage_of(workload: tuple[str, str], message: ExceededQuota, simulation: Simulation) -> Mapping[str, Quantity]:
@@ -417,8 +427,15 @@ def _of_surges(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
 
 
 def _of_jobs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
-    """Yield, for the Jobs that fail because their Pods are deleted, a policy by which these do not count as failed."""
+    """Yield, for the Jobs that fail because their Pods are deleted, a policy by which these do not count as failed. If
+    such Jobs keep nodes from being removed: for all with more Pods on these nodes than may fail.
+    """
     failing, names = {each.workload for each in answer.after.workloads if each.failures}, answer.after.summary.names
+    if answer.removal is not None and any(each.cause in ("lost", "jobs_failed") for each in answer.removal.kept):
+        owners = ((pod.namespace, pod.owner) for pod in _of_staying_nodes(answer))
+        own = Counter(f"{space}/{owner.name}" for space, owner in owners if owner is not None and owner.kind == "Job")
+        limits = may_fail(cluster.snapshot)
+        failing |= {names.name_of((JOB, job)) for job, pods in own.items() if pods > limits.get(job, pods)}
     ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     jobs = list[ApiObject]()
     for (kind, *key), workload in sorted(cluster.snapshot.workloads.items()):

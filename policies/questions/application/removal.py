@@ -139,7 +139,7 @@ class _Search:
                 self._moved[pod.node_name].append(pod)
             elif pod.node_name in self._moved and pod.owner is not None and pod.owner.kind == "Job":
                 self._of_jobs[pod.node_name][f"{pod.namespace}/{pod.owner.name}"] += 1
-        self._may_fail = _may_fail(cluster)
+        self._may_fail = may_fail(cluster)
         self._pdbs = dict[str, list[str]]()
         """Candidate -> the PDBs that forbid the eviction of its Pods now."""
         self._obstacles = self._find_obstacles(Simulation(world).api)
@@ -325,7 +325,7 @@ class _Search:
         return [KeptNode(name, reasons[self._obstacles[name]], "", self._pdbs[name]) for name in names]
 
 
-def _may_fail(cluster: ClusterSnapshot) -> Counter[str]:
+def may_fail(cluster: ClusterSnapshot) -> Counter[str]:
     """Return, by `namespace/name` of a Job, how many Pods may fail; omits Jobs whose podFailurePolicy decides."""
     found = Counter[str]()
     for (kind, namespace, name), job in cluster.workloads.items():

@@ -263,7 +263,8 @@ def answer_with(events: int, **fields: Any) -> Any:
     return SimpleNamespace(typical_of=None, after=after, placeholders=(), **{"removal": None} | fields)
 
 
-def test_jobs_that_fail_by_a_loss_get_a_policy_that_ignores_disruptions(tmp_path: Path) -> None:
+def objects_of_job() -> list[Any]:
+    """A Job that fails once a Pod fails, with a Pod on each of two nodes."""
     template: dict[str, Any] = {
         "metadata": {"labels": {"job": "x"}},
         "spec": {"containers": CONTAINERS, "restartPolicy": "OnFailure"},
@@ -277,13 +278,23 @@ def test_jobs_that_fail_by_a_loss_get_a_policy_that_ignores_disruptions(tmp_path
             "ownerReferences": [owner("Job", "etl") | {"apiVersion": "batch/v1"}],
         }
         pod["status"] = {"phase": "Running", "conditions": READY}
-    result = forewarn.whatif(cluster_of(tmp_path, job, *own), forewarn.LoseNodes(["n1"]))
-    assert shown(result) == [
-        (
-            "podFailurePolicy that ignores DisruptionTarget in 1 Job (recreated with restartPolicy: Never)",
-            "lost 2 → 0, Jobs failed 1 → 0",
-        )
-    ]
+    return [job, *own]
+
+
+IGNORED = "podFailurePolicy that ignores DisruptionTarget in 1 Job (recreated with restartPolicy: Never)"
+
+
+def test_jobs_that_fail_by_a_loss_get_a_policy_that_ignores_disruptions(tmp_path: Path) -> None:
+    result = forewarn.whatif(cluster_of(tmp_path, *objects_of_job()), forewarn.LoseNodes(["n1"]))
+    assert shown(result) == [(IGNORED, "lost 2 → 0, Jobs failed 1 → 0")]
+
+
+def test_jobs_that_keep_nodes_get_the_policy_too(tmp_path: Path) -> None:
+    """The exceeded quota of a namespace without Pods on the nodes does not."""
+    other = quota(pods=2, used=4)
+    other["metadata"]["namespace"] = "other"
+    result = forewarn.whatif(cluster_of(tmp_path, other, *objects_of_job()), forewarn.Remove(1))
+    assert shown(result) == [(IGNORED, "blocked 1 → 0")]
 
 
 def test_a_workload_that_is_down_completely_is_named_if_it_has_no_row(
