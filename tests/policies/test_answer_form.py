@@ -91,6 +91,16 @@ def test_fixes_and_causes_give_way_to_the_first_table() -> None:
     assert "FIX (2 more: -v)" in shown
 
 
+def test_the_first_table_leaves_room_for_the_first_rows_of_the_next() -> None:
+    """An answer about an incident shows who was preempted, and what is Pending."""
+    many = Table(("PREEMPTED", "NODE"), [(f"shop/p-{place}", "n1") for place in range(9)])
+    few = Table(("CLASS", "PENDING"), [(name, 1) for name in "abc"], ("total", 3))
+    shown = lines(replace(ZONE, tables=[many, few], why=None, warnings=["w " * 150], fix=[*ZONE.fix] * 3))
+    assert len(shown) == MAX_LINES
+    assert "and 2 more: -v" in shown
+    assert {"a            1", "total        3"} <= {*shown}
+
+
 def test_causes_of_a_quarter_of_the_counter_have_a_row() -> None:
     """What harms most is not among other reasons, however long the answer is."""
     causes = [Cause(number, "k", f"reason {number}") for number in (40, 30, 25, 3, 2)]

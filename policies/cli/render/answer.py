@@ -83,15 +83,26 @@ def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = pla
     yield from before
     if why:
         yield from ("", *why)
-    for table in document.tables:
-        if table.detail <= level:
-            lines = [*table_lines(table, paint, 0)] if level else _fitted(table, paint, MAX_LINES - used)
-            used += len(lines) + 1
-            if level or table is first or used <= MAX_LINES:
-                yield from ("", *lines)
+    room = MAX_LINES - used
+    for table, later in _with_later([each for each in document.tables if each.detail <= level], room - height):
+        lines = [*table_lines(table, paint, 0)] if level else _fitted(table, paint, room - later)
+        room -= len(lines) + 1
+        if level or table is first or room >= 0:
+            yield from ("", *lines)
     if fixes:
         yield from ("", *fixes)
     yield from after
+
+
+def _with_later(tables: Sequence[Table], room: int) -> Iterator[tuple[Table, int]]:
+    """Yield each table with the lines that the first rows of later tables take, if they have room. `room`: the lines
+    beside those of the first table that take precedence.
+    """
+    later = list[int]()
+    for table in tables[1:]:
+        height = _height(table, 2)
+        later.append(height if sum(later) + height <= room else 0)
+    yield from ((table, sum(later[place:])) for place, table in enumerate(tables))
 
 
 def _fitted(table: Table, paint: Painter, room: int) -> list[str]:

@@ -490,7 +490,7 @@ def _preventions(
     preemptors = [pod for key in keys if (pod := _pod_of(cluster, records, key)) is not None]
     if not preemptors:
         return [], ["no fix was tried: the preemptors are unknown"]
-    fixes = [*preventions(records.before, preemptors, workloads)]
+    fixes = [*preventions(records.before, preemptors, workloads, len(victims))]
     other = f"no fix was tried: in the earlier snapshot, the preemptors preempt none of {listed(sorted(workloads), 2)}"
     return fixes, [] if fixes else [other]
 

@@ -192,13 +192,15 @@ class PostMortem:
         return [(key, by.user, shown_time(by.when)) if by is not None else (key, "", "") for key, by in gone]
 
 
-def preventions(before: ClusterSnapshot, preemptors: Sequence[Pod], workloads: Collection[str]) -> Iterator[Fix]:
+def preventions(
+    before: ClusterSnapshot, preemptors: Sequence[Pod], workloads: Collection[str], recorded: int
+) -> Iterator[Fix]:
     """Yield changes that would have prevented preemptions, the most effective first: more nodes, the preemptors' class
     for the workload with most victims, preemptors that never preempt, and a quota of their class; nothing if the
     earlier snapshot does not show the preemption of Pods of `workloads`.
 
     The scheduling cycles of the preemptors are repeated in the earlier snapshot, one after the other, without and with
-    each of these.
+    each of these. `recorded`: the number of Pods that they preempted; the effects name another number of the snapshot.
     """
     known = [before.pods.get((pod.namespace, pod.name)) for pod in preemptors]
     there = [pod for pod in known if pod is not None and pod.node_name]
@@ -210,13 +212,14 @@ def preventions(before: ClusterSnapshot, preemptors: Sequence[Pod], workloads: C
         return
     ((workload, pods),), total = own.most_common(1), _preempted(first)
     of_class = max(asking, key=lambda pod: pod.effective_priority)
-    fixes = list[tuple[int, Fix]]()
+    fixes, file = list[tuple[int, Fix]](), before.origin.cluster.rpartition("/")[2]
     for action, second in _ways(before, first, workload, of_class):
         after = _preempted(second)
-        spared = f"preempted {total:,} → {after:,}" if after < total else f"preempted Pods of {workload} {pods:,} → 0"
+        differs = f" (recorded: {recorded:,})" if recorded != total else ""
+        spared = f"{total:,} → {after:,}{differs}" if after < total else f"Pods of {workload} {pods:,} → 0"
         rejected = _subject(asking, len(asking) - len(second), "is rejected", "are rejected")
         outcome = rejected or _outcome(before, second)
-        fixes.append((after, Fix(action, f"repeated in the earlier snapshot: {spared}; {outcome}")))
+        fixes.append((after, Fix(action, f"in a simulation of {file}: preempted {spared}; {outcome}")))
     yield from (fix for _, fix in sorted(fixes, key=lambda each: each[0]))
 
 

@@ -214,7 +214,7 @@ def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(t
     answer = _answer("--cluster", cluster, "--before", before)
     assert [(pod["workload"], pod["priority"]) for pod in answer["preempted"]] == [("shop/web", 0)]
     assert [pod["byClass"] for pod in answer["preempted"]] == ["gold"]
-    effect = "repeated in the earlier snapshot: preempted 1 → 0; shop/urgent"
+    effect = "in a simulation of before.json: preempted 1 → 0; shop/urgent"
     fixes = [
         ("add 1 node like n1", f"{effect} runs without preemption"),
         ("gold for shop/web", f"{effect} stays Pending"),
@@ -248,12 +248,19 @@ def test_the_cycles_of_all_preemptors_are_repeated(tmp_path: Path) -> None:
     answer = _answer("--cluster", cluster, "--before", before)
     assert next((fix["action"], fix["effect"]) for fix in answer["fix"]) == (
         "add 1 node like n1",
-        "repeated in the earlier snapshot: preempted 3 → 0; 3 of 3 preemptors run without preemption",
+        "in a simulation of before.json: preempted 3 → 0; 3 of 3 preemptors run without preemption",
     )
     assert any(fix["effect"].endswith("3 of 3 preemptors are rejected") for fix in answer["fix"])
     assert _answer("shop/web-2", "--cluster", cluster, "--before", before)["fix"] == answer["fix"]
     out = forewarn("why", "--cluster", cluster, "--before", before).stdout
     assert all(re.search(rf"^shop/web +1 +shop/urgent-{uid[0]} +gold +n1 ", out, re.MULTILINE) for uid in uids)
+
+
+def test_a_fix_names_the_recorded_number_if_the_simulation_preempts_another_one(tmp_path: Path) -> None:
+    events = [_event(name, HIGH, 60) for name in ("web-1", "web-2")]
+    cluster, before = _now(tmp_path / "c.json", *events), _before(tmp_path / "before.json")
+    effect = "in a simulation of before.json: preempted 1 → 0 (recorded: 2); shop/urgent is rejected"
+    assert effect in [fix["effect"] for fix in _answer("--cluster", cluster, "--before", before)["fix"]]
 
 
 def test_a_snapshot_without_the_preemption_gives_no_fix_and_says_so(tmp_path: Path) -> None:
@@ -279,7 +286,7 @@ def test_what_would_have_prevented_it_leaves_out_placeholders_and_names_the_vict
     assert answer["counts"] | {"preemptedIn24H": 1, "placeholdersPreempted": 1} == answer["counts"]
     assert [each["pod"] for each in answer["preemptedPlaceholders"]] == ["shop/pause-1"]
     fixes = answer["fix"]
-    preempted = "repeated in the earlier snapshot: preempted Pods of shop/etl 1 → 0"
+    preempted = "in a simulation of before.json: preempted Pods of shop/etl 1 → 0"
     effect = f"{preempted}; shop/urgent preempts 2 of shop/web (no class)"
     assert fixes[-1] == {"action": "gold for shop/etl", "effect": effect}
     assert _answer("shop/pause-1", "--cluster", cluster, "--before", before).get("fix", []) == []
