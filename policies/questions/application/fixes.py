@@ -63,6 +63,7 @@ _HEADLINE: Final = ("blocked", "lost", "jobs_failed", "preempted", "pending")
 _ALSO: Final = ("pdbs_violated", "pdbs_short", "placeholders")
 """Counters, with those of `_HEADLINE`, that the effect of a fix names whenever they change."""
 _LEAST_SHARE: Final = 10
+_RAISED: Final = ("lost", "pending", "preempted")
 _MAX_HIGHER: Final = 2
 _NOT_SHOWN: Final = ("down_seconds", "victims")
 """Counters that the effect of a fix does not name."""
@@ -152,7 +153,8 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
     """Yield the trials that do less harm, the best first; if there are none, the trials that lower a counter. A trial
     that does not lower the number of blocked nodes must not leave more Pods missing; preempted Pods run again.
 
-    The best one that needs no new nodes comes first, unless it lowers the harm by less than `1 / _LEAST_SHARE`.
+    The best one that needs no new nodes and raises no counter of `_RAISED` comes first, unless it lowers the harm by
+    less than `1 / _LEAST_SHARE`.
     """
     ranges = _ranges_of(answer)
     is_removal = answer.removal is not None
@@ -162,7 +164,7 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
         if then < now and (then[0] < now[0] or missing_in(each.after) <= missing_in(before)):
             better.setdefault((then, each.edits[0].action if each.edits[0].applied else ""), each)
     ranked = [*sorted(better.items())]
-    free = [one for one in ranked if not _has_nodes(one[1]) and now[1] - one[0][0][1] >= now[1] / _LEAST_SHARE]
+    free = [one for one in ranked if _is_free(one[1], before) and now[1] - one[0][0][1] >= now[1] / _LEAST_SHARE]
     ranked = [*free[:1], *(one for one in ranked if one not in free[:1])]
     for _, each in ranked:
         yield each.fix(before, ranges)
@@ -172,8 +174,10 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
             yield Fix(f"more harm than help: {action}", effect)
 
 
-def _has_nodes(trial: Trial) -> bool:
-    return any(edit.nodes for edit in trial.edits)
+def _is_free(trial: Trial, before: Effects) -> bool:
+    """Report whether the edits need no new nodes, and raise no counter of `_RAISED`."""
+    raised = any(getattr(trial.after, name) > getattr(before, name) for name in _RAISED)
+    return not raised and not any(edit.nodes for edit in trial.edits)
 
 
 def _that_lower(edits: Iterable[Edit], effects: Effects, covered: Container[str] = ()) -> list[Edit]:

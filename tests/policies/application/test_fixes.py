@@ -397,6 +397,8 @@ def test_a_fix_without_new_nodes_comes_first_unless_it_changes_little(lost: int,
     nodes = fixes.Trial([fixes.Edit("nodes", (), "pending", nodes=[node])], Effects(lost=9), (), 1)  # type: ignore[list-item]
     found = fixes._fixes_of([nodes, edit], Effects(lost=50), answer_with(events=1))
     assert next(found).action == first
+    raising = edit._replace(after=Effects(lost=lost, pending=1))
+    assert next(fixes._fixes_of([nodes, raising], Effects(lost=50), answer_with(events=1))).action == "nodes"
 
 
 def test_a_pdb_without_spec_has_a_fix_and_no_traceback() -> None:
