@@ -196,7 +196,7 @@ def _loss(
             status, chance = AnswerStatus.WARN, " in some runs"
     command = f"whatif lose {worst.case}"
     if rest and kind == "zone":
-        command, about = f"whatif lose --each {kind}", f"{listed(rest, 1)} not simulated: {about}"
+        chance += f"; {listed(rest, 1)} not simulated, see whatif lose --each {kind}"
     number = worst.counters.lost + worst.counters.preempted + worst.counters.pending
     finding = f"{about}{'; '.join(_phrases(worst, hit)) or 'no steady state'}{chance}"
     status = AnswerStatus.NO_ANSWER if worst.incomplete else status
