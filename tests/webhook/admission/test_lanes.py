@@ -97,6 +97,7 @@ def test_an_event_loop_awaits_results_exceptions_and_the_end_of_the_lane() -> No
         go = _busy(lane)
         cancelled, failed, fine = _futures(lane, lambda: ran.append("cancelled"), lambda: 1 // 0, lambda: "fine")
         cancelled.cancel()
+        await asyncio.sleep(0)  # asyncio cancels the function in the next turn of the loop
         go.set()
         async with asyncio.timeout(60):
             found = [*await asyncio.gather(failed, fine, return_exceptions=True)]

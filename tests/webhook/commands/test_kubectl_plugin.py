@@ -112,7 +112,7 @@ def test_a_kubeconfig_that_makes_no_sense_is_left_to_the_command(config: Path, t
 
 def test_a_namespace_is_wrong_usage_of_a_command_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["audit", "-n", "web"])
+        main(["classes", "-n", "web"])
     assert "unrecognized arguments: --namespace" in capsys.readouterr().err
 
 
