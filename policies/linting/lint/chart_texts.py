@@ -95,9 +95,9 @@ class ChartText:
 
     def named(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
         """Yield the matches in text that a named template prints unconditionally, each with this name."""
-        for match in pattern.finditer(self.text) if _DEFINE.search(self.text) else ():
+        for match in pattern.finditer(self.text) if DEFINE.search(self.text) else ():
             openings = (self.scope_at(match.start()) or Scope()).openings
-            if len(openings) == 1 and (name := _DEFINE.match(openings[0])):
+            if len(openings) == 1 and (name := DEFINE.match(openings[0])):
                 yield name[1], match
 
     def path_at(self, position: int, reference: str) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ _STRING: Final = later(r"\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`")
 _OF_ROOT: Final = later(r"(?<![\w$.)\]])\.(?:Values|Release|Chart|Capabilities|Files|Template)(?:\.\w+)+()")
 """A field of the root. Its group is empty; in _INCLUDE, the group is the name of a template."""
 _INCLUDE: Final = later(r"(?:include|template)[ \t]+\"([^\"\n]+)\"[ \t]+\.(?=[\s)|}-])")
-_DEFINE: Final = later(r"\{\{-?[ \t]*define[ \t]+\"([^\"\n]+)\"")
+DEFINE: Final = later(r"\{\{-?[ \t]*define[ \t]+\"([^\"\n]+)\"")
 _PIPELINE: Final = later(r"\{\{-?\s*(?:with|range)\s+(?:\$\w*\s*(?:,\s*\$\w*\s*)?:=\s*)?([^}]*?)\s*-?\}\}")
 _KEYS: Final = later(r"\$?((?:\.\w+)+)")
 _OPERAND: Final = later(r"\$?\.(?:Values|Release|Chart|Capabilities|Files)(?:\.\w+)+|\"[^\"]*\"|\b\d+\b")
@@ -311,7 +311,7 @@ def _wrong_dots(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
         if template.scope_at(match.start()) is not None
     ]
     called = {match[1] for _, match, _ in found if match[1]}
-    of_root = _fields_of_root([each for each in templates if not called.isdisjoint(_DEFINE.findall(each.text))])
+    of_root = _fields_of_root([each for each in templates if not called.isdisjoint(DEFINE.findall(each.text))])
     for template, match, scope in found:
         field, fix = match[0], f"write ${match[0]}"
         if match[1]:
@@ -348,7 +348,7 @@ def _fields_of_root(templates: Sequence[ChartText]) -> Mapping[str, str]:
     """Return, for each template that is defined once and always reads a field of the root from its dot, this field."""
     defined, fields = Counter[str](), dict[str, str]()
     for template in templates:
-        defined.update(_DEFINE.findall(template.text))
+        defined.update(DEFINE.findall(template.text))
         for name, match in template.named(_OF_ROOT):
             fields.setdefault(name, match[0])
     return {name: field for name, field in fields.items() if defined[name] == 1}

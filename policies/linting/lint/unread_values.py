@@ -20,7 +20,7 @@ from forewarn.policies.inputs.sources.files import File, find_files, readable
 from forewarn.policies.inputs.sources.git import upwards
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
-from forewarn.policies.linting.lint.chart_texts import MAX_READ, Chart, ChartText, ChartValues
+from forewarn.policies.linting.lint.chart_texts import DEFINE, MAX_READ, Chart, ChartText, ChartValues
 from forewarn.policies.linting.lint.charts import REQUIRED
 from forewarn.policies.linting.rules.support.names import is_misspelt
 
@@ -38,7 +38,6 @@ _WHOLE: Final = later(r"\.Values(?![\w.])|\b(?:include|template)\s+(?!\(print\s+
 """Text in an action that may read any value."""
 _TPL: Final = later(r"\btpl\b")
 _CALL: Final = later(r"\b(?:include|template)\s+\"([^\"\n]+)\"")
-_DEFINE: Final = later(r"\{\{-?[ \t]*define[ \t]+\"([^\"\n]+)\"")
 _SPECIFIC: Final = later(r"(?=.{8})[a-z]+[A-Z]\w*|affinity|replicas|resources|tolerations")
 """Keys that name one setting, wherever they are; unlike `enabled` and `name`."""
 _OF_DEPENDENCIES: Final = [
@@ -64,7 +63,7 @@ class _Reads:
         """Whether the templates of the chart name all values that they read."""
         text = "\n".join([template.text for template in self.chart.templates])
         may_read_files = ".Files" in text and _TPL.search(text)
-        is_whole = not may_read_files and {*_CALL.findall(text)} <= {*_DEFINE.findall(text)}
+        is_whole = not may_read_files and {*_CALL.findall(text)} <= {*DEFINE.findall(text)}
         return is_whole and not any(map(_reads_any, self.chart.templates))
 
     @cached_property

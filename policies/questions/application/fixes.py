@@ -163,7 +163,7 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
         then = _harm_of(each.after, is_removal=is_removal)
         if then < now and (then[0] < now[0] or missing_in(each.after) <= missing_in(before)):
             better.setdefault((then, each.edits[0].action if each.edits[0].applied else ""), each)
-    ranked = [*sorted(better.items())]
+    ranked = sorted(better.items())
     free = [one for one in ranked if _is_free(one[1], before) and now[1] - one[0][0][1] >= now[1] / _LEAST_SHARE]
     ranked = [*free[:1], *(one for one in ranked if one not in free[:1])]
     for _, each in ranked:
