@@ -48,8 +48,9 @@ def test_a_job_without_a_queue_costs_no_more_than_without_kueue() -> None:
     made["metadata"]["labels"] = {}
     with_kueue = cluster().snapshot
     states = (with_kueue, replace(with_kueue, kueue={}))
-    costs = [steps(partial(decided, Hook.VALIDATE, review(made, namespace="ml"), state=each)) for each in states * 2]
-    assert costs[2] == costs[3]  # the first ones import modules
+    costs = [steps(partial(decided, Hook.VALIDATE, review(made, namespace="ml"), state=each)) for each in states * 4]
+    # The first ones import modules; a call more or less hangs on the clock, so that the cheapest are compared.
+    assert min(costs[2::2]) == min(costs[3::2])
 
 
 REVIEW = """
