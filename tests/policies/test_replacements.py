@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.policies.prediction.forecast import forecast, rehearsal
@@ -131,6 +132,25 @@ def test_certain_replacements_are_those_of_a_simulation() -> None:
         compared[impact.cascade.pending > 0] += 1
         assert counts(impact) == counts(followed(made, new)), seed
     assert min(compared[True], compared[False]) >= 3, compared
+
+
+def test_spread_over_nodes_needs_no_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as some nodes have no such Pod, the constraint limits each node by itself."""
+    found: dict[int, tuple[list[Made], Made, Impact]] = {}
+    for seed in range(cases(120)):
+        made, new = random_review(seed)
+        made += [make_node(f"full{number}").has(cpu="100m").labels(**{HOST: f"full{number}"}) for number in range(30)]
+        even = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule"}
+        template = new.obj["spec"]["template"]["spec"]
+        template["topologySpreadConstraints"] = [{**even, "labelSelector": {"matchLabels": {"app": "new"}}}]
+        impact = without_simulation(made, new)
+        if impact is not None and len(impact.preempting) > 1 and is_settled(made):
+            found[seed] = made, new, impact
+    monkeypatch.setattr(PodTopologySpread, "is_for_each_node", lambda *_: False)
+    for seed, (made, new, impact) in found.items():
+        assert without_simulation(made, new) is None
+        assert counts(impact) == counts(followed(made, new)), seed
+    assert len(found) >= 3
 
 
 def test_counted_pods_and_rolled_out_deployments_are_those_of_a_full_simulation(

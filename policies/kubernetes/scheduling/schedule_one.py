@@ -67,6 +67,7 @@ from forewarn.policies.kubernetes.scheduling.preemption import (
 )
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.ties import are_independent, fewest_victims
+from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import changed_pdbs
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
     Candidates,
@@ -79,7 +80,6 @@ from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
 )
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.releases.semantics import Extender, SchedulerConfiguration
     from forewarn.policies.kubernetes.scheduling.node_info import Ints, NodeInfo, Rows
@@ -666,13 +666,8 @@ class Prediction:
         """
         if self.snapshot.objects.pdbs is begun.objects.pdbs:
             return False
-        used_up: dict[tuple[str, str], PodDisruptionBudget] = {}
-        for namespace, pdbs in begun.pdbs.items():
-            now = self.snapshot.pdbs.get(namespace, ())
-            none_left = {pdb.name for pdb in now if pdb.disruptions_allowed <= 0} if now is not pdbs else ()
-            used_up |= {
-                (namespace, pdb.name): pdb for pdb in pdbs if pdb.name in none_left and pdb.disruptions_allowed > 0
-            }
+        changed = changed_pdbs(self.snapshot.pdbs, begun.pdbs)
+        used_up = {(pdb.namespace, pdb.name): pdb for least, pdb in changed if least <= 0 < pdb.disruptions_allowed}
         if not used_up:
             return False
         stale = Prediction(self.snapshot.with_pdbs(used_up), self.pod)

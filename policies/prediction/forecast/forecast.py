@@ -27,7 +27,6 @@ from forewarn.policies.kubernetes.controllers.own_pods import (
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, FaultKind, first_rejected, given_back
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, mapping, ref_of
-from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.kubernetes.scheduling.bulk import OnEachNode, capacity_for, on_each_node
 from forewarn.policies.kubernetes.scheduling.not_predicted import (
@@ -165,7 +164,9 @@ def depends_on_retries(impact: Impact, pod: Pod, snapshot: Snapshot, *, freed: i
     kube-scheduler considers a Pod that fits for all later Pods. It considers a Pod that preempts only on its nominated
     node, until the Pod runs. `freed`: see `freed_by_victims`.
     """
-    return bool(impact.preempting) and impact.new > 1 and (freed > 0 or concerns_itself(pod, snapshot))
+    victims = sum(victim.namespace == pod.namespace for one in impact.preempting for victim in one.victims)
+    are_several = bool(impact.preempting) and impact.new > 1
+    return are_several and (freed > 0 or concerns_itself(pod, snapshot, impact.new + victims))
 
 
 def freed_by_victims(impact: Impact, pod: Pod, quotas: Sequence[ResourceQuota]) -> int:
@@ -185,11 +186,11 @@ def freed_by_victims(impact: Impact, pod: Pod, quotas: Sequence[ResourceQuota]) 
     return impact.rejected - (impact.new - first + 1 if first else 0)
 
 
-def concerns_itself(pod: Pod, snapshot: Snapshot) -> bool:
+def concerns_itself(pod: Pod, snapshot: Snapshot, moved: int) -> bool:
     """Report whether required constraints of a Pod select Pods with the same labels, beyond single nodes, or whether
-    such Pods compete for devices, which no nomination reserves.
+    such Pods compete for devices, which no nomination reserves. `moved`: see `concern`.
     """
-    return pod.spec.claims_devices or concern(pod, pod, snapshot, but=HOSTNAME)
+    return pod.spec.claims_devices or concern(pod, pod, snapshot, moved)
 
 
 class QuotaLimits(NamedTuple):
@@ -484,7 +485,12 @@ class Forecast:
                 if (waiting.pods or waiting.omitted) and help_pending(waiting, emptied(), freed):
                     return None
                 if replaced:
-                    pending = self._pending_replacements(replaced, emptied, change, impact, after.snapshot, quotas)
+                    charged = ChargedQuotas(self._cluster, quotas.before)
+                    if not self._are_first(change, impact, charged):
+                        return None
+                    owned = grouped((controller_in(self._cluster, self._adoption.adopt(pod)), pod) for pod in replaced)
+                    first, snapshot = change.pods[0], after.snapshot
+                    pending = pending_replacements(charged, snapshot, emptied, owned, first, self._is_placeholder)
         except (CutShort, InvalidObject):
             return None
         if pending is None:
@@ -492,34 +498,17 @@ class Forecast:
         unknown = sum(recreator.is_assumption for recreator in recreators)
         return Cascade(len(replaced), len(victims) - len(replaced), pending=pending, controller_unknown=unknown)
 
-    def _pending_replacements(
-        self,
-        victims: Sequence[Pod],
-        emptied: Callable[[], Snapshot],
-        change: PodChange,
-        impact: Impact,
-        snapshot: Snapshot,
-        quotas: QuotaLimits,
-    ) -> int | None:
-        """Return how many replacements of these victims stay Pending; None if a simulation must find out. Raises
-        CutShort and InvalidObject.
-
-        `snapshot`: includes all new Pods. `emptied`: returns `snapshot` without the victims.
+    def _are_first(self, change: PodChange, impact: Impact, charged: ChargedQuotas) -> bool:
+        """Report whether kube-scheduler tries all new Pods before the replacements of their victims, which have a lower
+        priority. Charges the quotas for the new Pods. Raises CutShort and InvalidObject.
         """
         charge(len(self._cluster.waiting_pods) // 4)
         nominates = any(pod.nominated_node_name for pod in self._cluster.waiting_pods.values())
-        violates = len(impact.preempting) > 1 and any(each.num_pdb_violations for each in impact.preempting)
-        # Replacements wait behind new Pods, which have a higher priority, unless their controller creates them slowly.
-        are_first = change.is_at_once and are_equivalent(change.pods) and not impact.rejected
-        if change.workload is not None and group_kind(change.workload) in (DAEMON_SET, STATEFUL_SET):
-            are_first = False
-        if nominates or violates or impact.by_waiting or not are_first:
-            return None
-        charged = ChargedQuotas(self._cluster, quotas.before)
-        if charged.admit(change.workload or change.pod_object or {}, change.pods)[0] < len(change.pods):
-            return None
-        by_controller = grouped((controller_in(self._cluster, self._adoption.adopt(pod)), pod) for pod in victims)
-        return pending_replacements(charged, snapshot, emptied, by_controller, change.pods[0], self._is_placeholder)
+        is_slow = change.workload is not None and group_kind(change.workload) in (DAEMON_SET, STATEFUL_SET)
+        are_at_once = change.is_at_once and are_equivalent(change.pods) and not impact.rejected
+        if nominates or is_slow or impact.by_waiting or not are_at_once:
+            return False
+        return charged.admit(change.workload or change.pod_object or {}, change.pods)[0] == len(change.pods)
 
     def _recreator_of(self, pod: Pod) -> Recreator:
         owner = controller_in(self._cluster, self._adoption.adopt(pod))
@@ -816,17 +805,13 @@ def place_rollout(
     limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
     forecast = Forecast(cluster, POD_TEMPLATE_PATHS, never, explains=True, is_placeholder=is_placeholder)
     impact = forecast.predict_impact(subject, limits)
-    if not (is_rollout or _decides(impact, change)):
+    # Otherwise, no Pod preempts, and no Pod with new claims stays Pending.
+    if not is_rollout and not (impact and (impact.predictions if change.creates_claims else impact.preempting)):
         return None
     if impact is not None and not (is_rollout or has_retries or impact.is_simulated):
         return replace(place(cluster, obj, replicas), following=impact)
     impact = (impact or _without_impact(cluster, change))._replace(replaces_none=change.replaces_none)
     return _placement_of(subject, impact, rejection)
-
-
-def _decides(impact: Impact | None, change: PodChange) -> bool:
-    """Report whether Pods preempt, or Pods with new claims stay Pending."""
-    return impact is not None and bool(impact.predictions if change.creates_claims else impact.preempting)
 
 
 def _placement_of(subject: ReviewedObject, impact: Impact, rejection: str) -> Placement:
@@ -851,7 +836,9 @@ def _has_retries(change: PodChange, cluster: ClusterSnapshot) -> bool:
     if change.workload is None or change.rolled_out or change.one_by_one or len(change.pods) < 2:
         return False
     pod, snapshot = change.pods[0], cluster.scheduling
-    return not pod.spec.pod_group and not not_scheduled(pod, snapshot) and concerns_itself(pod, snapshot)
+    return (
+        not pod.spec.pod_group and not not_scheduled(pod, snapshot) and concerns_itself(pod, snapshot, len(change.pods))
+    )
 
 
 def place_all(

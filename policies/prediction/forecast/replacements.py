@@ -40,6 +40,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
     text_at,
 )
+from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.kubernetes.objects.workload import Workload, backoff_limit, is_managed_elsewhere, replica_failure
 from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.find_nodes import framework_of
@@ -139,20 +140,23 @@ def pending_replacements(
     return len([*filterfalse(is_placeholder, chain.from_iterable(map(victims.__getitem__, pending)))])
 
 
-def concern(pod: Pod, other: Pod, snapshot: Snapshot, but: str = "") -> bool:
-    """Report whether required constraints of a Pod match another Pod, except for anti-affinity with topology key `but`.
-    Raises CutShort.
+def concern(pod: Pod, other: Pod, snapshot: Snapshot, moved: int | None = None) -> bool:
+    """Report whether required constraints of a Pod match another Pod. Raises CutShort.
+
+    `moved`: ignore constraints that limit each node by itself, also after this many Pods are created or evicted; None:
+    consider them.
     """
     affinity, framework = pod.spec.pod_affinity, framework_of(snapshot, pod)
-    apart = [term for term in charging(affinity.required_anti_affinity) if term.topology_key != but]
+    apart = [t for t in charging(affinity.required_anti_affinity) if moved is None or t.topology_key != HOSTNAME]
     labels = snapshot.namespace_labels(other.namespace)
     terms = charging((*affinity.required_affinity, *apart))
     if any(term.matches(pod.namespace, other.namespace, other.labels, labels) for term in terms):
         return True
     if pod.namespace != other.namespace or PodTopologySpread.name not in framework.profile.plugins:
         return False
-    spread = framework.plugin(PodTopologySpread.name).constraints_of(pod, DO_NOT_SCHEDULE)
-    return any(constraint.matches(other.labels) for constraint in charging(spread))
+    plugin = framework.plugin(PodTopologySpread.name)
+    matching = (c for c in charging(plugin.constraints_of(pod, DO_NOT_SCHEDULE)) if c.matches(other.labels))
+    return any(moved is None or not plugin.is_for_each_node(pod, constraint, moved) for constraint in matching)
 
 
 def _predictions(

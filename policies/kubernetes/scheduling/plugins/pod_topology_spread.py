@@ -39,6 +39,7 @@ from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
     Skew,
     rejected,
 )
+from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.kubernetes.scheduling.vectorized.scores import ScorePluginInColumns
 from forewarn.policies.kubernetes.selectors import LabelSelector, Requirement, selector_or_error, with_label_keys
 
@@ -400,6 +401,18 @@ class PodTopologySpread(ScorePluginInColumns, FilterInColumns):
             return ()
         selector = default_selector(pod, self.snapshot.objects)
         return () if selector.empty else tuple(replace(constraint, selector=selector) for constraint in wanted)
+
+    def is_for_each_node(self, pod: Pod, constraint: TopologySpreadConstraint, moved: int) -> bool:
+        """Report whether a constraint only limits the Pods of each node: enough nodes have no matching Pod, so that the
+        minimum stays 0 after `moved` Pods are created or evicted. Raises CutShort.
+        """
+        if constraint.topology_key != HOSTNAME:
+            return False
+        with self.snapshot.derived.locked():
+            matrix = pod_matrix_of(self.snapshot)
+            included = included_nodes(constraint, pod, matrix) & matrix.nodes.topology(HOSTNAME).present
+            empty = included & (pods_that_match(pod, constraint, matrix).here == 0)
+        return int(np.count_nonzero(empty)) > moved
 
     def _matching(self, pods: Sequence[Pod], constraint: TopologySpreadConstraint, namespace: str) -> int:
         """Return the number of matching Pods that are not terminating. Source: upstream `countPodsMatchSelector`."""
