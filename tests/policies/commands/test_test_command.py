@@ -7,6 +7,7 @@ import os
 import random
 import xml.etree.ElementTree as ElementTree
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def test_a_cluster_is_read_once_and_no_expectation_sees_the_class_of_another(
         reads.append(sources)
         return load_cluster(*sources, into=into)
 
+    import_module("forewarn.policies.questions.application.why")  # a later import would keep `counted` for other tests
     monkeypatch.setattr("forewarn.policies.inputs.sources.cluster.load_cluster", counted)
     (tmp_path / "class.yaml").write_text(CLASS)
     (tmp_path / "pod.yaml").write_text(POD)
