@@ -387,7 +387,7 @@ class Forecast:
 
         If a simulation is too large, only the first Pods are predicted, and `first_only` is set. Raises CutShort.
         """
-        too_many = max(len(change.pods), len(change.own)) > MAX_REHEARSED
+        too_many = limited() and max(len(change.pods), len(change.own)) > MAX_REHEARSED
         try:
             simulated = None if too_many else self._rehearsed(change, impact, quotas)
         except CutShort:
@@ -442,7 +442,7 @@ class Forecast:
         if self._expired():
             return done._replace(rest="unknown"), after
         rejected = done.rejected - freed
-        first = done._replace(predictions=done.preempting, rejected=rejected, rest="later", first_only=True)
+        first = done._replace(predictions=done.preempting, rejected=rejected, rest="unknown", first_only=True)
         return first._replace(after_rejected=min(first.after_rejected, max(rejected - 1, 0))), after
 
     def _simulated_in_time(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted | None:

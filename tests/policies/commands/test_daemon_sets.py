@@ -135,9 +135,9 @@ def test_preempted_replacements_are_a_number_that_simulations_have(tmp_path: Pat
     [
         (2, 0, {"replacementsPending": 2}),
         (2, 1, {"replacements": None}),
-        (101, 0, {"replacements": None}),
+        (101, 0, {"replacementsPending": 101}),
     ],
-    ids=["one object", "two objects", "more Pods than a simulation has"],
+    ids=["one object", "two objects", "more Pods than the webhook simulates"],
 )
 def test_replacements_are_counted_or_not_predicted(
     nodes: int, others: int, counts: dict[str, int | None], tmp_path: Path
