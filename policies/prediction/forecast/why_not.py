@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from heapq import nsmallest
-from itertools import product
+from itertools import chain, product
 from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -356,12 +356,25 @@ def lasting_constraint(snapshot: Snapshot, pod: Pod) -> tuple[str, int]:
     fit with any capacity; "" if there is none. Ignores volumes: what the first Pod binds affects the next one.
     """
     pod = replace(pod, spec=replace(pod.spec, volumes=()))
-    lasting = (each for each in lasting_statuses(snapshot, pod).values() if each.code is Code.UNSCHEDULABLE)
-    reasons = Counter(reason for status in lasting for reason in status.reasons)
-    room = capacity_for(snapshot, without_requests(pod)) if reasons else None
+    lasting = {name: each for name, each in lasting_statuses(snapshot, pod).items() if each.code is Code.UNSCHEDULABLE}
+    room = capacity_for(snapshot, without_requests(pod)) if lasting else None
     if room is None:
         return "", 0
-    return f"{in_short(reasons.most_common(1)[0][0])}, with any capacity", room.total
+    preempts = pod.preemption_policy != PREEMPT_NEVER
+    reasons = Counter(
+        reason
+        for name, status in lasting.items()
+        for reason in (_of_host_ports(pod, snapshot, name, status, emptied=preempts) or status.reasons)[:1]
+    )
+    return in_short(reasons.most_common(1)[0][0]), room.total
+
+
+def common_cause(prediction: Prediction) -> str:
+    """Return the one cause that keeps a Pending Pod off all nodes, whatever their capacity; "" without such a cause."""
+    if found := joined(prediction.pre_filter.reasons, "; ") if prediction.pre_filter else cause(prediction):
+        return found.short
+    constraint, room = lasting_constraint(prediction.snapshot, prediction.pod)
+    return "" if room else constraint
 
 
 def other_topology(prediction: Prediction) -> str | None:
@@ -548,13 +561,11 @@ def _why(
         return blocking.on(node_name) or (_explained(prediction, node_name, status, emptied=emptied), "")
     if emptied and status.plugin == InterPodAffinity.name:
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
-    node_info, spec = prediction.snapshot.node_infos[prediction.snapshot.rows[node_name]], prediction.pod.spec
-    if status.plugin == one_node.NodePorts.name and (
-        of_ports := _of_host_ports(prediction, node_info, emptied=emptied)
-    ):
+    pod, snapshot = prediction.pod, prediction.snapshot
+    if of_ports := _of_host_ports(pod, snapshot, node_name, status, emptied=emptied):
         return of_ports
     if status.plugin == TaintToleration.name:
-        node = node_info.node
+        node, spec = snapshot.node_infos[snapshot.rows[node_name]].node, pod.spec
         is_static = one_node.NodeAffinity.name in prediction.framework.plan.static
         if is_static and not spec.node_affinity.matches(node.labels, node_name):  # a toleration would not help
             return joined(SELECTOR_REASON.reasons).short, ""
@@ -562,13 +573,15 @@ def _why(
     return _explained(prediction, node_name, status, emptied=emptied), ""
 
 
-def _of_host_ports(prediction: Prediction, node_info: NodeInfo, *, emptied: bool) -> tuple[str, str] | None:
+def _of_host_ports(
+    pod: Pod, snapshot: Snapshot, node_name: str, status: Status, *, emptied: bool
+) -> tuple[str, str] | None:
     """Return which host port is in use, and a Pod that uses it and that preemption does not remove ("" for another
-    replica); None if only a nominated Pod uses it.
+    replica); None if only a nominated Pod uses it, or if another plugin rejects the Pod.
     """
-    pod = prediction.pod
-    for other, port in product(node_info.pods, pod.spec.host_ports):
-        is_removed = emptied and preemption.may_be_preempted(other, pod.effective_priority, prediction.snapshot)
+    on_node = snapshot.node_infos[snapshot.rows[node_name]].pods if status.plugin == one_node.NodePorts.name else ()
+    for other, port in product(on_node, pod.spec.host_ports):
+        is_removed = emptied and preemption.may_be_preempted(other, pod.effective_priority, snapshot)
         if not is_removed and one_node.WantedPorts([port]).conflicts(other.spec.host_ports):
             if pod.owner is not None and other.owner == pod.owner:
                 return f"host port {port.port} in use by another replica: at most one per node", ""
@@ -581,18 +594,16 @@ def _is_of_anti_affinity(status: Status) -> bool:
 
 
 class BlockingPods:
-    """The Pods that block a new Pod by required anti-affinity, either that of the new Pod or their own."""
+    """The running and nominated Pods that block a new Pod by required anti-affinity, its own or theirs."""
 
     def __init__(self, prediction: Prediction) -> None:
         self._pod, self._snapshot = prediction.pod, prediction.snapshot
-        self._found: dict[tuple[str, str], list[tuple[str, Pod]]] | None = None
 
     def on(self, node_name: str) -> tuple[str, str] | None:
         """Return why preemption does not help on a node, and an example; None if no Pod blocks the new Pod."""
         node_info = self._snapshot.get(node_name)
         labels = node_info.node.labels if node_info else {}
-        pods = self._by_topology()
-        near = [(key, on, pod) for key, value in labels.items() for on, pod in pods.get((key, value), ())]
+        near = [(key, on, pod) for key, value in labels.items() for on, pod in self._by_topology.get((key, value), ())]
         for key, on, pod in near:
             if on == node_name and not preemption.may_be_preempted(pod, self._pod.effective_priority, self._snapshot):
                 return "anti-affinity with a Pod there of equal or higher priority", f"{pod.key}"
@@ -601,17 +612,18 @@ class BlockingPods:
                 return f"anti-affinity with a Pod on {place}; preemption does not cross nodes", f"{pod.key} on {on}"
         return None
 
+    @cached_property
     def _by_topology(self) -> Mapping[tuple[str, str], list[tuple[str, Pod]]]:
-        if self._found is None:
-            self._found = {}
-            namespaces, affinity = self._snapshot.objects.namespaces, self._pod.spec.pod_affinity
-            own = [merge_namespaces(term, namespaces) for term in affinity.required_anti_affinity]
-            for info in self._snapshot.node_infos if own else self._snapshot.have_pods_with_required_anti_affinity:
-                for other in info.pods:
-                    for key in self._topologies(own, other):
-                        if key in info.node.labels:
-                            self._found.setdefault((key, info.node.labels[key]), []).append((info.name, other))
-        return self._found
+        found: dict[tuple[str, str], list[tuple[str, Pod]]] = {}
+        namespaces, affinity = self._snapshot.objects.namespaces, self._pod.spec.pod_affinity
+        own = [merge_namespaces(term, namespaces) for term in affinity.required_anti_affinity]
+        for info in self._snapshot.node_infos if own else self._snapshot.have_pods_with_required_anti_affinity:
+            nominated = (p for p in self._snapshot.nominated_pods(info.name) if p.identity != self._pod.identity)
+            for other in chain(info.pods, nominated):
+                for key in self._topologies(own, other):
+                    if key in info.node.labels:
+                        found.setdefault((key, info.node.labels[key]), []).append((info.name, other))
+        return found
 
     def _topologies(self, own: Iterable[AffinityTerm], other: Pod) -> Iterator[str]:
         pod, labels = self._pod, self._snapshot.namespace_labels(self._pod.namespace)

@@ -45,6 +45,7 @@ from forewarn.policies.prediction.forecast.placement import PENDING, RUNNING, Ap
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, group_forecast
 from forewarn.policies.prediction.forecast.why_not import (
     cause,
+    common_cause,
     ending_on_nominated_node,
     explanations,
     lasting_constraint,
@@ -748,8 +749,6 @@ def _constrained(placement: Placement, result: PredictResult) -> tuple[str, int]
     if not pending or has_own_cause(pending[-1]):
         return "", 0
     constraint, room = lasting_constraint(pending[-1].snapshot, pending[-1].pod)
-    if constraint and pending[-1].pod.spec.host_ports:  # names the port, and the Pod that has it
-        constraint = pending_reason(pending[-1], result.cluster)
     return constraint, max(len(pending) - room, 0) if constraint else 0
 
 
@@ -788,11 +787,8 @@ def reason_in_short(prediction: Prediction, cluster: ClusterSnapshot) -> str:
         return waits_for(ending, prediction.pod.nominated_node_name)
     if prediction.error:
         return cycle_error(prediction)
-    if found := joined(prediction.pre_filter.reasons, "; ") if prediction.pre_filter else cause(prediction):
-        return found.short
-    constraint, room = lasting_constraint(prediction.snapshot, prediction.pod)
-    if constraint and not room and not prediction.pod.spec.host_ports:
-        return constraint
+    if found := common_cause(prediction):
+        return found
     never = prediction.preemption.ineligible_reason
     return f"{on_no_node(prediction)}{never and f' and may not preempt: {in_short(never)}'}"
 

@@ -196,16 +196,15 @@ def _wanted(answer: Answer) -> Iterator[str]:
     if after.blocks.rollouts:
         yield plural(len(after.blocks.rollouts), "rollout does not finish", "rollouts do not finish")
     if new is not None:
-        yield from _fate_of(new, after.summary.new_pods_ended - after.summary.new_pods_preempted)
+        yield _fate_of(new)
 
 
-def _fate_of(new: NewPods, ended: int) -> Iterator[str]:
-    """Yield how many new Pods run. `ended`: how many end without a preemption."""
-    if not new.run and ended == new.total:
-        yield f"{plural(ended, 'new Pod is', 'new Pods are')} removed again"
-    else:
-        again = f" ({ended:,} removed again)" if ended else ""
-        yield f"{new.run:,} of {plural(new.total, 'new Pod')} run{'s' * (new.total == 1)}{again}"
+def _fate_of(new: NewPods) -> str:
+    """Return how many new Pods run."""
+    if not new.run and new.ended == new.total:
+        return f"{plural(new.total, 'new Pod is', 'new Pods are')} removed again"
+    again = f" ({new.ended:,} removed again)" if new.ended else ""
+    return f"{new.run:,} of {plural(new.total, 'new Pod')} run{'s' * (new.total == 1)}{again}"
 
 
 def _progress(answer: Answer) -> Iterator[str]:
@@ -280,7 +279,7 @@ def _in_vain(answer: Answer) -> int:
 
 def _down_of(answer: Answer, effects: Effects) -> str:
     """Return the text after the number of workloads that are down, such as ` workloads completely, up to 5 s`."""
-    complete, down = sum(map(_is_complete, answer.outages)), f" workload{'s' * (effects.down > 1)}"
+    complete, down = sum(map(_is_complete, answer.outages)), f" workload{'s' * (effects.down != 1)}"
     if not effects.down:
         return down
     how = {0: " in part", effects.down: " completely"}.get(complete, f" ({complete:,} completely)")
@@ -802,7 +801,7 @@ def _workload_rows(answer: Answer, outages: Mapping[str, Interruption]) -> Itera
     victims = {each.workload: each for each in answer.after.preempted}
     names = {each.workload for each in own}
     for name in (name for name in preempted if name not in names):
-        why, value = _down(outages.get(name)) or "replaced", victims[name].priority
+        why, value = _down(outages.get(name)) or "all run again", victims[name].priority
         yield [name, victims[name].priority_class or NO_CLASS, value, "", 0, 0, preempted[name], why]
 
 

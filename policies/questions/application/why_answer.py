@@ -23,7 +23,7 @@ from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.placement import Applied, Placement, Predicted
-from forewarn.policies.prediction.forecast.why_not import MAX_PENDING, cause, ending_on_nominated_node, why_not
+from forewarn.policies.prediction.forecast.why_not import MAX_PENDING, common_cause, ending_on_nominated_node, why_not
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.kueue import (
     clause_of,
@@ -175,20 +175,21 @@ def _causes(diagnosis: Diagnosis, effects: Effects | None) -> Why | None:
         else each
         for each in diagnosis.troubles
     ]
+    known = troubles[0] if diagnosis.state == "pending" else None  # the clause has its words
     following = [*(trouble.help for trouble in diagnosis.troubles[1:]), ""]
     causes = [
-        Cause(0, trouble.id, _text_of(trouble, is_last_with_fix=trouble.help != next_help))
+        Cause(0, trouble.id, _text_of(trouble, named=trouble is not known, is_last_with_fix=trouble.help != next_help))
         for trouble, next_help in zip(troubles, following, strict=True)
     ]
     return Why("", 0, _WHAT[diagnosis.state], causes)
 
 
-def _text_of(trouble: Trouble, which: str = "", *, is_last_with_fix: bool = True) -> str:
+def _text_of(trouble: Trouble, which: str = "", *, named: bool = True, is_last_with_fix: bool = True) -> str:
     when = shown_time(trouble.when)
     at = f" at {when}" if when and when not in trouble.message else ""
     message = trouble.message.rstrip(".")
     details = message.removeprefix(f"{trouble.words} ")
-    text = f"{trouble.words}{at}{':' if details == message else ''} {details}{which}"
+    text = f"{trouble.words}{at}{':' if details == message else ''} {details}{which}" if named else message
     return with_fix(text, trouble.help if is_last_with_fix else "")
 
 
@@ -347,10 +348,7 @@ def _clause_of_cluster(result: ClusterWhy, pending: int, not_created: int) -> st
 
 
 def _of_pending_group(group: PendingGroup) -> list[str | int]:
-    about, _, reason = group.cause.partition(": ")
-    # A long cause does not fit in a row: use only the reason about these nodes, or omit the details.
-    brief = reason if 0 < len(reason) <= _ROOM and " (" not in about else about.partition(" (")[0]
-    cause = group.cause if len(group.cause) <= _ROOM else brief
+    cause = group.cause if len(group.cause) <= _ROOM else group.cause.partition(" (")[0]
     return [group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, cause]
 
 
@@ -368,9 +366,8 @@ def _in_events(result: ClusterWhy) -> Iterator[Counter]:
 def cause_of(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     """The cause of a Pending Pod in the queue."""
     if prediction.outcome == "pending":
-        is_about_it = cause(prediction) or prediction.error or prediction.pre_filter is not None
-        reasons = [] if is_about_it else why_not(prediction)
-        return f"fits on no node: {reasons[0][1]}" if reasons else reason_in_short(prediction, cluster)
+        reasons = [] if prediction.error or common_cause(prediction) else why_not(prediction)
+        return reasons[0][1] if reasons else reason_in_short(prediction, cluster)
     if prediction.outcome == "preempts":
         return "the next attempt preempts other Pods"
-    return prediction.not_predicted or "fits on a node: not tried yet"
+    return prediction.not_predicted or "fits on a node: not scheduled yet"

@@ -453,7 +453,8 @@ def _constrained(simulation: Simulation, messages: Mapping[str, str], names: Nam
         name = names.name_of(simulation.timeline.origins["/".join(key)].workload)
         if name in found or len(found) == _MAX_CAUSES or not simulation.scheduler.is_pending(state):
             continue
-        if lacks_capacity(messages.get(name, "")):
+        message = messages.get(name, "")
+        if isinstance(message, FitError) and message.cause is None:
             found[name] = lasting_constraint(snapshot, state.pod)
     return {name: each for name, each in found.items() if each[0]}
 

@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.scheduling.reasons import FitError, ranked
 from forewarn.policies.linting.rules.support.predictions import fix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.questions.whatif.answer import Answer, WithoutChange, WorkloadCount
 
@@ -130,9 +130,12 @@ def creates_pods(answer: Answer) -> bool:
 
 
 class NewPods(NamedTuple):
-    """The Pods that a change creates: how many run at the end, and the total with rejected and not created Pods."""
+    """The Pods that a change creates: how many run at the end, how many end without a preemption, and the total with
+    rejected and not created Pods.
+    """
 
     run: int
+    ended: int
     total: int
 
 
@@ -156,8 +159,11 @@ def new_pods_of(answer: Answer) -> NewPods | None:
     rollouts = sum(desired(each, answer) for each in own if each.workload in answer.after.blocks.rollouts)
     total = max(summary.new_pods + later + missing, rollouts)
     run = max(summary.new_pods - summary.new_pods_pending - summary.new_pods_ended, 0)
-    more = sum(max(each.after - each.before, 0) for each in own)
-    return NewPods(min(more, total) if is_scaled(answer) else run, total)
+    ended = summary.new_pods_ended - summary.new_pods_preempted
+    if is_scaled(answer):  # an HPA may also delete Pods that ran before
+        run = min(sum(max(each.after - each.before, 0) for each in own), total)
+        ended = max(summary.new_pods - summary.new_pods_pending - run, 0) if ended else 0
+    return NewPods(run, ended, total)
 
 
 def is_scaled(answer: Answer) -> bool:
@@ -196,17 +202,21 @@ def helped_by_added_nodes(answer: Answer) -> int:
     return (waiting - staying - not_replaced | Counter(next_ones)).total()
 
 
+_LONG: Final = 60
+"""Seconds up to which the duration of some of the random runs is not worth a sentence."""
+
+
 def of_runs(answer: Answer) -> Iterator[str]:
     """Yield a sentence about the random runs, if chance decides; this answer is their most frequent outcome."""
     if (runs := answer.typical_of) is None:
         return
-    alike = f"{runs.alike} of {runs.total} runs with random ties and races"
     if runs.counters:
         ranges = "; in parentheses, those of all runs" if answer.with_new_nodes is None else ", without new nodes"
         shown = "random runs, the most frequent outcome, have these counters"
         yield f"chance decides: {runs.alike} of {runs.total} {shown}{ranges}"
-    if runs.alike < runs.total and runs.others > 2 * runs.longest:
-        yield f"{alike} take at most {duration(runs.longest)}, the others up to {duration(runs.others)}"
+    if runs.alike < runs.total and runs.others > max(2 * runs.longest, _LONG):
+        alike, others = duration(runs.longest), duration(runs.others)
+        yield f"{runs.alike} of {runs.total} random runs take at most {alike}, the others up to {others}"
 
 
 def own_workloads(answer: Answer) -> list[WorkloadCount]:
@@ -248,29 +258,26 @@ class Share(NamedTuple):
 
 def reasons_of_loss(answer: Answer) -> Mapping[Reason, Share]:
     """The lost replicas by reason; the numbers add up to the counter `lost`."""
-    found: dict[Reason, Share] = {}
-    for workload in own_workloads(answer):
-        for reason, pods in reasons_of_loss_of(workload, answer) if workload.lost else ():
-            _add(found, reason, workload, pods)
-    return found
+    return _shares(answer, lambda workload: reasons_of_loss_of(workload, answer) if workload.lost else ())
 
 
 def reasons_of_pending(answer: Answer) -> Mapping[Reason, Share]:
     """The additional Pending Pods by reason; the numbers add up to the counter `pending`."""
-    found: dict[Reason, Share] = {}
+    return _shares(answer, lambda workload: _reasons_of_pending_of(workload, workload.more_pending))
+
+
+def _shares(
+    answer: Answer, reasons_of: Callable[[WorkloadCount], Iterable[tuple[Reason, int]]]
+) -> Mapping[Reason, Share]:
+    shares: dict[Reason, Share] = {}
     for workload in own_workloads(answer):
-        for reason, pods in _reasons_of_pending_of(workload, workload.more_pending):
-            _add(found, reason, workload, pods)
-    return found
-
-
-def _add(shares: dict[Reason, Share], reason: Reason, workload: WorkloadCount, pods: int) -> None:
-    """Add Pods of a workload to a reason."""
-    share = shares.setdefault(reason, Share(Counter(), {}))
-    share.pods[workload.priority_class] += pods
-    share.workloads[workload.workload] = None
-    failed = len(workload.failures) if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED) else 0
-    shares[reason] = share._replace(jobs=share.jobs + failed)
+        for reason, pods in reasons_of(workload):
+            share = shares.setdefault(reason, Share(Counter(), {}))
+            share.pods[workload.priority_class] += pods
+            share.workloads[workload.workload] = None
+            failed = len(workload.failures) if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED) else 0
+            shares[reason] = share._replace(jobs=share.jobs + failed)
+    return shares
 
 
 def reasons_of_loss_of(workload: WorkloadCount, answer: Answer) -> Iterator[tuple[Reason, int]]:

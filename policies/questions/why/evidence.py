@@ -323,7 +323,7 @@ IDS: Final = (
 """The ids of all Troubles."""
 
 
-_WORDS: Final = {"never-preempts": "fits on no node, never preempts"}
+_WORDS: Final = {"never-preempts": "fits on no node, never preempts", "not-tried-yet": "fits now, not scheduled yet"}
 _NAMES: Final = {"api": "API", "daemonset": "DaemonSet", "pod": "Pod"}
 
 

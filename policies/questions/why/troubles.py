@@ -31,7 +31,7 @@ from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated, res
 from forewarn.policies.kubernetes.scheduling.framework import Code
 from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted
 from forewarn.policies.kubernetes.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
-from forewarn.policies.kubernetes.scheduling.reasons import Reason, in_short, joined
+from forewarn.policies.kubernetes.scheduling.reasons import Reason, in_short
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support import predictions
 from forewarn.policies.linting.rules.wording.impact import victims_text
@@ -43,8 +43,8 @@ from forewarn.policies.prediction.forecast.why_not import (
     OF_KUBERNETES,
     before_in_queue,
     cause,
+    common_cause,
     ending_on_nominated_node,
-    lasting_constraint,
     on_no_node,
     pending_in_order,
     queue_key,
@@ -1006,14 +1006,8 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     then = f"; {queued.note}" if queued.note else ""
     prediction, pod = queued.prediction, queued.prediction.pod
     fix_of_all = predictions.fix_of(predictions.fixable_reasons(prediction))
-    if prediction.pre_filter is not None:
-        why = joined(prediction.pre_filter.reasons, "; ").short
-        return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of_all)
-    if found := cause(prediction):
-        return Trouble("fits-nowhere", found.short, fix_of_all)  # at any queue position
-    constraint, room = lasting_constraint(prediction.snapshot, pod)
-    if constraint and not room:
-        return Trouble("fits-nowhere", constraint, fix_of_all or "add nodes")
+    if found := common_cause(prediction):  # at any queue position
+        return Trouble("fits-nowhere", found, fix_of_all or ("" if prediction.pre_filter else "add nodes"))
     nowhere = on_no_node(prediction, named=True)
     reserves = predictions.is_placeholder(pod, Options())  # a higher class would prevent its preemption
     taints = _tolerated_with_effect(queued)

@@ -11,6 +11,7 @@ import yaml
 import forewarn
 from forewarn.policies.base.documents.answer import Effects, Range
 from forewarn.policies.kubernetes.objects.fields import NOTHING
+from forewarn.policies.prediction.forecast.pod_groups import MAX_REHEARSED
 from forewarn.policies.questions.application import fixes, whatif_answer
 
 if TYPE_CHECKING:
@@ -132,12 +133,45 @@ def test_fewer_pods_or_another_topology_are_fixes_of_anti_affinity(tmp_path: Pat
     assert shown(prediction) == found[::-1]
     assert prediction.document.why is not None
     (cause,) = prediction.document.why.causes
-    assert (cause.number, cause.reason) == (1, "violates its Pod anti-affinity, with any capacity")
+    assert (cause.number, cause.reason) == (1, "violates its Pod anti-affinity")
     (tmp_path / "new.yaml").write_text(yaml.safe_dump(manifest))
     linted = forewarn.lint(tmp_path / "new.yaml", cluster=cluster)
     (finding,) = (each for each in linted.findings if each.rule == "fits-nowhere")
     assert "unless an autoscaler adds one in another kubernetes.io/os" in finding.message
     assert finding.fix == "run fewer replicas or use topologyKey kubernetes.io/hostname"
+
+
+def test_whatif_and_predict_name_a_host_port_and_the_replicas_that_fit(tmp_path: Path) -> None:
+    cluster, manifest = cluster_of(tmp_path), applied("Deployment", "apps", 3)
+    manifest["spec"]["template"]["spec"]["containers"] = [
+        {"name": "c", "image": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}
+    ]
+    for answer in (forewarn.predict(cluster, manifest), forewarn.whatif(cluster, forewarn.Apply(manifest))):
+        assert answer.document.why is not None
+        (cause,) = answer.document.why.causes
+        reason = "host port 80 in use by another replica: at most one per node"
+        assert (cause.number, cause.reason.removesuffix(": shop/new")) == (1, reason)
+        assert ("Deployment shop/new: replicas 3 → 2", "Pending 1 → 0") in shown(answer)
+
+
+def test_new_pods_that_an_autoscaler_removes_add_up_though_it_deletes_old_ones(tmp_path: Path) -> None:
+    spec = {"maxReplicas": 6, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
+    cluster = cluster_of(tmp_path, object_of("autoscaling/v2", "HorizontalPodAutoscaler", "web", spec=spec))
+    answer = forewarn.whatif(cluster, forewarn.Scale("deployment/web", 14, "shop"))
+    assert answer.answer.after.summary.new_pods_ended < 8
+    assert answer.document.clause == "2 of 10 new Pods run (8 removed again)"
+
+
+def test_a_prediction_covers_more_replicas_than_the_webhook_simulates(tmp_path: Path) -> None:
+    """The first victim makes later attempts differ from the first ones."""
+    spread: dict[str, Any] = {"maxSkew": 1, "topologyKey": "kubernetes.io/os", "whenUnsatisfiable": "DoNotSchedule"}
+    spread["labelSelector"] = {"matchLabels": {"app": "new"}}
+    manifest = applied("Deployment", "apps", MAX_REHEARSED + 20, topologySpreadConstraints=[spread])
+    cluster = cluster_of(tmp_path, priority=-10)
+    outcomes = forewarn.predict(cluster, manifest).outcomes
+    assert outcomes.total() == MAX_REHEARSED + 20
+    assert outcomes["preempts"]
+    assert outcomes.keys() == {"fits", "preempts", "pending"}
 
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "storageClassName": "gp2", "resources": {"requests": {"storage": "1Gi"}}}

@@ -378,7 +378,7 @@ def test_no_pods_before_it_are_named_if_no_position_in_the_queue_helps(
     made = [new, make_node("n1").has(cpu="4"), make_pod("ahead").priority(9).request(cpu="1")]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
     assert out.startswith("PENDING  default/new (5): fits nowhere\n")
-    assert f"fits nowhere: {line}. Fix: " in out
+    assert f"WHY IT IS PENDING {line}. Fix: " in out
 
 
 def test_a_pod_that_may_not_preempt_gets_the_nearest_class_that_may(
@@ -567,7 +567,7 @@ def test_an_event_that_is_not_as_it_should_be_stops_nothing(
     broken.obj.update(odd)
     status, out, err = run(capsys, tmp_path, [make_node("n1"), PENDING, broken], "default/new")
     assert (status, err) == (0, "")
-    assert "not tried yet: fits on n1 now" in out
+    assert "fits now, not scheduled yet" in out
 
 
 def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -666,7 +666,7 @@ def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
             "priority": 0,
             "pods": 1,
             "suchAs": "default/small",
-            "cause": "fits on a node: not tried yet",
+            "cause": "fits on a node: not scheduled yet",
         },
     ]
     assert "no Events in the cluster snapshot" in document["warnings"][0]

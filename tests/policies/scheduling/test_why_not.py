@@ -82,6 +82,11 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
             ],
             ["too small even when empty: insufficient cpu"],
         ),
+        (
+            WEB,
+            [zoned("n1"), make_pod("low").on("n1"), make_pod("next").labels(app="web").priority(10).nominated("n1")],
+            ["anti-affinity with a Pod there of equal or higher priority (default/next)"],
+        ),
     ],
     ids=[
         "its own, across the zone",
@@ -91,6 +96,7 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
         "affinity to a victim",
         "full of its like",
         "too small in one resource, full in the others",
+        "a nominated Pod",
     ],
 )
 def test_the_pod_in_the_way_is_named(asked: Made, there: list[Made], want: list[str]) -> None:

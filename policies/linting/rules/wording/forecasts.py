@@ -59,10 +59,8 @@ def unfinished(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:
     """Return the reason why a prediction is incomplete as a sentence in lower case, such as `time ran out after 3 of 10
     new Pods`; empty if it is complete.
     """
-    if impact.first_only:
-        return ("the rollout is too large to predict it to its end",)
-    if impact.rest != "unknown":
-        return ()
+    if impact.first_only or impact.rest != "unknown":
+        return ("the rollout is too large to predict it to its end",) if impact.first_only else ()
     if impact.excess is not None:
         after = "" if audience.coarse else f" after {impact.predicted} of {impact.new} new Pods"
         return (f"not evaluated{after}: {impact.excess.problem}",)
