@@ -232,10 +232,11 @@ def faults_in_chart(chart: Chart) -> Iterator[FileDiagnostic]:
     """Yield the mistakes in a chart."""
     templates, files = chart.templates, chart.files
     yield from _escaped_quotes(templates)
-    yield from _unbalanced(templates)
+    yield from (unbalanced := [*_unbalanced(templates)])
     yield from _changing_selectors(templates)
     if not any(_KEY_OF_ROOT.search(each.data) for each in files):
-        yield from _wrong_dots(templates)
+        wrong = {fault.location.file for fault in unbalanced}
+        yield from _wrong_dots([each for each in templates if each.file not in wrong])
     yield from chain.from_iterable(each.repeated_keys for each in files)
     if (values := chart.defaults) is not None:
         yield from _replaced_values(templates, values)
@@ -318,30 +319,7 @@ def _wrong_dots(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
             field, fix = f'{of_root.get(match[1])} for "{match[1]}"', "write $ in place of the dot"
         if not match[1] or match[1] in of_root:
             message = f"no {field} in the dot, which is {scope.shown} here: Helm cannot render the template"
-            fix = "restore the lines that are missing above" if _is_among_items(template.text, match.start()) else fix
             yield FileDiagnostic("parse-error", message, template.place(*match.span()), fix)
-
-
-def _is_among_items(text: str, position: int) -> bool:
-    """Report whether a line is a key at the indentation of list items that are nested below their own key, which is no
-    YAML: lines between them are missing.
-    """
-    start = text.rfind("\n", 0, position) + 1
-    key, has_items = _OPENED.match(text, start), False
-    for line in reversed(text[max(start - _MAX_ABOVE, 0) : start].split("\n")) if key else ():
-        above = _PLAIN.match(line)
-        if key and above and len(above[1]) <= len(key[1]):
-            if len(above[1]) < len(key[1]) or not above[2]:
-                return has_items and len(above[1]) < len(key[1])
-            has_items = True
-    return False
-
-
-_MAX_ABOVE: Final = 10_000
-"""Maximum number of characters above a line that are searched."""
-_OPENED: Final = later(r"( +)[\w./-]+:[ ]")
-_PLAIN: Final = later(r"( *)(- )?(?=[^\s{#])")
-"""The start of a line without a template action."""
 
 
 def _fields_of_root(templates: Sequence[ChartText]) -> Mapping[str, str]:

@@ -109,9 +109,9 @@ class _Reads:
 
     @cached_property
     def dependency_keys(self) -> Mapping[str, str]:
-        """The key of the values of each dependency by its name: the alias, if it has one."""
+        """The key of the values of each dependency by its name: the alias, if all of this name have one."""
         named = [(text_at(each, "name"), text_at(each, "alias")) for each in self.dependencies]
-        return {name: alias or name for name, alias in named}
+        return {name: name if (name, "") in named else alias for name, alias in named}
 
     def may_read(self, path: Path) -> bool:
         """Report whether a template, a text with template actions, or another chart may read a value."""

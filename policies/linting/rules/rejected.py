@@ -168,7 +168,7 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
 
     obj, faults = subject.object, validate(subject.object, context.semantics)
     if subject.is_partial:
-        faults = [fault for fault in faults if any(part in str(fault) for part in _CERTAIN)]
+        faults = [f for f in faults if at(obj, *f.path) is not None and any(part in str(f) for part in _CERTAIN)]
     for semantics in context.possible_semantics[1:] if faults else ():
         others = {fault.path for fault in validate(obj, semantics)}  # the texts can differ, as in minimum values
         faults = [fault for fault in faults if fault.path in others]
