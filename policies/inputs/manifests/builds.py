@@ -180,7 +180,7 @@ def _not_listed(
         is_mentioned = name in named or (name.encode() in (text or b"") and not is_data)
         is_template = b"{{" in (read(os.path.realpath(file)) or b"")
         for own, user in objects if not (is_mentioned or is_template) else ():
-            message = f"no kustomization lists this file, but {_shown(user.key)} needs it"
+            message = f"no kustomization lists this file, so it has no effect on {_shown(user.key)}"
             place = own.subject.locate(("metadata", "name"))
             yield FileDiagnostic(_RULE, message, place, f"add {name} to resources", own.subject.ref, Severity.WARNING)
 

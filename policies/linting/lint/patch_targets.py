@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from glob import glob
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Location, Path, Severity, cut, grouped, nearest_word, quote
@@ -32,6 +32,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
     DEFAULT_NAMESPACE,
     DISRUPTION_BUDGET,
     POD_TEMPLATE_PATHS,
+    is_namespaced,
 )
 from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
     KUSTOMIZATION_STRUCT,
@@ -63,12 +64,12 @@ _SCRIPTS: Final = (
 _MAX_SCRIPTS: Final = 1_000
 _CONTENT: Final = later(rb"^(?!---)[^\s#]", re.MULTILINE)
 _WRITES: Final = later(
-    rb"(?:>|\b(?:tee|cp|mv|touch|output|create|open|write_text)\b)[^\n]*|^[\w./$()-]+\.ya?ml[ \t]*:", re.MULTILINE
+    rb"(?:>|\b(?:tee|cp|mv|mkdir|clone|touch|output|create|open|write_text)\b)[^\n]*|^[\w./$()-]+\.ya?ml[ \t]*:",
+    re.MULTILINE,
 )
 """Commands that may write the files on the rest of their line, and targets of a Makefile."""
-_OPERATOR_SDK: Final = "operator-sdk generate kustomize manifests"
-_OF_OPERATOR_SDK: Final = ".clusterserviceversion.yaml"
-"""The end of the names of the files that this command generates."""
+_GENERATED: Final = (".clusterserviceversion.yaml", "/webhook/manifests.yaml")
+"""The ends of the paths that operator-sdk and controller-gen write."""
 _Namespaces = Mapping[str, Mapping[str, Collection[str]]]
 """The namespaces of objects by their kind and name."""
 
@@ -151,13 +152,12 @@ class _Paths:
         if is_file or not os.path.isdir(path):
             why = "" if os.path.exists(path) else "does not exist"
         elif not any(os.path.exists(os.path.join(path, name)) for name in KUSTOMIZATIONS):
-            why, fix = "has no kustomization", "list its files"
+            why, fix, path = "has no kustomization", "list its files", os.path.join(path, KUSTOMIZATIONS[0])
         top = next(work_trees(kustomization.directory), None) if why else None
         if top and not os.path.join(path, "").startswith(os.path.join(top, "")):
             why, fix = "is outside of the repository", "write a path in the repository"
         near = self._nearest(entry, kustomization) if why and next(self._searches, None) is not None else None
         fix = f"write {os.path.relpath(near, kustomization.directory)}" if near else fix
-        fix = f"run `{_OPERATOR_SDK}`" if why and path.endswith(_OF_OPERATOR_SDK) else fix
         is_created = bool(why) and self._is_created(path, self._files.sources[kustomization.file].tree)
         return why, fix, Severity.NOTE if is_created else None
 
@@ -191,23 +191,19 @@ class _Paths:
         return next((path for path in paths if path in self._files.by_path or path in self._directories), None)
 
     def _nearest(self, entry: str, kustomization: Kustomization) -> str | None:
-        """Return the file of the kustomization, or the other directory, that an entry probably means; None if there
-        is none.
+        """Return what an entry probably means: a file beside the missing one, or what `../` less or more names; None if
+        there is none.
         """
         if (shifted := self._shifted(kustomization, entry)) is not None:
             return shifted
         directory, name = os.path.split(kustomization.real(entry))
-        inside = os.path.join(kustomization.directory, "")
-        known = (*(each for each in self._files.by_path if each.startswith(inside)), *self._directories)
-        listed = {*kustomization.resources, kustomization.directory}
-        unlisted = [each for each in known if each not in listed]
-        beside = {os.path.basename(each): each for each in unlisted if os.path.dirname(each) == directory}
-        same = [each for each in unlisted if os.path.basename(each) == name]
-        return beside.get(nearest_word(name, beside, _NEAR)) or (same[0] if len(same) == 1 else None)
+        here = (each for each in self._files.by_path if os.path.dirname(each) == directory)
+        beside = {os.path.basename(each): each for each in here if each not in kustomization.resources}
+        return beside.get(nearest_word(name, beside, _NEAR))
 
     def _is_created(self, path: str, top: str) -> bool:
-        """Report whether git ignores a path, operator-sdk generates it, or a Makefile, workflow or script of a tree
-        writes a file with its name, or files to its directory.
+        """Report whether git ignores a path, a generator of operators writes it, or a Makefile, workflow or script of a
+        tree writes a file with its name, files to its directory, or a directory above it that does not exist.
         """
         directory, name = os.path.split(path)
         top = os.path.realpath(top or directory)
@@ -217,7 +213,9 @@ class _Paths:
         written, place = self._written_in(top), os.path.relpath(directory, top)
         is_written = re.search(rf"(?<![\w./-])(?:\./)?{re.escape(place)}/?(?![\w/.-])".encode(), written)
         is_named = "." in name and (name.encode() in written or (os.sep in place and is_written))
-        return is_ignored or path.endswith(_OF_OPERATOR_SDK) or bool(is_named)
+        absent = [path, *takewhile(lambda each: not os.path.lexists(each), upwards(path))][-1]
+        is_made = re.search(rf"(?<![\w.-]){re.escape(os.path.basename(absent))}(?![\w.-])".encode(), written)
+        return is_ignored or path.endswith(_GENERATED) or bool(is_named or is_made)
 
 
 def _is_file_of(kustomization: Kustomization, path: str) -> bool:
@@ -274,8 +272,9 @@ def _namespaces(objects: Sequence[ReviewedObject], used: Sequence[Kustomization]
 
 
 def _namespace_of(subject: ReviewedObject) -> str:
-    """Return the namespace of an object in its file."""
-    return text_at(subject.object, "metadata", "namespace") or DEFAULT_NAMESPACE
+    """Return the namespace of an object in its file; "" for cluster-scoped ones."""
+    own = text_at(subject.object, "metadata", "namespace") or DEFAULT_NAMESPACE
+    return own if is_namespaced(group_kind(subject.object)) else ""
 
 
 def _unmatched_in(
@@ -322,10 +321,8 @@ def _uncounted(kustomization: Kustomization, objects: _Namespaces, files: Input)
     for number, entry in enumerate(list_at(kustomization.content, "replicas") if is_known else ()):
         if (name := text_at(entry, "name")) and name not in names:
             place = EntrySource(kustomization, files.content, ("replicas", number)).locate(("name",))
-            near = nearest_word(name, sorted(names), 0.0) if number < _MAX_SUGGESTED else ""
-            fix = f"write {near}" if near else "remove the entry"
             message = f"no workload {cut(name, _SHOWN)} for replicas: kustomize build fails"
-            yield FileDiagnostic("parse-error", message, place, fix)
+            yield FileDiagnostic("parse-error", message, place, "write the name of a workload, or remove the entry")
 
 
 def _targets(content: ApiObject) -> Iterator[tuple[Path, Any]]:

@@ -315,8 +315,7 @@ def _overlaps(context: Context) -> _Overlaps:
     """Find overlapping PodDisruptionBudgets. Source: pkg/registry/core/pod/storage/eviction.go,
     `getPodDisruptionBudgets`.
     """
-    placed = (each for each in context.of_kind(registry.DISRUPTION_BUDGET) if namespace_of(each.object))
-    new = {key: pdb for subject in placed for key, pdb in _read(subject)}  # others may be for several namespaces
+    new = dict(_given(context))
     pdbs = {**context.cluster.objects.pdbs, **new} if context.cluster else new
     by_label = grouped(((key[0], pdb.selector.label), (key[1], pdb)) for key, pdb in pdbs.items() if pdb.selector)
     problems = dict[tuple[str, str, str], str]()
@@ -368,6 +367,17 @@ def _selecting(
         )
         if len(names) > 1 and (is_new or is_stored):  # those of the change set have the problem already
             yield namespace, names, kind, name
+
+
+def _given(context: Context) -> Iterator[tuple[tuple[str, str], PodDisruptionBudget]]:
+    """Yield those of the change set that name their namespace, as others may be for several. Skips those that no
+    kustomization lists if one lists others of the namespace.
+    """
+    placed = [each for each in context.of_kind(registry.DISRUPTION_BUDGET) if namespace_of(each.object)]
+    built = {each.effective_namespace for each in placed if not each.is_left_out}
+    for subject in placed:
+        if not (subject.is_left_out and subject.effective_namespace in built):
+            yield from _read(subject)
 
 
 def _read(subject: ReviewedObject) -> Iterator[tuple[tuple[str, str], PodDisruptionBudget]]:
