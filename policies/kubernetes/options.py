@@ -118,6 +118,7 @@ class Options(NamedTuple):
     `template_classes`: classes that templates of the input define, with unknown values. `input_classes`: classes that
     any directory of the input defines; `class_uses`: how often the input names each class; `class_values`: the values
     of each defined class. `unread_names`: the names and labels in files with syntax errors, whose objects may exist.
+    `keeps_replicas`: whether Argo CD does not apply the replicas of a workload of the input.
     `alternatives`: directories of the input that define the same objects as others.
     `base`: the commit before the change, and `deleted_classes`: the classes that the change deletes. `groups`,
     `exclude`, `clusters`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x;
@@ -145,6 +146,7 @@ class Options(NamedTuple):
     class_uses: Mapping[str, int] = NO_USES
     class_values: Mapping[str, Mapping[int, Location]] = NO_VALUES
     unread_names: frozenset[str] = frozenset()
+    keeps_replicas: bool = False
     alternatives: tuple[str, ...] = ()
     closed: bool = False
     base: str = ""

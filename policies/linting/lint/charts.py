@@ -21,7 +21,7 @@ REQUIRED: Final = (CHART, "requirements.yaml")
 _NOT_DEPLOYED: Final = later(
     r"(?:^|/)(?:[._]archive|[._]?(?:archived|attic|deprecated|obsolete|old|te?mp|unused)|[\w.-]*-deprecated[\d-]*"
     r"|fixtures?|golden|src/test|(?:chart|helm|template|unit)s?[_-]tests?|third[_-]party)/|^archive/"
-    r"|(?<!charts)/testdata/|tests?/(?:data|generated|snapshots?)/",
+    r"|(?<!charts)/testdata/|tests?/(?:data|generated|snapshots?)/|(?:^|[/_-])disallowed[^/]*$",
     re.IGNORECASE,
 )
 """Directories of manifests that their owner does not edit: archives, copies, and the input or output of tests."""
@@ -30,12 +30,20 @@ _RELEASE: Final = later(r"(?:^|/)[A-Za-z][\w.-]*-v?\d+\.\d+(?:\.\d+)?(?:[-+.][\w
 _OF_RELEASES: Final = ("LICENSE", "LICENSE.txt", "LICENSE.md", "COPYING", "samples")
 """Files and directories of such an archive; without them, the directory may be of this project."""
 _TESTS: Final = later(r"(?:^|/)(?:(?:[\w-]*\be2e\b[\w-]*|tests|\.[\w-]*tests?)/|test_[^/]*$)")
-_OF_TESTS: Final = ("evictions-blocked", "removed-api-version", "scheduler-configuration", "unknown-field")
-"""Rules whose findings are notes in files of tests: such files may be old, or block evictions, on purpose, and the test
-works although the API server drops a field.
-"""
-_NAMELESS: Final = "name or generateName is required"
-"""The start of a message about a manifest that some program probably completes."""
+_LOWERED: Final = (
+    (later(""), _NOT_DEPLOYED),
+    # such files may be old, or block evictions, on purpose, and the test works although the API server drops a field
+    (
+        later(r"^(?:evictions-blocked|removed-api-version|scheduler-configuration|unknown-field) |generateName is"),
+        _TESTS,
+    ),
+    (later("^value-rejected Pod .*generateName is required"), later("")),  # Jenkins or Spark names it
+    # outlines, and kustomizations that developers complete
+    (later(" does not exist: kustomize build fails"), later(r"(?:^|/)(?:hack|samples|\w*templates?)/")),
+    # an operator reads these manifests into Go types, and completes them
+    (later(r"^value-rejected .*(?:: Required value|of type string$)"), later(r"(?:^|/)(?:assets|bindata)/")),
+)
+"""Patterns of the rule, kind and message of findings that are notes, each with the pattern of their paths."""
 _MEANT: Final = later(
     r"(?:^|/)(?:bad[_-]|(?:broken|invalid|malformed)[_-]?)(?:config|job|deployment|manifest|pdb|pod)?s?\d*(?:/|\.[^/]*$)"
 )
@@ -63,12 +71,11 @@ def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
     if os.path.isabs(path):  # directories above the input prove nothing
         path = os.path.basename(path)
     releases = (os.path.join(top or "", path[: match.end()]) for match in _RELEASE.finditer(path))
-    is_of_test = (finding.rule in _OF_TESTS or _NAMELESS in finding.message) and _TESTS.search(path)
     is_meant = _EXAMPLES.search(path) and (_MEANT.search(path) or _EXPECTED.search(finding.object.name))
+    shown = f"{finding.rule} {finding.object.kind} {finding.message}"
     if (
-        is_of_test
-        or is_meant
-        or _NOT_DEPLOYED.search(path)
+        is_meant
+        or any(about.search(shown) and where.search(path) for about, where in _LOWERED)
         or any(os.path.exists(os.path.join(release, name)) for release in releases for name in _OF_RELEASES)
         or any(map(is_of_others, upwards(os.path.dirname(finding.file))))
     ):

@@ -133,6 +133,8 @@ class Input:
         """The skipped files and directories, each with the reason."""
         self.deployments: list[str | File] = []
         """Directories of the repository that Flux deploys, and files with other objects that deploy directories."""
+        self.keeps_replicas = False
+        """Whether Argo CD does not apply the replicas of a workload."""
         self.chart_templates: list[str] = []
         """Directories of templates of charts."""
         self.engines: dict[str, Engine] = {}
@@ -179,10 +181,6 @@ class Input:
         """Record a skipped file or directory. `what`: the reason, as in the summary."""
         if what == TEMPLATES and path not in self.left_out:
             self.chart_templates.append(path)
-        if what == DANGLING:
-            place, fix = Location(path, 1, 1, 2), "remove the link, or create its target"
-            found = FileDiagnostic("parse-error", "link without a target", place, fix, severity=Severity.WARNING)
-            self.diagnostics.append(found)
         self.left_out[path] = what
 
     @property
@@ -407,11 +405,13 @@ def _read_names(content: bytes, file: File, files: Input, reading: Reading) -> N
         files.deployments += filter(None, (text_at(obj, "spec", "path") for obj in of_repository))
     if kinds.intersection(DEPLOYERS) or not _SKIPPED_DEPLOYERS.isdisjoint(reading.skipped):
         files.deployments.append(file)
+        files.keeps_replicas |= b"RespectIgnoreDifferences=true" in content and b"replicas" in content
 
 
 def _read_as_text(content: bytes, file: File, files: Input, reading: Reading, *, deployed: bool) -> str:
     """Add the contents of a template or values file; return why the file is no manifest, "" if it may be one."""
     what = _no_manifest(file.path, reading, content, files.wanted) if file.tree and not deployed else ""
+    what = "template of ytt" if file.tree and _OF_YTT.search(content) else what
     files.class_names |= _listed_classes(content, file) if NO_KIND in reading.skipped else set()
     is_template = what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics)
     if is_template and file.name not in files.engines:
@@ -420,6 +420,9 @@ def _read_as_text(content: bytes, file: File, files: Input, reading: Reading, *,
         files.engines[file.name] = engine_of(content)
         _read_template(content, file, files, {}, set(), reading.subjects)
     return what
+
+
+_OF_YTT: Final = later(rb"^[ \t]*#@ ?(?:load\(|def |overlay/|data/|library/)|: #@ ", re.MULTILINE)
 
 
 def _listed_classes(content: bytes, file: File) -> set[str]:

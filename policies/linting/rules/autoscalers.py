@@ -65,11 +65,12 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     requests also changes their utilization, to which a HorizontalPodAutoscaler reacts. Its policies for absent
     containers have no effect.
 
-    Details: the rule reports a target only if the namespace has a workload whose kind or name is similar. A name is
-    similar if a letter or two differ, or if it is the only one that contains the other. If the namespace has no
-    workload, the rule also reports the only workload of this name in the same directory with another namespace.
-    `replicas` above the minimum in the manifest of the workload is a note. Containers that webhooks inject, such as
-    `istio-proxy`, are not reported.
+    Details: the rule reports a target only if the namespace has a workload with a similar kind or name. A name is
+    similar if a letter or two differ, or if it is the only one that contains the other, unless another object scales
+    this workload. If the namespace has no workload, the rule also reports the only workload of this name in the same
+    directory with another namespace. `replicas` above the minimum in the manifest of the workload is a note. The rule
+    does not report `replicas` if an Application of Argo CD ignores them, and sets `RespectIgnoreDifferences`. It does
+    not report containers that webhooks inject, such as `istio-proxy`.
 
     Example:
 
@@ -122,7 +123,7 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
         yield Problem(message, scaler.limits[0], "make the limits agree")
     for path, metric in _utilizations(subject):
         amount = at(metric, "target", "averageValue")
-        if amount is not None and at(metric, "target", "averageUtilization") is None:
+        if str(amount).isdigit() and at(metric, "target", "averageUtilization") is None:
             message = f"type is Utilization, but averageValue {cut(str(amount), _SHOWN)} is an amount, not a percentage"
             yield Problem(message, (*path, "target", "averageValue"), "write averageUtilization, or type: AverageValue")
     yield from _second(subject, scaler, context)
@@ -139,7 +140,7 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     if len(scaled) == 1 and is_first:  # of several workloads, only one is deployed
         yield from _without_container(subject, scaled[0], context)
         yield from _without_request(subject, scaled[0], context)
-        yield from _replicas_set(scaled[0], scaler)
+        yield from _replicas_set(scaled[0], scaler, context)
         yield from _scaled_vertically(subject, scaled[0], context)
     is_unread = scaler.name in context.options.unread_names
     if scaled or is_unread or is_template_variable(scaler.name, subject, context):
@@ -151,7 +152,8 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
         return
     near = min(named, key=lambda each: each.ref.kind.lower() != target.lower(), default=None)
     meant = names.meant(scaler.name) if near is None and len(scaler.name) >= _DISTINCT else ""
-    if meant and context.once(_suggested)[subject.effective_namespace, meant] == 1:
+    key = subject.effective_namespace, meant
+    if meant and key not in context.once(scalers_of_workloads) and context.once(_suggested)[key] == 1:
         near = next((each for each in by_name[meant] if group_kind(each.object) == scaler.kind), None)
     if near is not None:
         yield from _meant_target(near, scaler)
@@ -189,14 +191,14 @@ def _in_another_namespace(subject: ReviewedObject, scaler: Scaler, context: Cont
             yield Problem(message, ("metadata", "namespace"), f"set namespace: {other}")
 
 
-def _replicas_set(workload: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
+def _replicas_set(workload: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
     """Report a number of replicas that the scaler changes after each apply: one that is not within its limits, or above
     its minimum, a note if the workload itself sets it or values may switch the scaler off. Of 0 replicas, it scales
     nothing.
     """
     least, most = scaler.minimum, scaler.maximum
     replicas = at(workload.object, "spec", "replicas")
-    if type(replicas) is not int or not replicas or least is None or most is None:
+    if type(replicas) is not int or not replicas or least is None or most is None or context.options.keeps_replicas:
         return
     place, severity = workload.locate(("spec", "replicas")), None
     who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _SHOWN)}"

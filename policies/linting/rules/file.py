@@ -279,7 +279,7 @@ def _unknown_in(obj: ApiObject, subject: ReviewedObject, context: Context) -> It
     """Yield the unknown fields of an object; of a patch, not those that it removes with null, nor those of a
     StatefulSet, because another patch may change the kind.
     """
-    unknown = unknown_fields(obj, context.minor)
+    unknown = (field for field in unknown_fields(obj, context.minor) if field.path != ("sops",))  # removed by Flux
     if not subject.is_patch:
         return unknown
     others = {("spec", name) for name in fields_of("StatefulSetSpec").known}
@@ -329,7 +329,7 @@ def advice(unknown: Unknown, obj: ApiObject) -> tuple[dict[str, Any], str, str]:
     fix = f"move it to {where}"
     if unknown.path[: len(right[0]) + 1] == (*right[0], name):
         fix = f"write what it contains in the outer {name}"
-    elif has := _having(obj, right[0], unknown.path):
+    elif len(right) == 1 and (has := _having(obj, right[0], unknown.path)):
         fix = f"remove it: {has} has it"
     return {"under": field_path(right[0]).replace("[0]", "[*]")}, f"; it belongs under {where}", fix
 
@@ -355,7 +355,7 @@ def _homes_of(unknown: Unknown, obj: ApiObject, root: str) -> list[Path]:
         _inside(unknown, root)
         or _outside(unknown.path, root)[-1:]
         or _present(unknown, obj)
-        or _anywhere(unknown, root)
+        or ([] if any(not many for _, many in _beside(unknown)) else _anywhere(unknown, root))
         or [(*holder, field) for field in _MAPS.get(unknown.type, ()) if field[0] == "m" or "/" in name]
     )
 
@@ -381,8 +381,9 @@ _OTHER_FIELDS: Final = {
         ("autoscaling.v1.HorizontalPodAutoscalerSpec", name): "write apiVersion: autoscaling/v2"
         for name in ("metrics", "behavior")
     },
-    ("ContainerPort", "port"): "write containerPort",
+    **{("ContainerPort", name): "write containerPort" for name in ("port", "targetPort")},
     ("ObjectMeta", "initializers"): "remove it",
+    ("Probe", "port"): "write tcpSocket, httpGet or grpc, and port below it",
     ("PodDNSConfig", "ndots"): 'write options: [{name: ndots, value: "2"}]',
     **{(f"{kind}KeySelector", "value"): "write key" for kind in ("Secret", "ConfigMap")},
     ("JobSpec", "spec"): "write template, and spec below it",

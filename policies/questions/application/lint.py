@@ -148,6 +148,7 @@ def checked(request: lint_input.LintRequest, cluster: ClusterSnapshot | None = N
         class_uses=given.class_uses,
         class_values=given.class_values,
         unread_names=frozenset(given.unread_names),
+        keeps_replicas=given.keeps_replicas,
     )
     config = request.config._replace(options=named)
     config = with_autoscaler(config, cluster) if cluster else config

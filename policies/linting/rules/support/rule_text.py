@@ -131,7 +131,7 @@ def shown_values(error: str) -> Sequence[str]:
 
 
 _PLACEHOLDER: Final = later(
-    r"<[^<>]+>|\{[A-Za-z_]\w*\}|#\{[\w. ]+\}|__[A-Za-z]\w*__|(?<![A-Za-z0-9])_+[A-Z][A-Z0-9]*_+(?![A-Za-z0-9])"
+    r"<[^<>]+>|^ENC\[|\{[A-Za-z_]\w*\}|#\{[\w. ]+\}|__[A-Za-z]\w*__|(?<![A-Za-z0-9])_+[A-Z][A-Z0-9]*_+(?![A-Za-z0-9])"
     rf"|(?<![A-Za-z0-9]){_NO_LITERAL}(?:[A-Z][A-Z0-9]*(?:[_ ][A-Z0-9]+)+|[A-Z]{{5,}}|X{{3,}})(?![A-Za-z0-9])"
     r"|^(?:APP|NAME)(?:-[a-z0-9-]+)?$"
     r"|^(?:[A-Z0-9]+-)*(?:YOUR|MY|REPLACE|CHANGE|NAME)(?:-[A-Z0-9]+)*$"
