@@ -26,10 +26,9 @@ from forewarn.policies.kubernetes.controllers.own_pods import (
     owned_pods_of,
     pods_of,
 )
-from forewarn.policies.kubernetes.controllers.replica_set import min_ready_seconds, spec_replicas
 from forewarn.policies.kubernetes.controllers.templates import template_of
-from forewarn.policies.kubernetes.controllers.view import Key, PodCounts, PodState, WorkloadState, controller_of
-from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET
+from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, controller_of
+from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, POD
 from forewarn.policies.kubernetes.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, mapping, ref_of
 from forewarn.policies.kubernetes.objects.workload import Workload
@@ -326,8 +325,6 @@ class _Run(Simulation):
         self._over = CacheOverSnapshot(snapshot)
         self._loaded: dict[Key, None] = {}
         """Keys of the workloads that are loaded with their Pods, in the order of loading."""
-        self._counted: set[Key] = set()
-        """ReplicaSets for which only the number of running Pods is loaded, see `_without_counted`."""
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """Pairs of preemptor and victim, as `namespace/name`; `_in_vain`: the pairs that help no Pod."""
@@ -413,8 +410,7 @@ class _Run(Simulation):
             _check(rejection.object)
         if top.key[0] == DEPLOYMENT and any(controller_of(pod) == top.key for pod in pods):
             raise InvalidObject("a Deployment has Pods that are in no ReplicaSet")
-        loaded = self._without_counted(top, pods)
-        states = [state for pod in loaded if (state := self._state_of(pod)) is not None]
+        states = [state for pod in pods if (state := self._state_of(pod)) is not None]
         for rejection in completed(workloads, states):
             self._loaded[rejection.key] = None
             self.api.put_workload(rejection)
@@ -422,29 +418,10 @@ class _Run(Simulation):
             if (one.pod.namespace, one.pod.name) not in self.api.pods:
                 self.api.load_pod(one)
 
-    def _without_counted(self, top: WorkloadState, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Return the Pods to load with a workload. For a ReplicaSet that deletes none, running Pods are only counted;
-        each is loaded when it is preempted.
-        """
-        if top.key[0] != REPLICA_SET or min_ready_seconds(top) or self._snapshot is not self._cluster.scheduling:
-            return pods
-        existing = [pod for pod in pods if not pod.terminating and not pod.terminal]
-        running = [pod for pod in existing if pod.node_name in self._snapshot.rows]
-        if len(existing) > spec_replicas(top.object):
-            return pods
-        self._counted.add(top.key)
-        self.api.tally.by_controller[top.key] = PodCounts(len(running), sum(pod.ready for pod in running))
-        return [pod for pod in existing if not pod.node_name]
-
     def _load_pod(self, pod: Pod) -> None:
         key = pod.namespace, pod.name
-        if key in self.api.pods or (state := self._state_of(pod)) is None:
-            return
-        owner = controller_of(state.pod)
-        if owner in self._counted and pod.node_name:
-            active, ready = self.api.tally.by_controller[owner]
-            self.api.tally.by_controller[owner] = PodCounts(active - 1, ready - (state.ready is not None))
-        self.api.load_pod(state)
+        if key not in self.api.pods and (state := self._state_of(pod)) is not None:
+            self.api.load_pod(state)
 
     def _state_of(self, pod: Pod) -> PodState | None:
         """Return the current state of the Pod; None if the Pod is terminating or no longer on its node."""

@@ -33,7 +33,6 @@ from forewarn.policies.kubernetes.controllers.view import (
     CreateWorkload,
     DeletePod,
     DeleteWorkload,
-    PodCounts,
     ReleasePod,
     Report,
     Requeue,
@@ -871,8 +870,7 @@ class ControllerManager:
         return free
 
     def _count_pods(self, key: Key) -> None:
-        counted, _ = self.api.tally.by_controller.get(key, PodCounts())
-        self._numbers[key] = max(len(self.api.by_controller.get(key, {})), counted)
+        self._numbers[key] = len(self.api.by_controller.get(key, {}))
 
     def delete(self, action: DeletePod, *, message: str, change: str = "", disrupted: bool = False) -> Steps:
         """Delete a Pod, after the duration of a write. See `ApiServer.delete_pod`."""
