@@ -8,7 +8,7 @@ them). Source: kubernetes `pkg/scheduler/schedule_one.go`.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, Occupancy
-    from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Nominated, Nominations
+    from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Nominations
 
 
 class Demand(NamedTuple):
@@ -103,8 +103,6 @@ class Spec(NamedTuple):
     plugins: frozenset[str]
     reasons: Counter[str]
     allowed: Mask
-    leaves: int
-    """A number that is equal for all specs with the same `open`, `allowed` and static rejections."""
     nominated: bool
     """Whether columns support a nominated Pod with this spec."""
     preemption: DefaultPreemptionArgs | None
@@ -137,9 +135,6 @@ class Request:
         self._columns: Columns | None = None
         self._nominations: Nominations | None = None
         self._nominated = -1
-        self.version = self.version_of_fit = 0
-        """Increases with each change of `present`, and of `insufficient`."""
-        self.fitting_nodes, self.helped = defaultdict[int, FittingNodes](FittingNodes), defaultdict[int, Helped](Helped)
         self.present: Ints = self.limits
         """The amounts in use, with all nominated Pods."""
         self.insufficient: Mask = np.zeros(self.limits.shape, np.bool_)
@@ -153,97 +148,16 @@ class Request:
         present = columns.requested[self._rows]  # a copy, because the next columns may use the array
         if nominations:
             present += nominations.amounts(self._priority)[self._rows]
-        insufficient = present > self.limits
-        self.version += 1
-        if not self.version_of_fit or insufficient.tobytes() != self.insufficient.tobytes():
-            self.insufficient, self.full = insufficient, np.logical_or.reduce(insufficient)
-            self.version_of_fit += 1
-        self.present = present
+        self.present, self.insufficient = present, present > self.limits
+        self.full = np.logical_or.reduce(self.insufficient)
         self._columns, self._nominations, self._nominated = columns, nominations, nominations.version
 
-    def lacking_without(self, lower: LowerPriorityPods, matrix: PodMatrix) -> Mask:
-        """Return whether the resource is insufficient even if all Pods of lower priority were removed."""
-        totals = [lower.total(resource, matrix) for resource in self.resources]
-        lacking: Mask = self.present - np.array(totals) > self.limits
-        return lacking
 
-
-class FittingNodes:
-    """Counts, of the nodes that a spec allows, those on which a request fits, and those that lack each resource."""
-
-    def __init__(self) -> None:
-        self._seen = 0
-        self.nodes = 0
-        """Number of nodes on which the request fits."""
-        self.insufficient_counts: Rows = np.zeros(0, np.intp)
-        """[demand]: number of nodes with an insufficient amount of the resource."""
-
-    def sync(self, request: Request, spec: Spec) -> None:
-        """Update the counts to the current state of `request`."""
-        if self._seen == request.version_of_fit:
-            return
-        self.nodes = int(np.count_nonzero(spec.open & ~request.full))
-        self.insufficient_counts = np.count_nonzero(spec.allowed & request.insufficient, axis=1)
-        self._seen = request.version_of_fit
-
-
-class Helped:
-    """The nodes of a spec on which a request fits if all Pods of lower priority were removed."""
-
-    def __init__(self) -> None:
-        self._seen = 0
-        self._nodes: Mask = np.zeros(0, np.bool_)
-        self.lacking: Mask = np.zeros((0, 0), np.bool_)
-        """See `Request.lacking_without`."""
-        self.rows: Rows = np.zeros(0, np.intp)
-        """Row numbers of the nodes."""
-
-    def rows_but(self, row: int, *, helps: bool) -> Rows:
-        """Return `rows`, with the node `row` included if `helps` is true, otherwise without it."""
-        if bool(self._nodes[row]) == helps:
-            return self.rows
-        nodes = self._nodes.copy()
-        nodes[row] = helps
-        return np.flatnonzero(nodes)
-
-    def sync(self, request: Request, spec: Spec, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
-        """Update the nodes to the current state of `request`. Raises CutShort without any change.
-
-        `lower`: the Pods with lower priority than the request.
-        """
-        if self._seen == request.version:
-            return
-        self.lacking = request.lacking_without(lower, matrix)
-        self._nodes = spec.open & (lower.count > 0) & ~np.logical_or.reduce(self.lacking)
-        self.rows, self._seen = np.flatnonzero(self._nodes), request.version
-
-
-class Own:
-    """The node that the Pod itself is nominated to, without this nomination.
-
-    Arrays are [demand]. `present`: the amounts in use. `insufficient`: whether the resource is insufficient.
-    """
-
-    def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:
-        self.row = nominated.row
-        own = [matrix.kinds.amounts(resource)[nominated.kind] for resource in request.resources]
-        self.present: Ints = request.present[:, self.row] - np.array(own)
-        self.insufficient: Mask = self.present > request.limits[:, self.row]
-        self.full = bool(self.insufficient.any())
-
-    def lacking_without(self, lower: LowerPriorityPods, request: Request, matrix: PodMatrix) -> Mask:
-        """Return whether the resource is insufficient even if all Pods of lower priority were removed."""
-        totals = [lower.total(resource, matrix)[self.row] for resource in request.resources]
-        lacking: Mask = self.present - np.array(totals) > request.limits[:, self.row]
-        return lacking
-
-
-def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spec | None:
+def read_spec(snapshot: Snapshot, pod: Pod) -> Spec | None:
     """Return the results that depend on a Pod's spec and the nodes alone; None if the Pod is not supported.
 
     Not supported: filters before NodeResourcesFit that depend on other Pods, static filters that read more of the Pod
     than its spec, and PreFilter plugins that reject the Pod.
-    `numbers`: static result for all nodes -> `Spec.leaves`; extended here.
     """
     spec = pod.spec
     try:
@@ -260,7 +174,6 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
     has_default = DefaultPreemption.name in cycle.framework.profile.plugins
     preemption = cycle.framework.plugin(DefaultPreemption.name) if has_default else None
     opens = fit.static & fit.resolvable
-    said = opens.tobytes(), left.tobytes(), frozenset(plugins), frozenset(reasons.items())
     return Spec(
         spec,
         (base, tuple(sorted(amounts.scalars.items())), tuple(demand.resource for demand in demands)),
@@ -269,7 +182,6 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
         frozenset(plugins),
         reasons,
         left,
-        numbers.setdefault(said, len(numbers)),
         nominated=not any(plugin.static_filter(pod) for plugin in cycle.framework.late_static_plugins),
         preemption=preemption.args if preemption else None,
         constrained=len(resources) < len(fit.demands) or has_constraints(spec, cycle.framework),
@@ -375,8 +287,6 @@ class RecurringCycles:
         self._specs: dict[tuple[int, str], _Known] = {}
         """id of a spec, and the namespace of its claims -> its static result."""
         self._requests: dict[tuple[int, Hashable], Request] = {}
-        self._left: dict[Hashable, int] = {}
-        """Static result of a spec for all nodes -> a number that identifies it."""
 
     def cycle(self, snapshot: Snapshot, pod: Pod) -> RecurringCycle | None:
         """Return the cycle of a Pod; None if this class does not support the Pod. Hold `snapshot.derived.locked()`
@@ -390,7 +300,6 @@ class RecurringCycles:
             self._tables = tables
             self._specs.clear()
             self._requests.clear()
-            self._left.clear()
         matrix = pod_matrix_of(snapshot)
         spec = self._spec(snapshot, pod)
         if spec is None or pod.node_name or (pod.nominated_node_name and not spec.nominated):
@@ -414,7 +323,7 @@ class RecurringCycles:
             if known is None or any(map(is_not, known.volumes, volumes)):
                 if len(self._specs) >= _CACHE_SIZE:
                     self._specs.clear()
-                known = _Known(pod.spec, tables, volumes, read_spec(snapshot, pod, self._left))
+                known = _Known(pod.spec, tables, volumes, read_spec(snapshot, pod))
             self._specs[key] = known._replace(tables=tables)
         return known.result
 
@@ -449,20 +358,18 @@ class RecurringCycle:
         """
         self.snapshot, self.pod = snapshot, pod
         self._matrix, self._spec, self._request, self._nominations = matrix, spec, request, nominations
-        own = nominations.nomination_of(pod)
-        self._own = None if own is None else Own(own, request, matrix)
-        """The node that the Pod itself is nominated to, without this nomination; None for a Pod without a nomination.
-
-        Only this Pod's cycle sees the node in this state.
-        """
-        fitting_nodes = request.fitting_nodes[spec.leaves]
-        fitting_nodes.sync(request, spec)
-        self._fitting, self.nodes = fitting_nodes, fitting_nodes.nodes
-        """Number of nodes that pass static filters and have enough resources."""
-        if self._own is not None and spec.open[self._own.row]:
-            self.nodes += bool(request.full[self._own.row]) - self._own.full
+        self._present, self._insufficient, self._full = request.present, request.insufficient, request.full
+        if (own := nominations.nomination_of(pod)) is not None:  # its own nomination does not count
+            self._present = request.present.copy()
+            self._present[:, own.row] -= [matrix.kinds.amounts(resource)[own.kind] for resource in request.resources]
+            self._insufficient = self._present > request.limits
+            self._full = np.logical_or.reduce(self._insufficient)
         self._out_of_reach: Mask | None = None
         """[node], bool: the nodes with enough resources, if the Pod's volumes reject all of them; otherwise None."""
+        self.feasible: Mask = spec.open & ~self._full
+        """[node], bool: whether the node can run the Pod now."""
+        self.nodes = int(np.count_nonzero(self.feasible))
+        """Number of feasible nodes."""
 
     def rejects_for_volumes(self) -> bool:
         """Report whether VolumeBinding or VolumeZone reject all nodes with enough resources, and no plugin before. If
@@ -474,7 +381,7 @@ class RecurringCycle:
         here = self.feasible
         if not self._are_within_volume_limits(here, of_volumes.room):
             return False
-        self._out_of_reach, self.nodes = here, 0
+        self._out_of_reach, self.feasible, self.nodes = here, np.zeros_like(here), 0
         return True
 
     def _are_within_volume_limits(self, nodes: Mask, room: Ints) -> bool:
@@ -501,19 +408,7 @@ class RecurringCycle:
     def fits_on(self, name: str) -> bool:
         """Report whether the Pod fits on the node with this name; False if the node does not exist."""
         row = self.snapshot.rows.get(name)
-        if row is None or not self._spec.open[row] or self._out_of_reach is not None:
-            return False
-        return not (self._own.full if self._own is not None and self._own.row == row else self._request.full[row])
-
-    @property
-    def feasible(self) -> Mask:
-        """[node], bool: whether the node can run the Pod now."""
-        if self._out_of_reach is not None:
-            return np.zeros(len(self._out_of_reach), np.bool_)
-        mask = self._spec.open & ~self._request.full
-        if self._own is not None:
-            mask[self._own.row] = self._spec.open[self._own.row] and not self._own.full
-        return mask
+        return row is not None and bool(self.feasible[row])
 
     def find(self, order: Rows) -> Found:
         """Return the feasible nodes that kube-scheduler finds before it stops."""
@@ -527,9 +422,8 @@ class RecurringCycle:
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """Return (plugins that reject the Pod, reason -> number of nodes)."""
-        own, counts, spec = self._own, self._fitting.insufficient_counts, self._spec
-        if own is not None and spec.allowed[own.row]:
-            counts = counts + own.insufficient - self._request.insufficient[:, own.row]
+        spec = self._spec
+        counts = np.count_nonzero(spec.allowed & self._insufficient, axis=1)
         plugins, reasons = set(spec.plugins), spec.reasons.copy()
         for demand, count in zip(spec.demands, counts.tolist(), strict=True):
             if count:
@@ -538,15 +432,6 @@ class RecurringCycle:
         if self._out_of_reach is not None and spec.of_volumes is not None:
             count_rejections(spec.of_volumes.found, self._out_of_reach, plugins, reasons)
         return frozenset(plugins), reasons
-
-    @property
-    def alike(self) -> Hashable | None:
-        """A key that is equal for Pods that this Snapshot rejects for the same reasons, because preemption helps none
-        of them; None if fields of the Pod other than its requests matter. Raises NotValid.
-        """
-        pod = self.pod
-        is_own = self._own is not None or pod.nominated_node_name or pod.spec.has_storage or len(self.helped_nodes)
-        return None if is_own else (self._request, self._spec.leaves, pod.preemption_policy)
 
     @property
     def ineligible_reason(self) -> str:
@@ -603,11 +488,7 @@ class RecurringCycle:
         fits, victims = tried.copy(), int(np.count_nonzero(tried))
         reasons = Counter[str]({NOT_HELPFUL: len(tried) - int(np.count_nonzero(potential))})
         reasons[NO_VICTIMS.reasons[0]] = int(np.count_nonzero(potential)) - victims
-        lacking = self._request.helped[self._spec.leaves].lacking
-        if self._own is not None:
-            lacking = lacking.copy()
-            lacking[:, self._own.row] = self._own.lacking_without(lower, self._request, self._matrix)
-        for resource, lacks in zip(self._request.resources, tried & lacking, strict=True):
+        for resource, lacks in zip(self._request.resources, tried & self._lacking_without(lower), strict=True):
             reasons[reason_of(resource)] = int(np.count_nonzero(lacks))
             fits &= ~lacks
         if volumes is not None:
@@ -616,22 +497,17 @@ class RecurringCycle:
 
     def _helped(self, lower: LowerPriorityPods) -> Rows:
         """Return the row numbers of the nodes with enough resources if all Pods of lower priority were removed."""
-        helped = self._request.helped[self._spec.leaves]
-        helped.sync(self._request, self._spec, lower, self._matrix)
-        own = self._own
-        if own is None:
-            return helped.rows
-        may_help = bool(self._spec.open[own.row] and lower.count[own.row] > 0)
-        helps = may_help and not own.lacking_without(lower, self._request, self._matrix).any()
-        return helped.rows_but(own.row, helps=helps)
+        return np.flatnonzero(self._spec.open & (lower.count > 0) & ~self._lacking_without(lower).any(axis=0))
+
+    def _lacking_without(self, lower: LowerPriorityPods) -> Mask:
+        """Return [demand, node]: whether the resource is insufficient even without all Pods of lower priority."""
+        totals = np.array([lower.total(resource, self._matrix) for resource in self._request.resources])
+        lacking: Mask = self._present - totals > self._request.limits
+        return lacking
 
     def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
         """Return the amounts of the request's resources, without the nomination of the Pod itself."""
-        request, present = self._request, self._request.present
-        if self._own is not None:
-            present = present.copy()
-            present[:, self._own.row] = self._own.present
-        rows = zip(present, request.limits, request.resources, strict=True)
+        rows = zip(self._present, self._request.limits, self._request.resources, strict=True)
         return [lower.occupancy(CapacityConstraint(*row), self._matrix) for row in rows]
 
     def candidate_on(self, name: str) -> Candidate:

@@ -249,9 +249,6 @@ class Cycle:
     Hold the lock `snapshot.derived.locked()` while you use a Cycle, except for `filtered` and `preempt`.
     """
 
-    alike: Hashable | None = None
-    """See `RecurringCycle.alike`."""
-
     def __init__(self, snapshot: Snapshot, pod: Pod, framework: Framework | None = None) -> None:
         """Evaluate the filters on all nodes.
 

@@ -349,9 +349,7 @@ class SchedulingAlgorithm:
         self._snapshot: Snapshot | None = None
         """The Snapshot of the last cycle."""
         self._rejected_there: dict[Hashable, tuple[Pod, Rejected]] = {}
-        """For Pods that preemption does not help: identity of equal Pods (or `RecurringCycle.alike`) -> (one of them,
-        its result) in this Snapshot.
-        """
+        """For Pods that preemption does not help: what equal Pods share -> (one of them, its result); this Snapshot."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
         self.equal: list[list[Candidate]] | None = None
@@ -460,9 +458,6 @@ class SchedulingAlgorithm:
 
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
-        alike = cycle.alike
-        if alike is not None and alike in self._rejected_there:
-            return self._rejected_there[alike][1]
         snapshot, ineligible = cycle.snapshot, cycle.ineligible_reason
         decision = Decision() if ineligible else cycle.decision
         plugins, reasons = cycle.rejection()
@@ -470,10 +465,7 @@ class SchedulingAlgorithm:
         if decision.best_nodes:
             return self._preempting(snapshot, message, plugins, decision, cycle.candidate_on)
         text = _with_preemption(snapshot, message, ineligible or self._unhelped(cycle))
-        result = Rejected(text, plugins, None if ineligible else "")
-        if alike is not None:
-            self._rejected_there[alike] = cycle.pod, result
-        return result
+        return Rejected(text, plugins, None if ineligible else "")
 
     def _preempting(
         self,

@@ -6,18 +6,15 @@ import os
 import random
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from forewarn.policies.base.cow_table import Table
-from forewarn.policies.base.metering import CutShort
 from forewarn.policies.kubernetes.cluster.admission import admitted, predict
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.releases.semantics import Semantics
-from forewarn.policies.kubernetes.scheduling import recurring_cycle
 from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
@@ -443,23 +440,3 @@ def test_nominations_are_kept_up_as_if_they_were_made_anew() -> None:
         assert [kept.nomination_of(pod) for pod in pods.values()] == [anew.nomination_of(pod) for pod in pods.values()]
         there = sum(node != "gone" for node in places.values())
         assert (bool(kept), len(kept.columns(0)[0])) == (there > 0, there)
-
-
-def test_a_search_for_helped_nodes_that_was_cut_short_is_repeated() -> None:
-    totals = iter([CutShort("time is up"), np.array([3])])
-
-    def total(*_: object) -> Any:
-        found = next(totals)
-        if isinstance(found, CutShort):
-            raise found
-        return found
-
-    request = recurring_cycle.Request([recurring_cycle.Demand("cpu", 0, np.array([4]))], 0)
-    request.present, request.version = np.array([[6]]), 1
-    spec: Any = SimpleNamespace(open=np.array([True]))
-    lower: Any = SimpleNamespace(count=np.array([1]), total=total)
-    helped, matrix = recurring_cycle.Helped(), cast("Any", None)
-    with pytest.raises(CutShort):
-        helped.sync(request, spec, lower, matrix)
-    helped.sync(request, spec, lower, matrix)
-    assert helped.rows.tolist() == [0]
