@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import floor, sqrt
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -27,7 +26,6 @@ from forewarn.policies.kubernetes.scheduling.devices.selectors import SelectorEr
 from forewarn.policies.kubernetes.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
-    SKIP,
     Code,
     CycleState,
     FilterInColumns,
@@ -38,23 +36,29 @@ from forewarn.policies.kubernetes.scheduling.framework import (
 from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS, FitError, Reason, as_reason, insufficient
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized import node_fit
+from forewarn.policies.kubernetes.scheduling.vectorized.scores import ScorePluginInColumns
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.kubernetes.scheduling.framework import PluginHandle
     from forewarn.policies.kubernetes.scheduling.node_info import Ints, NodeInfo, Rows
     from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 
 _FULL: Final = 100
+_LARGE: Final = 2**50
+"""Amounts from which Python's integers are used, so that shares in percent do not overflow."""
 
 
-class Amount(NamedTuple):
-    """One resource on one node (allocated, allocated with the new Pod, allocatable), and the resource's weight."""
+class Amounts(NamedTuple):
+    """One resource on several nodes, and the resource's weight. Arrays are [node].
 
-    allocated: int
-    requested: int
-    allocatable: int
+    `allocated`, `requested`: the amounts in use, without and with the new Pod. `allocatable`: 0 on nodes where the
+    resource does not count.
+    """
+
+    allocated: Ints
+    requested: Ints
+    allocatable: Ints
     weight: int
 
 
@@ -66,36 +70,34 @@ def requests_of(amounts: ExactAmounts, resources: Sequence[arguments.ResourceWei
 
 
 def amounts_on(
-    node_info: NodeInfo,
+    snapshot: Snapshot,
+    rows: Rows,
     requests: Mapping[str, int],
     resources: Sequence[arguments.ResourceWeight],
     *,
     non_zero: bool,
-    devices: Callable[[str, NodeInfo], tuple[int, int]],
-) -> list[Amount]:
-    """Return the amounts of the resources of a node that count: extended resources only if the Pod requests them.
+) -> list[Amounts]:
+    """Return the amounts of the resources on nodes (row numbers): extended resources only if the Pod requests them.
 
-    `non_zero`: Pods without requests for cpu and memory count with defaults. `devices`: see `DeviceCount`. Source:
-    upstream `calculateNodeAllocatableRequest`.
+    `non_zero`: Pods without requests for cpu and memory count with defaults. Source: upstream
+    `calculateNodeAllocatableRequest`.
     """
-    amounts = []
-    has = node_info.node.allocatable
+    amounts, columns = [], snapshot.columns
     for name, weight in resources:
-        requested = requests[name]
-        if name == CPU:
-            allocatable, allocated = has.milli_cpu, node_info.non_zero_cpu if non_zero else node_info.milli_cpu
-        elif name == MEMORY:
-            allocatable, allocated = has.memory, node_info.non_zero_memory if non_zero else node_info.memory
-        elif name == EPHEMERAL_STORAGE:
-            allocatable, allocated = has.ephemeral_storage, node_info.ephemeral_storage
-        elif not requested:
+        if not requests[name] and name not in (CPU, MEMORY, EPHEMERAL_STORAGE):
             continue
-        else:
-            allocatable, allocated = has.scalars.get(name, 0), node_info.scalars.get(name, 0)
-            if not allocatable:
-                allocatable, allocated = devices(name, node_info)
-        if allocatable:
-            amounts.append(Amount(allocated, allocated + requested, allocatable, weight))
+        has, used = np.zeros((2, len(rows)), np.int64)
+        if name in columns.resources:
+            index = columns.resources.index(name)
+            in_use = columns.non_zero if non_zero and name in (CPU, MEMORY) else columns.requested
+            has, used = columns.allocatable[index, rows], in_use[index, rows]
+        if name in snapshot.extended_resources:
+            devices = DeviceCount(snapshot)
+            for place in np.flatnonzero(has == 0).tolist():
+                has[place], used[place] = devices(name, snapshot.node_infos[rows[place]])
+        if max(requests[name], has.max(initial=0), used.max(initial=0)) >= _LARGE:
+            has, used = has.astype(object), used.astype(object)
+        amounts.append(Amounts(used, used + requests[name], has, weight))
     return amounts
 
 
@@ -127,41 +129,30 @@ class DeviceCount:
         return score, used
 
 
-def least_allocated(amounts: Sequence[Amount]) -> int:
-    """Return the score of the strategy LeastAllocated: the weighted mean of the free shares in percent."""
-    return _mean(amounts, [max(a.allocatable - a.requested, 0) * MAX_NODE_SCORE // a.allocatable for a in amounts])
-
-
-def most_allocated(amounts: Sequence[Amount]) -> int:
-    """Return the score of the strategy MostAllocated: the weighted mean of the used shares in percent."""
-    return _mean(amounts, [min(a.requested, a.allocatable) * MAX_NODE_SCORE // a.allocatable for a in amounts])
-
-
-def _mean(amounts: Sequence[Amount], scores: Sequence[int]) -> int:
-    weights = sum(amount.weight for amount in amounts)
-    return sum(score * a.weight for score, a in zip(scores, amounts, strict=True)) // weights if weights else 0
-
-
-def requested_to_capacity_ratio(shape: Sequence[arguments.ShapePoint]) -> Callable[[Sequence[Amount]], int]:
-    """Return the function of the strategy RequestedToCapacityRatio: amounts -> weighted mean of `shape` at the
-    utilization.
-
-    Resources that score 0 do not count.
+def scores_by_strategy(args: arguments.NodeResourcesFitArgs, amounts: Sequence[Amounts], nodes: int) -> Ints:
+    """Return [node]: the scores of a strategy: the weighted mean of the free shares in percent (LeastAllocated), of the
+    used shares (MostAllocated), or of `shape` at the used shares, where resources that score 0 do not count.
     """
+    total, weights = np.zeros((2, nodes), np.int64)
     points = [
-        (point.utilization, point.score * (MAX_NODE_SCORE // arguments.MAX_CUSTOM_PRIORITY_SCORE)) for point in shape
+        (point.utilization, point.score * (MAX_NODE_SCORE // arguments.MAX_CUSTOM_PRIORITY_SCORE))
+        for point in args.shape
     ]
-
-    def score(amounts: Sequence[Amount]) -> int:
-        total = weights = 0
-        for _, requested, allocatable, weight in amounts:
-            used = _FULL if requested > allocatable else requested * _FULL // allocatable
-            value = broken_linear(points, used)
-            if value > 0:
-                total, weights = total + value * weight, weights + weight
-        return floor(total / weights + 0.5) if weights else 0
-
-    return score
+    for _, requested, has, weight in amounts:
+        part = np.minimum(requested, has)
+        if args.strategy == arguments.LEAST_ALLOCATED:
+            part = has - part
+        shares = (part * MAX_NODE_SCORE // np.maximum(has, 1)).astype(np.int64)
+        counts = has > 0
+        if args.strategy == arguments.REQUESTED_TO_CAPACITY_RATIO:
+            shares = np.array([broken_linear(points, used) for used in range(_FULL + 1)])[shares]
+            counts = counts & (shares > 0)
+        total += np.where(counts, shares * weight, 0)
+        weights += np.where(counts, weight, 0)
+    if args.strategy == arguments.REQUESTED_TO_CAPACITY_RATIO:
+        return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
+    scores: Ints = total // np.maximum(weights, 1)
+    return scores
 
 
 def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
@@ -180,77 +171,47 @@ def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
     return points[-1][1]
 
 
-def scorer(strategy: str, shape: Sequence[arguments.ShapePoint]) -> Callable[[Sequence[Amount]], int]:
-    """Return the function of a scoring strategy: amounts on a node -> score."""
-    if strategy == arguments.REQUESTED_TO_CAPACITY_RATIO:
-        return requested_to_capacity_ratio(shape)
-    return {arguments.LEAST_ALLOCATED: least_allocated, arguments.MOST_ALLOCATED: most_allocated}[strategy]
-
-
 _HALF: Final = MAX_NODE_SCORE // 2
 
 
-class NodeResourcesBalancedAllocation(Plugin):
+class NodeResourcesBalancedAllocation(ScorePluginInColumns):
     """Scores how much the Pod improves the balance of a node's resource utilization."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     args: arguments.NodeResourcesBalancedAllocationArgs
 
-    def __init__(self, handle: PluginHandle, args: arguments.NodeResourcesBalancedAllocationArgs) -> None:
-        super().__init__(handle, args)
-        self._devices = DeviceCount(self.snapshot)
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:
+        """Return 75 for nodes whose balance the Pod does not change, up to 100 if the Pod improves it.
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
-        """Skip a Pod that requests none of the resources. Upstream `PreScore`."""
-        requests = self._requests(pod)
-        if not any(requests.values()):
-            return SKIP
-        state.data[self.name] = requests
-        return None
-
-    def _requests(self, pod: Pod) -> dict[str, int]:
-        return requests_of(in_nano(pod.spec.resources.total_requests(use_status=True)), self.args.resources)
-
-    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Return 75 if the Pod does not change the balance of the node's utilization, up to 100 if the Pod improves it.
-
-        Before 1.36: the balance with the Pod, 0 to 100. Upstream `balancedResourceScorer`.
+        Before 1.36: the balance with the Pod, 0 to 100. 0 for a Pod that requests none of the resources. Upstream
+        `balancedResourceScorer`.
         """
-        if self.name not in state.data and self.pre_score(state, pod, ()) is not None:
-            return 0
-        requests = state.data[self.name]
-        amounts = amounts_on(node_info, requests, self.args.resources, non_zero=False, devices=self._devices)
-        with_pod = balance(amount.requested / amount.allocatable for amount in amounts)
-        if not self.semantics.balanced_allocation_scores_the_change:
-            return with_pod
-        without = balance(amount.allocated / amount.allocatable for amount in amounts)
-        return _HALF + int((_HALF + with_pod - without) / 2)
-
-    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int | None:
-        """Return the scores for cpu and memory; None for other arguments. See `Plugin.scores_in_columns`."""
-        if self.args.resources != arguments.CPU_AND_MEMORY:
-            return None
-        requests, columns = tuple(self._requests(pod).values()), self.snapshot.columns
-        if not any(requests):
+        requests = requests_of(in_nano(pod.spec.resources.total_requests(use_status=True)), self.args.resources)
+        if not any(requests.values()):
             return 0
 
         def scores(rows: Rows) -> Ints:
-            has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
-            with_pod = _balance_in_columns(used + np.array([requests]).T, has)
+            amounts = amounts_on(self.snapshot, rows, requests, self.args.resources, non_zero=False)
+            with_pod = balance([(amount.requested, amount.allocatable) for amount in amounts], len(rows))
             if not self.semantics.balanced_allocation_scores_the_change:
                 return with_pod
-            change = with_pod - _balance_in_columns(used, has)
-            return _HALF + np.trunc((_HALF + change) / 2).astype(np.int64)
+            without = balance([(amount.allocated, amount.allocatable) for amount in amounts], len(rows))
+            return _HALF + np.trunc((_HALF + with_pod - without) / 2).astype(np.int64)
 
-        return _cached_scores(matrix, (self.name, requests), rows, scores)
+        return _cached_scores(self, requests, rows, matrix, scores)
 
 
-def _cached_scores(matrix: PodMatrix, key: Hashable, rows: Rows, score: Callable[[Rows], Ints]) -> Ints:
+def _cached_scores(
+    plugin: Plugin, requests: Mapping[str, int], rows: Rows, matrix: PodMatrix, score: Callable[[Rows], Ints]
+) -> Ints:
     """Return [index in `rows`]: the scores of nodes, given as row numbers; cached, and updated when nodes change.
 
-    `score`: row numbers -> scores, which depend only on `key`, the node and its Pods.
+    `score`: row numbers -> scores, which depend only on the plugin's arguments, `requests`, the node and its Pods; with
+    devices of extended resources, they are not cached.
     """
-    scores, serials = matrix.scores(key)
+    if not plugin.snapshot.extended_resources.keys().isdisjoint(requests):
+        return score(rows)
+    scores, serials = matrix.scores((plugin.name, plugin.args, *requests.items()))
     changed = rows[serials.take(rows) != matrix.serials.take(rows)]
     if len(changed):
         charge(len(changed) // 8)
@@ -259,32 +220,26 @@ def _cached_scores(matrix: PodMatrix, key: Hashable, rows: Rows, score: Callable
     return scores.take(rows)
 
 
-def _balance_in_columns(used: Ints, has: Ints) -> Ints:
-    """Return [node]: the `balance` of two resources. `used`, `has`: [resource, node]."""
-    fractions = np.minimum(used / np.maximum(has, 1), 1.0)
-    deviation = np.where((has > 0).all(axis=0), np.abs((fractions[0] - fractions[1]) / 2), 0.0)
+def balance(amounts: Sequence[tuple[Ints, Ints]], nodes: int) -> Ints:
+    """Return [node]: 100 minus the standard deviation of the used fractions in percent. `amounts`: (amount in use,
+    allocatable amount) of each resource; it counts if the latter is not 0. Source: upstream `balancedResourceScore`.
+    """
+    fractions = [np.minimum((used / np.maximum(has, 1)).astype(np.float64), 1.0) for used, has in amounts]
+    counts = [has > 0 for _, has in amounts]
+    number, total, squares = np.zeros((3, nodes))
+    for fraction, here in zip(fractions, counts, strict=True):  # one after the other, as Go adds them
+        number += here
+        total += np.where(here, fraction, 0.0)
+    mean = total / np.maximum(number, 1)
+    lowest, highest = np.full(nodes, np.inf), np.full(nodes, -np.inf)
+    for fraction, here in zip(fractions, counts, strict=True):
+        squares += np.where(here, (fraction - mean) * (fraction - mean), 0.0)
+        lowest = np.where(here, np.minimum(lowest, fraction), lowest)
+        highest = np.where(here, np.maximum(highest, fraction), highest)
+    deviation = np.where(number > 2, np.sqrt(squares / np.maximum(number, 1)), 0.0)
+    deviation[number == 2] = (highest - lowest)[number == 2] / 2
     scores: Ints = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
     return scores
-
-
-def balance(used: Iterable[float]) -> int:
-    """Return 100 minus the standard deviation of the fractions in percent. Source: `balancedResourceScore`."""
-    fractions = [min(fraction, 1.0) for fraction in used]
-    deviation = 0.0
-    if len(fractions) == 2:
-        deviation = abs((fractions[0] - fractions[1]) / 2)
-    elif len(fractions) > 2:
-        mean = _sum(fractions) / len(fractions)
-        deviation = sqrt(_sum((fraction - mean) * (fraction - mean) for fraction in fractions) / len(fractions))
-    return int((1 - deviation) * float(MAX_NODE_SCORE))
-
-
-def _sum(numbers: Iterable[float]) -> float:
-    """Add numbers one after the other, as Go does; Python's sum compensates rounding since 3.12."""
-    total = 0.0
-    for number in numbers:
-        total += number
-    return total
 
 
 _BITS: Final = 60
@@ -315,18 +270,13 @@ class InsufficientResource(NamedTuple):
         return self.requested - (self.capacity - self.used)
 
 
-class NodeResourcesFit(Plugin, FilterInColumns):
+class NodeResourcesFit(ScorePluginInColumns, FilterInColumns):
     """Rejects nodes with insufficient resources; scores nodes by the scoring strategy in the plugin's arguments."""
 
     name: ClassVar[str] = "NodeResourcesFit"
     reads_one_node: ClassVar[bool] = True
     needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeResourcesFit" from cycleState: {NOT_FOUND}'
     args: arguments.NodeResourcesFitArgs
-
-    def __init__(self, handle: PluginHandle, args: arguments.NodeResourcesFitArgs) -> None:
-        super().__init__(handle, args)
-        self._score = scorer(args.strategy, args.shape)
-        self._devices = DeviceCount(self.snapshot)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Do nothing: the requests are part of the Pod's view. Upstream `PreFilter`."""
@@ -416,39 +366,20 @@ class NodeResourcesFit(Plugin, FilterInColumns):
         statuses = [_insufficient(wanted, bits) for bits in kinds.tolist()]
         yield node_fit.Rejections(np.where(lacking > 0, codes, node_fit.PASSES), statuses)
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
-        """Sum the Pod's requests for Score; Pod-level resources do not count. Upstream `PreScore`."""
-        state.data[self.name] = self._scored_requests(pod)
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints:
+        """Return the scores of the nodes by the strategy, 0 to 100. Pod-level resources do not count. Upstream `Score`.
 
-    def _scored_requests(self, pod: Pod) -> dict[str, int]:
-        resources = pod.spec.resources
-        amounts = resources.total_requests(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
-        return requests_of(in_nano(amounts), self.args.resources)
-
-    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Return the score by the strategy, 0 to 100. Upstream `Score`."""
-        if self.name not in state.data:
-            self.pre_score(state, pod, ())
-        requests = state.data[self.name]
-        return self._score(amounts_on(node_info, requests, self.args.resources, non_zero=True, devices=self._devices))
-
-    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | None:
-        """Return the scores of the nodes by the strategy LeastAllocated for cpu and memory; None for other arguments.
-
-        See `Plugin.scores_in_columns`. Upstream `leastResourceScorer`.
+        See `Plugin.scores_in_columns`.
         """
-        if self.args.strategy != arguments.LEAST_ALLOCATED or self.args.resources != arguments.CPU_AND_MEMORY:
-            return None
-        requests, columns = tuple(self._scored_requests(pod).values()), self.snapshot.columns
+        resources = pod.spec.resources
+        total = resources.total_requests(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
+        requests = requests_of(in_nano(total), self.args.resources)
 
-        def least_allocated(rows: Rows) -> Ints:
-            has = columns.allocatable[:2, rows]
-            used = columns.non_zero[:, rows] + np.array([requests]).T
-            free = np.where(used > has, 0, has - used) * MAX_NODE_SCORE // np.maximum(has, 1)
-            scores: Ints = free.sum(axis=0) // np.maximum(np.count_nonzero(has, axis=0), 1)
-            return scores
+        def scores(rows: Rows) -> Ints:
+            amounts = amounts_on(self.snapshot, rows, requests, self.args.resources, non_zero=True)
+            return scores_by_strategy(self.args, amounts, len(rows))
 
-        return _cached_scores(matrix, (self.name, requests), rows, least_allocated)
+        return _cached_scores(self, requests, rows, matrix, scores)
 
 
 def insufficient_resources(

@@ -29,6 +29,8 @@ class ScorePluginInColumns(Plugin):
         state.data[self.name] = dict(zip((info.name for info in nodes), values, strict=True))
         return None
 
-    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        scores: dict[str, int] = state.data[self.name]
-        return scores[node_info.name]
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
+        if self.name not in state.data:  # PreScore of the plugin is not in the profile
+            self.pre_score(state, pod, self.snapshot.node_infos)
+        scores: dict[str, int] = state.data.setdefault(self.name, {})
+        return scores.get(node_info.name, 0)
