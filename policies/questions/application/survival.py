@@ -74,6 +74,10 @@ _MAX_GROWN: Final = 6
 """Maximum number of choices, each with more nodes, that are simulated in random runs until one prevents harm in all."""
 _MAX_NAMED: Final = 4
 """Maximum number of classes that a fix names."""
+_LATE: Final = 0.75
+"""Exponent of the part of the missing nodes that remains after some are added: the last ones help less."""
+_NEAR: Final = 8
+"""A bisection ends if its bounds differ by at most this part of a number of nodes, or by one node."""
 _FIRST: Final = 2
 """Number of losses that are simulated first: those that most recently did harm. Others follow only if these do none."""
 
@@ -145,10 +149,6 @@ class _Harm(NamedTuple):
         preempted, pending, lost = (max(own - other, 0) for own, other in zip(self[:3], alone[:3], strict=True))
         missing = self.missing if preempted or pending else {}
         return _Harm(preempted, pending, lost, missing, self.incomplete or alone.incomplete)
-
-    @property
-    def is_none(self) -> bool:
-        return not (any(self[:3]) or self.incomplete)
 
     @property
     def helped(self) -> Tally[str]:
@@ -231,27 +231,28 @@ class _Left(NamedTuple):
     """Known bounds for the number of new nodes of a family that must remain after a loss.
 
     `few`: the largest number that is too small; `needed`: how many more nodes were needed with it. `enough`: the
-    smallest number that is enough. `next`: the number to try next. `slope`: by how much one more node lowers `needed`.
+    smallest number that is enough. `next`: the number to try next.
     """
 
     few: int = -1
     needed: float = 0.0
-    slope: float = 1.0
     enough: float = inf
     next: int = 0
 
     def after(self, count: int, needed: float | None) -> _Left:
         """Return what is known after a simulation with `count` nodes. `needed`: how many more; None for enough."""
         if needed is None:
-            known = self._replace(enough=min(self.enough, count))
+            known, more = self._replace(enough=min(self.enough, count)), 0.0
         else:
-            gained = (self.needed - needed) / (count - self.few) if 0 <= self.few < count else 1.0
-            enough = self.enough if self.enough > count else inf
-            known = _Left(max(self.few, count), needed, gained if gained > 0 else 1.0, enough)
+            more = needed
+            if 0 <= self.few < count and needed < self.needed:
+                rest = (needed / self.needed) ** _LATE
+                more = min((count - self.few) * rest / (1 - rest), count + ceil(needed))
+            known = _Left(max(self.few, count), needed, self.enough if self.enough > count else inf)
         if known.enough < inf:
-            return known._replace(next=max(int(known.few + known.enough) // 2, known.few + 1))
-        further = min(ceil(known.needed / known.slope), known.few + ceil(known.needed))
-        return known._replace(next=known.few + max(further, 1))
+            more = known.enough - known.few
+            more = more if more <= max(1, known.enough // _NEAR) else more // 2
+        return known._replace(next=known.few + max(ceil(more), 1))
 
 
 class _TimeIsUp(Exception):
@@ -268,8 +269,10 @@ class _Search:
         kinds: Sequence[_Kind],
         progress: Progress | None,
         limit: float,
+        only: str = "",
     ) -> None:
-        self._cluster, self._request, self._progress = cluster, request, progress
+        """`only`: the one loss to survive; empty for all."""
+        self._cluster, self._request, self._progress, self._only = cluster, request, progress, only
         self._world = simulated.world_with(cluster.cache, [], DEFAULT_UNTIL)
         self._protects = _protection(cluster.snapshot, request.protect)
         self._taken = {node.name for node in cluster.snapshot.objects.nodes.values()}
@@ -282,8 +285,7 @@ class _Search:
         self._done: dict[tuple[Sequence[int], str], _Harm] = {}
         self.none: Sequence[int] = (0,) * len(kinds)
         self._left: dict[str, Sequence[int]] = {}
-        self._by_price, self._known = False, dict[tuple[str, object], _Left]()
-        self._alone, self._end = _Harm(0, 0), monotonic() + limit
+        self._by_price, self._alone, self._end = False, _Harm(0, 0), monotonic() + limit
         self.held: dict[Sequence[int], tuple[int, int]] = {}
         """Choice -> the number of random runs of the losses, and of those in which no more nodes are needed."""
         self.before: Mapping[str, _Harm] = {}
@@ -310,7 +312,8 @@ class _Search:
         cluster = self._cluster.snapshot
         nodes = [*cluster.objects.nodes.values(), *new]
         losses = each_loss(cluster, self._request.scope, self._request.selector, nodes)
-        return [loss for loss in losses if names is None or loss.title in names]
+        asked = [loss for loss in losses if self._only in ("", loss.title)]
+        return [loss for loss in asked if names is None or loss.title in names]
 
     def questions(self, choice: Sequence[int], names: Container[str] | None = None) -> list[Question]:
         """Return the losses after the addition of nodes."""
@@ -419,10 +422,13 @@ class _Search:
 
     def cheaper(self, below: tuple[float, float]) -> Iterator[Fix]:
         """Yield the most helpful simulated choice with a smaller key, and the Pods that more nodes would help."""
-        tried = {each: max(harm.helped.total() for harm in many.values()) for each, many in self._by_choice().items()}
-        cheaper = [each for each in tried if any(each) and self.key(each) < below]
+        known = self._by_choice()
+        tried = {each: max(harm.helped.total() for harm in many.values()) for each, many in known.items()}
+        cheaper = [
+            each for each in tried if any(each) and self.key(each) < below and (tried[each] or each in self.held)
+        ]
         for best in sorted(cheaper, key=lambda each: (tried[each], self.key(each)))[:1]:
-            name, harm = max(self.harms_of(best).items(), key=lambda item: item[1].helped.total())
+            name, harm = max(known[best].items(), key=lambda item: item[1].helped.total())
             pods = plural(harm.helped.total(), "more Pod is", "more Pods are")
             classes = listed([f"{own} {count}" for own, count in harm.helped.most_common()], 3)
             effect = f"{name} lost: {pods} Pending or preempted ({classes})"
@@ -459,9 +465,14 @@ class _Search:
             yield Fix(f"or protect fewer classes: --protect {' '.join(others)}", f"no nodes needed{stay}")
 
     def _with_quotas(self, choice: Sequence[int], loss: LossHarm, edits: Sequence[Edit]) -> Fix:
-        """Return a fix with raised quotas, the number of nodes that then suffices, and the remaining harm of a loss."""
+        """Return a fix with raised quotas, the number of nodes that then suffices, and the remaining harm of a loss.
+
+        In a large cluster, the number is that of this loss, for all losses.
+        """
         cluster = with_edits(self._cluster, edits)
-        other = _Search(cluster, self._request, self.kinds, self._progress, self._end - monotonic())
+        is_small = self.is_least or self.held.get(choice, (0, 0))[0]
+        only, limit = "" if is_small else loss.loss, self._end - monotonic()
+        other = _Search(cluster, self._request, self.kinds, self._progress, limit, only)
         action = f"first {'; '.join(each.action for each in edits)}"
         with suppress(_TimeIsUp):
             other.run()
@@ -471,8 +482,11 @@ class _Search:
         except _TimeIsUp:
             return Fix(action, "no time left to simulate it. Ask again afterwards")
         effect = LossHarm(*loss[:4], *harm[:3]).effect + ("" if harm.is_prevented else "; more nodes would help then")
-        about = "" if is_verified(other.held.get(then, (0, 0)), is_least=other.is_least) else "about "
-        return Fix(f"{action}; then add {about}{other.purchase(then)}" if any(then) else action, effect)
+        about = "" if is_verified(other.held.get(then, (0, 0)), is_least=other.is_least and not only) else "about "
+        if only:
+            keys = [(name, self._family(number)) for name in self.before for number in range(len(self.kinds))]
+            then = self._covering({key: other._count(then, only, key[1]) for key in keys})
+        return Fix(f"{action}; then add {about}{self.purchase(then)}" if any(then) else action, effect)
 
     def purchase(self, choice: Sequence[int]) -> str:
         """A choice as text, such as `2 nodes, 40 EUR per month: 1 general a, 1 general b`."""
@@ -504,7 +518,7 @@ class _Search:
         """
         names = sorted(before, key=lambda name: (-before[name].preempted - before[name].pending, name))
         names = [name for name in names if not before[name].is_prevented]
-        best, search, rejected, grown = None, (False, self._known), set[object](), set[object]()
+        best, rejected, grown = None, set[object](), set[object]()
         for by_price in dict.fromkeys((False, any(self._cents))):
             self._by_price, is_complete = by_price, False
             while not is_complete:
@@ -520,17 +534,14 @@ class _Search:
                         enough = self._with_more(enough, self.harms_of(enough).items())
                         more = self.harmful(enough)
                     if not more and (best is None or self.key(enough) < self.key(best)):
-                        best, search = enough, (by_price, self._known)
+                        best = enough
                         yield enough, False
-        self._by_price, self._known = search
         many = MAX_WORK // max(1, len(self._world.pods))
         below = (inf, inf) if best is None else self.key(best)
         cheaper = sorted(islice(self._cheaper(below), many + 1), key=self.key)
         if len(cheaper) <= many:
             best = next(self._sufficient(cheaper, names), best)
             yield from [] if best is None else [(best, True)]
-        elif best is not None:
-            yield from ((less, False) for less in self._with_fewer(best, names))
 
     def _cheaper(self, below: tuple[float, float], first: Sequence[int] = ()) -> Iterator[Sequence[int]]:
         """Yield the choices with a smaller key that begin with these numbers, without the empty one."""
@@ -552,26 +563,13 @@ class _Search:
                 choice for choice in block if not (self.harmful(choice, names[:_FIRST]) or self.harmful(choice))
             )
 
-    def _with_fewer(self, choice: Sequence[int], names: Sequence[str]) -> Iterator[Sequence[int]]:
-        """Yield smaller choices that suffice, each with one node less than the previous one; removes nodes of expensive
-        kinds first. Skips choices that leave too few nodes of a family after a loss, as earlier choices showed.
-        """
-        for number in sorted(range(len(choice)), key=lambda number: -self._cents[number]):
-            while choice[number]:
-                less = *choice[:number], choice[number] - 1, *choice[number + 1 :]
-                is_known = any(self._count(less, *key) <= left.few for key, left in self._known.items())
-                if is_known or not any(self._sufficient([less], names)):
-                    break
-                choice = less
-                yield choice
-
     def _enough(self, names: Sequence[str]) -> Iterator[Sequence[int]]:
         """Yield choices with which the losses with these names do no harm that nodes prevent.
 
         A bisection for each loss and family, at the same time, of how many new nodes the loss has to leave.
         """
         families = dict.fromkeys(self._family(number) for number in range(len(self.kinds)))
-        left = self._known = {(name, family): _Left() for name in names for family in families}
+        left = {(name, family): _Left() for name in names for family in families}
         tried, choice = set[object](), self.none
         while choice not in tried:
             tried.add(choice)
@@ -619,16 +617,6 @@ class _Search:
         may be added for some Pods.
         """
         nodes = defaultdict[object, float](float)
-        for number, more in self._shares(choice, harm, name):
-            if number is None:
-                return None
-            nodes[self._family(number)] += more.nodes(self.kinds[number].template)
-        return nodes
-
-    def _shares(self, choice: Sequence[int], harm: _Harm, name: str) -> Iterator[tuple[int | None, _Missing]]:
-        """Yield the missing amounts, each with the preferred kind of node (with prices, the cheapest); None if no more
-        nodes may be added.
-        """
         for numbers, more in harm.missing.items():
             families = {self._family(number) for number in numbers}
             costs = {
@@ -636,7 +624,11 @@ class _Search:
                 for number in self._left_by(name)
                 if choice[number] < self._rooms[number] and self._family(number) in families
             }
-            yield min(costs, key=lambda number: costs[number], default=None), more
+            if not costs:
+                return None
+            cheapest = min(costs, key=costs.__getitem__)
+            nodes[self._family(cheapest)] += more.nodes(self.kinds[cheapest].template)
+        return nodes
 
     def added(self, choice: Sequence[int], before: Mapping[str, _Harm]) -> list[AddedNodes]:
         """Return the nodes of a choice, each with the Pods for which the nodes of its family are added. `before`: the
@@ -764,7 +756,7 @@ def survive(
     }
     head = head_with_nodes(snapshot, (), is_loss=True)
     added, question = search.added(choice, before), (request.scope, request.selector, [*request.protect])
-    survives = is_found and all(harm.is_none for harm in after.values())
+    survives = is_found and not any(any(harm[:3]) or harm.incomplete for harm in after.values())
     return Survival(head, *question, added, survives, worst, search.trials, search.price(choice), notes, **states)
 
 

@@ -28,6 +28,7 @@ from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.effects import Kind
 from forewarn.policies.questions.whatif.questions import each_loss, question_of_loss
 from forewarn.policies.questions.whatif.repetition import RUNS, random_runs
+from forewarn.policies.questions.whatif.sweep import counted
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.in_process import forewarn as run
@@ -118,6 +119,30 @@ def test_the_bisection_finds_what_all_choices_find_or_says_that_others_may_need_
         assert "others may need fewer" in str(found.document.shown)
 
 
+@pytest.mark.parametrize(
+    ("enough", "found", "trials"),
+    [(0, 0, 1), (1, 1, 2), (3, 3, 3), (9, 9, 5), (12, 12, 6), (24, 24, 4), (50, 50, 4), (400, 400, 6)],
+)
+def test_the_last_nodes_are_found_in_few_trials(enough: int, found: int, trials: int) -> None:
+    """The sum of what is missing is too few nodes, and the more so, the fewer are missing."""
+    left, tried = survival._Left(), list[int]()
+    while left.next not in tried:
+        tried.append(left.next)
+        missing = enough - left.next
+        left = left.after(left.next, (missing / enough) ** 1.5 * enough / 2 if missing > 0 else None)
+    assert (left.enough, len(tried)) == (found, trials)
+
+
+@pytest.mark.parametrize(("few", "enough", "more"), [(7, 9, 8), (13, 15, 14), (14, 16, 16), (40, 48, 44), (42, 48, 48)])
+def test_numbers_between_near_bounds_are_not_tried(few: int, enough: int, more: int) -> None:
+    """The bounds of a bisection may differ by an eighth; of fewer than 16 nodes, by one."""
+    assert survival._Left().after(few, 1.0).after(enough, None).next == more
+
+
+def test_after_contradicting_trials_more_nodes_than_the_most_that_failed_are_tried() -> None:
+    assert survival._Left().after(10, 1.0).after(8, None).next == 11
+
+
 def test_a_search_without_an_answer_within_the_time_says_so(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(cluster_text(small_cluster(Random(5))))
@@ -160,7 +185,7 @@ def test_the_nodes_that_suffice_in_all_runs_are_the_answer(monkeypatch: pytest.M
 def test_if_chance_lets_the_choice_of_the_bisection_do_harm_more_nodes_are_added(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each loss alone needs 2 nodes in the other zone; with these numbers in all zones, one Pod still is Pending."""
+    """Each loss alone needs 2 nodes in the other zone; with these numbers in all zones, one Pod of each is Pending."""
     monkeypatch.setattr(survival, "MAX_WORK", 0)
     missing: dict[tuple[int, ...], Any] = {(1,): survival._Missing(1000, 0, Counter(high=1))}
     own = survival._Search.harms_of
@@ -170,7 +195,7 @@ def test_if_chance_lets_the_choice_of_the_bisection_do_harm_more_nodes_are_added
         return harms if names or sum(choice) != 4 else dict.fromkeys(harms, survival._Harm(0, 1, 1, missing))
 
     monkeypatch.setattr(survival._Search, "harms_of", harms_of)
-    assert "5 more nodes are enough" in run("headroom", "--survive", "zone", "--cluster", CLUSTER).stdout
+    assert "about 6 more nodes are enough" in run("headroom", "--survive", "zone", "--cluster", CLUSTER).stdout
 
 
 def test_replicas_that_no_node_brings_back_are_counted(tmp_path: Path) -> None:
@@ -450,6 +475,17 @@ def test_the_quota_that_rejects_pods_comes_before_the_nodes(tmp_path: Path, monk
     assert sum(each["nodes"] for each in document["add"]) == 2
     with_quota("1")
     assert "nodes to add 2 (all cheaper choices were tried)\n" in run(*asked).stdout
+    with monkeypatch.context() as patch:  # as in a large cluster: only the worst loss with the quota raised
+        simulated = list[str]()
+
+        def watched(world: Any, questions: Any, *others: Any) -> Any:
+            simulated.extend(each.title for each in questions)
+            return counted(world, questions, *others)
+
+        patch.setattr(survival, "MAX_WORK", 0)
+        patch.setattr(survival, "counted", watched)
+        assert with_quota("1")["fix"][0]["action"].startswith("first quota default/q: pods 1 → 3; then add about ")
+    assert {*"/".join(simulated).rpartition("nothing/")[2].split("/")} == {"zone a"}
     assert "quota" not in run(*asked, "--protect", "high").stdout
 
     def apply_late(*arguments: Any) -> forewarn.Cluster:
