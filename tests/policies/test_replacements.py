@@ -10,6 +10,8 @@ import pytest
 
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycle
+from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.policies.prediction.forecast import forecast, rehearsal
@@ -146,7 +148,7 @@ def test_spread_over_nodes_needs_no_simulation(monkeypatch: pytest.MonkeyPatch) 
         impact = without_simulation(made, new)
         if impact is not None and len(impact.preempting) > 1 and is_settled(made):
             found[seed] = made, new, impact
-    monkeypatch.setattr(PodTopologySpread, "is_for_each_node", lambda *_: False)
+    monkeypatch.setattr(PodTopologySpread, "keeps_zero", lambda *_: False)
     for seed, (made, new, impact) in found.items():
         assert without_simulation(made, new) is None
         assert counts(impact) == counts(followed(made, new)), seed
@@ -163,6 +165,13 @@ def test_rolled_out_deployments_are_those_of_a_full_simulation(monkeypatch: pyte
     for seed, partly in enumerate(found):
         assert partly == counts(followed(*random_review(seed))), seed
     assert victims > cases(60)
+
+
+def test_simulations_of_new_pods_compute_no_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cycle in (Cycle, RecurringCycle):
+        monkeypatch.setattr(cycle, "unhelped", lambda _: pytest.fail("computes a text"))
+    impacts = [followed(*random_review(seed)) for seed in range(8)]
+    assert any(impact and impact.cascade and impact.cascade.pending for impact in impacts)
 
 
 @pytest.mark.parametrize(
@@ -204,3 +213,20 @@ def test_replacements_that_a_quota_admits_beside_new_pods_need_no_simulation(cpu
     made.append(quota.status(hard={"requests.cpu": cpu}, used={"requests.cpu": "2"}))
     impact = without_simulation(made, make_pod("new").priority(9).request(cpu="2"))
     assert (impact and impact.cascade) == cascade
+
+
+@pytest.mark.parametrize(("cpu", "cascade"), [("4", Cascade(replaced=3)), ("3", None)])
+def test_replacements_that_fit_in_the_worst_order_need_no_simulation(cpu: str, cascade: Cascade | None) -> None:
+    """`cpu`: of the only node that has room for the large replacement, and that suits the small ones best."""
+    made: list[Made] = [make_node("n").has(cpu="4"), make_node("best").has(cpu=cpu)]
+    made += [make_node(name).has(cpu="1") for name in ("x", "y")]
+    for place, (name, request) in enumerate({"large": "2", "small": "1", "tiny": "1"}.items(), 1):
+        made.append(workload("ReplicaSet", name, 1, make_pod("").request(cpu=request).obj["spec"]))
+        victim = make_pod(f"{name}-0").request(cpu=request)
+        made.append(controlled(victim, "ReplicaSet", name).on("n", started=place))
+    new = make_pod("new").priority(9).request(cpu="4")
+    new.spec(nodeSelector={HOST: "n"})
+    made[0].labels(**{HOST: "n"})
+    impact = without_simulation(made, new)
+    assert (impact and impact.cascade) == cascade
+    assert impact is None or counts(impact) == counts(followed(made, new))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -481,7 +481,7 @@ class Forecast:
         try:
             with metered(self._expired, MAX_REHEARSAL_WORK):
                 waiting, freed = pending_in_order(self._cluster, impact.own | after.placed), [*evicted.values()]
-                emptied = partial(without, after.snapshot, freed)
+                emptied = cache(partial(without, after.snapshot, freed))
                 if (waiting.pods or waiting.omitted) and help_pending(waiting, emptied(), freed):
                     return None
                 if replaced:

@@ -9,7 +9,7 @@ their start, without restarts and deletion costs.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -351,6 +351,7 @@ class _Run(Simulation):
         )
         super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS), choose=self._first_by_pods)
         self.scheduler.algorithm.tie = self._first_by_pods
+        self.scheduler.algorithm.explains = False
         self.scheduler.before_preemption = self._before_preemption
         self.scheduler.algorithm.recurring = recurring_cycles_of(snapshot)
         self.max_steps = MAX_STEPS
@@ -507,8 +508,8 @@ class _Run(Simulation):
             self._cascade([*own.values(), *again.values(), *others.values()], evictions),
             self.cache.snapshot(),
             self._quota_effect(),
-            tuple(self._evicted_pods()),
-            self._created() - len(created),
+            self._evicted_pods(),
+            sum(one.workload in self._own and not one.before for one in self.timeline.origins.values()) - len(created),
             sum(self.scheduler.violated_pdbs.counts.values()),
             bool(self.storage.not_modelled),
             self.timeline.has_close_preemptions(),
@@ -526,18 +527,14 @@ class _Run(Simulation):
             any(name.partition("/")[0] in contested for _, name in rejections.ever - self._own),
         )
 
-    def _evicted_pods(self) -> Iterator[Pod]:
-        """Yield all preempted Pods, each once."""
-        seen = set[str]()
+    def _evicted_pods(self) -> tuple[Pod, ...]:
+        """Return all preempted Pods, each once."""
+        found: dict[str, Pod] = {}
         for pod, candidate, *_ in self._preemptions:
             for victim in candidate.victims:
-                if (pod.key, victim.key) in self._evicted and victim.identity not in seen:
-                    seen.add(victim.identity)
-                    yield victim
-
-    def _created(self) -> int:
-        """Return how many Pods the workload has created in the simulation."""
-        return sum(origin.workload in self._own and not origin.before for origin in self.timeline.origins.values())
+                if (pod.key, victim.key) in self._evicted:
+                    found.setdefault(victim.identity, victim)
+        return tuple(found.values())
 
     def _preempting(self, waited: Collection[str], ours: Collection[str]) -> tuple[_Numbers, _Numbers, _Numbers]:
         """Return the preemptions by Pods that the workload has at the end (uids `ours`), by its Pods that are deleted

@@ -117,9 +117,9 @@ def pending_replacements(
     `quotas`: include the usage of the preemptors. `snapshot`: includes the preemptors, which are like `preemptor`, and
     their terminating victims; `emptied`: returns `snapshot` without the victims. `victims`: controller -> its victims.
 
-    kube-scheduler tries all preemptors before the replacements. Every replacement either fits, because it fits on as
-    many nodes as there are such replacements, each of which uses one node; or fits nowhere, even after preemption and
-    when all victims have terminated.
+    kube-scheduler tries all preemptors before the replacements. Every replacement either fits or fits nowhere, even
+    after preemption and when all victims have terminated. All fit if each fits on as many nodes as there are such
+    replacements, each of which uses one node; or if they fit in the worst order: those with the fewest nodes last.
     """
     predictions = _predictions(quotas, snapshot, victims, preemptor)
     if predictions is None:
@@ -129,14 +129,16 @@ def pending_replacements(
         pairs = (preemptor, one.pod), *((one.pod, pod) for pod in (preemptor, *others))
         if any(concern(*pair, snapshot) for pair in pairs):
             return None
-    fitting = sum(len(victims[key]) for key, one in predictions.items() if one.fits)
-    if any(len(one.feasible) < fitting for one in predictions.values() if one.fits):
-        return None
-    pending = {key: one.pod for key, one in predictions.items() if not one.fits}
-    if pending:
-        later = emptied()
-        if any(Prediction(later, pod).outcome != "pending" for pod in pending.values()):
+    fitting = [one for key, one in predictions.items() if one.fits for _ in victims[key]]
+    is_certain = all(len(one.feasible) >= len(fitting) for one in fitting)
+    for one in () if is_certain else sorted(fitting, key=lambda one: -len(one.feasible)):
+        prediction = Prediction(snapshot, one.pod)
+        if not prediction.fits:
             return None
+        snapshot = prediction.snapshot_after()
+    pending = {key: one.pod for key, one in predictions.items() if not one.fits}
+    if any(Prediction(emptied(), pod).outcome != "pending" for pod in pending.values()):
+        return None
     return len([*filterfalse(is_placeholder, chain.from_iterable(map(victims.__getitem__, pending)))])
 
 
@@ -156,7 +158,7 @@ def concern(pod: Pod, other: Pod, snapshot: Snapshot, moved: int | None = None) 
         return False
     plugin = framework.plugin(PodTopologySpread.name)
     matching = (c for c in charging(plugin.constraints_of(pod, DO_NOT_SCHEDULE)) if c.matches(other.labels))
-    return any(moved is None or not plugin.is_for_each_node(pod, constraint, moved) for constraint in matching)
+    return any(moved is None or c.topology_key != HOSTNAME or not plugin.keeps_zero(pod, c, moved) for c in matching)
 
 
 def _predictions(

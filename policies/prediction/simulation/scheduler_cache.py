@@ -352,6 +352,8 @@ class SchedulingAlgorithm:
         """For Pods that preemption does not help: what equal Pods share -> (one of them, its result); this Snapshot."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
+        self.explains = True
+        """Whether texts say why preemption helps on no node."""
         self.equal: list[list[Candidate]] | None = None
         """Chosen preemption candidates, each followed by equal ones, any of which kube-scheduler may choose; None: not
         recorded.
@@ -484,7 +486,7 @@ class SchedulingAlgorithm:
 
     def _unhelped(self, cycle: Cycle | RecurringCycle) -> FitError:
         nodes = len(cycle.snapshot.node_infos)
-        if nodes <= MIN_FEASIBLE_NODES:
+        if self.explains and nodes <= MIN_FEASIBLE_NODES:
             return fit_error(nodes, cycle.unhelped())
         return FitError(f"0/{nodes} nodes are available: no node is helped by it.")
 

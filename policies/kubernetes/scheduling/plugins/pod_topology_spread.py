@@ -360,9 +360,9 @@ class PodTopologySpread(ScorePluginInColumns, FilterInColumns):
     def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
         constraints = self.constraints_of(pod, SCHEDULE_ANYWAY)
-        return (
-            spread_scores(pod, constraints, rows, matrix, own=self._requires_all_topologies(pod)) if constraints else 0
-        )
+        # A node without a topology key scores 0, except for the default constraints of the system.
+        own = bool(pod.spec.topology_spread) or self.args.defaulting_type != SYSTEM_DEFAULTING
+        return spread_scores(pod, constraints, rows, matrix, own=own) if constraints else 0
 
     def in_columns(self, problem: NodeFit) -> None:
         """Add each DoNotSchedule constraint of the Pod to `problem`. Raises NotValid for invalid constraints."""
@@ -380,12 +380,6 @@ class PodTopologySpread(ScorePluginInColumns, FilterInColumns):
             yield rejected(~has_label, LABEL_MISSING)
             yield rejected(amounts.exceeded(demand), NOT_MATCHED)
 
-    def _requires_all_topologies(self, pod: Pod) -> bool:
-        """Report whether a node without a topology key scores 0: always, except for the default constraints of the
-        system.
-        """
-        return bool(pod.spec.topology_spread) or self.args.defaulting_type != SYSTEM_DEFAULTING
-
     def constraints_of(self, pod: Pod, action: str) -> Constraints:
         """Return the Pod's constraints with this `whenUnsatisfiable` (`action`), or the default constraints if the Pod
         has none.
@@ -402,12 +396,10 @@ class PodTopologySpread(ScorePluginInColumns, FilterInColumns):
         selector = default_selector(pod, self.snapshot.objects)
         return () if selector.empty else tuple(replace(constraint, selector=selector) for constraint in wanted)
 
-    def is_for_each_node(self, pod: Pod, constraint: TopologySpreadConstraint, moved: int) -> bool:
-        """Report whether a constraint only limits the Pods of each node: enough nodes have no matching Pod, so that the
-        minimum stays 0 after `moved` Pods are created or evicted. Raises CutShort.
+    def keeps_zero(self, pod: Pod, constraint: TopologySpreadConstraint, moved: int) -> bool:
+        """Report whether enough nodes have no Pod that a constraint on hostnames matches, so that the minimum stays 0
+        after `moved` Pods are created or evicted. The constraint then limits each node by itself. Raises CutShort.
         """
-        if constraint.topology_key != HOSTNAME:
-            return False
         with self.snapshot.derived.locked():
             matrix = pod_matrix_of(self.snapshot)
             included = included_nodes(constraint, pod, matrix) & matrix.nodes.topology(HOSTNAME).present
