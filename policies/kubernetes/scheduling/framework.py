@@ -430,17 +430,16 @@ class Plugin:
 
     def scores_in_columns(
         self,
-        pod: Pod,  # noqa: ARG002
-        rows: Rows,  # noqa: ARG002
-        matrix: Any,  # noqa: ARG002
-    ) -> Ints | int | None:
+        pod: Pod,
+        rows: Rows,
+        matrix: Any,
+    ) -> Ints | int:
         """Return [index in `rows`]: the normalized scores of PreScore, Score and NormalizeScore for these nodes,
         given as row numbers; an integer if all nodes have the same score.
 
-        None: only the methods for single nodes support the Pod or the arguments. `matrix`: the PodMatrix of the
-        Snapshot; hold `snapshot.derived.locked()`.
+        `matrix`: the PodMatrix of the Snapshot; hold `snapshot.derived.locked()`.
         """
-        return None
+        raise NotImplementedError
 
 
 def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:

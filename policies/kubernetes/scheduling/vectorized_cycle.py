@@ -24,14 +24,7 @@ from forewarn.policies.kubernetes.scheduling.find_nodes import (
     framework_in_columns,
     num_feasible_nodes_to_find,
 )
-from forewarn.policies.kubernetes.scheduling.framework import (
-    Code,
-    CycleState,
-    NodeToStatus,
-    Status,
-    run_score_plugin,
-    unresolvable,
-)
+from forewarn.policies.kubernetes.scheduling.framework import Code, CycleState, NodeToStatus, Status, unresolvable
 from forewarn.policies.kubernetes.scheduling.plugins.one_node import named_nodes
 from forewarn.policies.kubernetes.scheduling.preemption import (
     NO_VICTIMS,
@@ -99,20 +92,7 @@ class Scores:
         charge(len(rows) // 8)
         weights = self._framework.profile.weights
         for plugin in self._framework.scores:
-            worth = plugin.scores_in_columns(self.pod, rows, self.matrix)
-            yield plugin.name, weights[plugin.name] * (self._of_each_node(plugin, rows) if worth is None else worth)
-
-    def _of_each_node(self, plugin: Any, rows: Rows) -> Ints | int:
-        """Return the scores of a plugin that runs on each node. Raises NotValid if the plugin fails."""
-        state, nodes = CycleState(), [self._framework.snapshot.node_infos[row] for row in rows.tolist()]
-        has_pre_score = plugin.name in self._framework.profile.at("preScore")
-        status = plugin.pre_score(state, self.pod, nodes) if has_pre_score else None
-        if status is not None:
-            if status.code is Code.SKIP:
-                return 0
-            raise NotValid
-        scores = run_score_plugin(plugin, state, self.pod, nodes)
-        return np.fromiter(scores.values(), np.int64, len(nodes))
+            yield plugin.name, weights[plugin.name] * plugin.scores_in_columns(self.pod, rows, self.matrix)
 
 
 class Found(NamedTuple):

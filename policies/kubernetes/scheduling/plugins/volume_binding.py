@@ -26,6 +26,7 @@ from forewarn.policies.kubernetes.scheduling.framework import (
     PreFilterResult,
     Status,
     failed,
+    run_score_plugin,
     unresolvable,
 )
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import broken_linear
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
         StorageClass,
     )
     from forewarn.policies.kubernetes.scheduling.framework import Framework, PluginHandle
-    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo
+    from forewarn.policies.kubernetes.scheduling.node_info import Ints, Mask, NodeInfo, Rows
+    from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
 
 Shape = tuple[tuple[int, int], ...]
 """(utilization in percent, score), sorted by utilization."""
@@ -488,9 +490,13 @@ class VolumeBinding(Plugin, FilterInColumns):
         shape = tuple((point.utilization, point.score * _SCALE) for point in self.args.shape)
         return storage_score(claims.found.get(node_info.name, NO_VOLUMES), shape)
 
-    def scores_in_columns(self, pod: Pod, *_: object) -> int | None:
-        """Return 0 if storage does not matter; None if it does: `pre_score` finds the volumes on each node."""
-        return None if pod.spec.has_storage and self.semantics.storage_capacity_is_scored else 0
+    def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:  # noqa: ARG002
+        """Return 0 if storage does not matter; otherwise find the volumes of each node."""
+        if not pod.spec.has_storage or not self.semantics.storage_capacity_is_scored:
+            return 0
+        state, nodes = CycleState(), [self.snapshot.node_infos[row] for row in rows.tolist()]
+        self.pre_score(state, pod, nodes)
+        return np.fromiter(run_score_plugin(self, state, pod, nodes).values(), np.int64, len(nodes))
 
     def volumes_on(self, pod: Pod, node_info: NodeInfo) -> PodVolumes | None:
         """Return the volumes to bind and to provision for a Pod on a node; None if all claims are bound, or if the node
