@@ -76,7 +76,7 @@ _MAX_NAMED: Final = 4
 """Maximum number of classes that a fix names."""
 _LATE: Final = 0.75
 """Exponent of the part of the missing nodes that remains after some are added: the last ones help less."""
-_NEAR: Final = 8
+_NEAR: Final = 12
 """A bisection ends if its bounds differ by at most this part of a number of nodes, or by one node."""
 _FIRST: Final = 2
 """Number of losses that are simulated first: those that most recently did harm. Others follow only if these do none."""

@@ -133,9 +133,9 @@ def test_the_last_nodes_are_found_in_few_trials(enough: int, found: int, trials:
     assert (left.enough, len(tried)) == (found, trials)
 
 
-@pytest.mark.parametrize(("few", "enough", "more"), [(7, 9, 8), (13, 15, 14), (14, 16, 16), (40, 48, 44), (42, 48, 48)])
+@pytest.mark.parametrize(("few", "enough", "more"), [(7, 9, 8), (21, 23, 22), (22, 24, 24), (40, 48, 44), (44, 48, 48)])
 def test_numbers_between_near_bounds_are_not_tried(few: int, enough: int, more: int) -> None:
-    """The bounds of a bisection may differ by an eighth; of fewer than 16 nodes, by one."""
+    """The bounds of a bisection may differ by a twelfth; of fewer than 24 nodes, by one."""
     assert survival._Left().after(few, 1.0).after(enough, None).next == more
 
 
