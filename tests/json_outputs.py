@@ -17,31 +17,23 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.findings import Report
 
 _SCHEMAS: Final[Mapping[str, str]] = {
-    "forewarn.policies.cli.commands.classes.main": "classes",
-    "forewarn.policies.cli.commands.classes.plan": "classes-plan",
-    "forewarn.policies.cli.commands.classes.suggest": "classes-suggest",
     "forewarn.policies.cli.commands.cluster_command._print_rejected": "rejected",
     "forewarn.policies.cli.commands.diff": "diff",
     "forewarn.policies.cli.commands.explain": "explain",
-    "forewarn.policies.cli.commands.headroom": "headroom",
     "forewarn.policies.cli.commands.info_node_groups": "info-node-groups",
     "forewarn.policies.cli.commands.info.releases": "info-releases",
     "forewarn.policies.cli.commands.info.scheduler": "info-scheduler",
     "forewarn.policies.cli.commands.many_clusters": "several-clusters",
     "forewarn.policies.cli.commands.merge._of_sweep": "whatif-each",
-    "forewarn.policies.cli.commands.overview": "overview",
-    "forewarn.policies.cli.commands.predict": "predict",
-    "forewarn.policies.cli.commands.pressure": "whatif-pressure",
-    "forewarn.policies.cli.commands.risk": "risk",
     "forewarn.policies.cli.commands.sweep": "whatif-each",
     "forewarn.policies.cli.commands.test": "test",
-    "forewarn.policies.cli.commands.whatif": "whatif",
-    "forewarn.policies.cli.commands.why": "why",
     "forewarn.webhook.commands.accuracy": "webhook-accuracy",
     "forewarn.webhook.commands.doctor": "webhook-doctor",
     "forewarn.webhook.commands.review": "webhook-review",
 }
 """Module that prints, or a function of it -> the schema."""
+_QUESTION: Final = "forewarn.policies.cli.commands.simulated.Question"
+"""Prints the answers to questions; the schema has the name of the command."""
 _RECORDED_FORMAT: Final = "tests.recorded.batch"
 _LARGEST: Final = 200_000
 """Characters of a document, beyond which a test need not wait for its validation."""
@@ -57,11 +49,12 @@ def check_outputs() -> None:
     def as_json(value: object, indent: int | None = None) -> str:
         text = written(value, indent)
         frame = sys._getframe(1)
-        while not (place := _printing({_RECORDED_FORMAT, *_SCHEMAS}, frame)):
+        while not (place := _printing({_RECORDED_FORMAT, _QUESTION, *_SCHEMAS}, frame)):
             assert frame.f_back is not None, "printed by no command"
             frame = frame.f_back
         if place != _RECORDED_FORMAT and len(text) <= _LARGEST:
-            check(_SCHEMAS[place], json.loads(text))
+            asked = frame.f_locals["self"].command.replace(" ", "-") if place == _QUESTION else ""
+            check(asked or _SCHEMAS[place], json.loads(text))
         return text
 
     def of_report(report: Report) -> Iterator[str]:

@@ -124,13 +124,14 @@ _ALIVE: Final = 1.0
 """Seconds after which a progress line without news shows the elapsed time."""
 
 
-def _of_total(count: float, total: int) -> str:
+def of_total(count: float, total: int) -> str:
+    """Return the numbers of a progress line, such as `3/10`."""
     return f"{count:.0f}{f'/{total}' if total else ''}"
 
 
 @contextmanager
 def counting(
-    what: str, stream: TextIO, text: Callable[[float, int], str] = _of_total
+    what: str, stream: TextIO, text: Callable[[float, int], str] = of_total
 ) -> Iterator[Callable[[float, int], None] | None]:
     """Yield a callback for the finished and the total number (0: unknown); None without a terminal.
 

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.cli.commands import cluster_command, simulated
-from forewarn.policies.cli.commands.parser import Parser, add_config_option, add_files_option
-from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
-from forewarn.policies.cli.commands.simulated import STEPS, loaded_for
-from forewarn.policies.cli.terminal import counting, print_notice
+from forewarn.policies.cli.commands.parser import NOTHING_TO_SUGGEST, Parser, add_config_option, add_files_option
+from forewarn.policies.cli.commands.release import add_release_options
+
+if TYPE_CHECKING:
+    from forewarn.policies.questions.application.class_suggestion import Suggestion
+    from forewarn.policies.questions.application.classes import Classes, ClassPlan
 
 FORMATS: Final = (*cluster_command.PAGES, "yaml")
 """Formats of a suggestion."""
-_NOTHING: Final = "nothing to suggest: all workloads have a PriorityClass"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Show the PriorityClasses that may preempt each other, and the requests of their Pods.
+def _ask(_: argparse.Namespace, subject: simulated.Subject) -> Classes:
+    """Return the PriorityClasses that may preempt each other, and the requests of their Pods."""
+    from forewarn.policies.questions.application.classes import classes
 
-    Returns 0, 2 for wrong usage, or 3 without a result.
-    """
-    parser = _parser()
-    options, run = cluster_command.options_with_cluster(parser, arguments)
-    release = release_of(options, parser)
-
-    def answer() -> int:
-        from forewarn.policies.questions.application.classes import classes
-
-        levels = classes(settle(cluster_command.loaded(run), release).snapshot())
-        return cluster_command.print_result(run.output, levels)
-
-    return cluster_command.answered("classes", run.output, answer)
+    return classes(subject.cluster)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,39 +40,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def plan(arguments: Sequence[str]) -> int:
-    """Order the steps of a change of PriorityClasses, and simulate each step.
-
-    Returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result.
-    """
-    parser = _plan_parser()
-    options, run = cluster_command.options_with_cluster(parser, arguments)
+def _check_plan(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     if not options.filename and not options.delete:
         parser.error("no change given. Fix: pass -f, --delete or both")
-    release = release_of(options, parser)
 
-    def answer() -> int:
-        from forewarn.policies.questions.application.classes import ClassPlanRequest, plan_classes
-        from forewarn.policies.questions.application.cluster import require_nodes
 
-        cluster = loaded_for(run, options.config, release)
-        require_nodes(cluster.snapshot)
-        files = [name for name in options.filename if not _is_empty_suggestion(Path(name))]
-        request = ClassPlanRequest(files, options.delete, options.namespace)
-        with counting("simulating", run.errors, STEPS) as show:
-            result = plan_classes(cluster, request, progress=show)
-        planned = result.plan
-        more_pending = any(step.pending > planned.pending_before for step in planned.steps)
-        met = {"preemption": planned.preempted, "pending": more_pending, "unfinished": not planned.complete}
-        failures = cluster_command.failures_of([what for what, is_met in met.items() if is_met], options.fail_on)
-        return cluster_command.print_result(run.output, result, failures)
+def _ask_plan(options: argparse.Namespace, subject: simulated.Subject) -> ClassPlan:
+    """Order the steps of a change of PriorityClasses, and simulate each step."""
+    from forewarn.policies.questions.application.classes import ClassPlanRequest, plan_classes
+    from forewarn.policies.questions.application.cluster import require_nodes
 
-    return cluster_command.answered("classes plan", run.output, answer)
+    require_nodes(subject.cluster.snapshot)
+    files = [name for name in options.filename if not isinstance(name, str) or not _is_empty_suggestion(Path(name))]
+    request = ClassPlanRequest(files, options.delete, options.namespace)
+    return plan_classes(subject.cluster, request, progress=subject.progress)
+
+
+def _failures_of_plan(options: argparse.Namespace, result: ClassPlan) -> list[str] | None:
+    planned = result.plan
+    more_pending = any(step.pending > planned.pending_before for step in planned.steps)
+    met = {"preemption": planned.preempted, "pending": more_pending, "unfinished": not planned.complete}
+    return cluster_command.failures_of([what for what, is_met in met.items() if is_met], options.fail_on) or None
 
 
 def _is_empty_suggestion(path: Path) -> bool:
     """Report whether this is the output of `classes suggest -o yaml` if there is nothing to suggest."""
-    return path.is_file() and path.read_bytes().startswith(f"# {_NOTHING}".encode())
+    return path.is_file() and path.read_bytes().startswith(f"# {NOTHING_TO_SUGGEST}".encode())
 
 
 def _plan_parser() -> argparse.ArgumentParser:
@@ -110,32 +91,13 @@ def _plan_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def suggest(arguments: Sequence[str]) -> int:
-    """Suggest PriorityClasses for workloads without one; returns 0, 2 for wrong usage, or 3 without a result."""
-    parser = _suggest_parser()
-    options, run = cluster_command.options_with_cluster(parser, arguments)
-    release, settings_of = release_of(options, parser), simulated.autoscaling_of(options, parser)
+def _ask_suggestion(_: argparse.Namespace, subject: simulated.Subject) -> Suggestion:
+    """Suggest PriorityClasses for workloads without one."""
+    from forewarn.policies.questions.application.class_suggestion import suggest_classes
+    from forewarn.policies.questions.application.cluster import require_nodes
 
-    def answer() -> int:
-        import yaml
-
-        from forewarn.policies.questions.application.class_suggestion import suggest_classes
-        from forewarn.policies.questions.application.cluster import require_nodes
-
-        cluster = loaded_for(run, options.config, release)
-        require_nodes(cluster.snapshot)
-        with counting("simulating lost zones", run.errors, lambda *_: "") as show:
-            result = suggest_classes(cluster, autoscaling=settings_of(cluster.cache, run.cluster), progress=show)
-        if run.output.form != "yaml":
-            return cluster_command.print_result(run.output, result)
-        if result.manifest:
-            sys.stdout.write(yaml.safe_dump_all(result.manifest, sort_keys=False))
-        else:
-            print_notice(_NOTHING)
-            sys.stdout.write(f"# {_NOTHING}\n")
-        return 0
-
-    return cluster_command.answered("classes suggest", run.output, answer)
+    require_nodes(subject.cluster.snapshot)
+    return suggest_classes(subject.cluster, autoscaling=subject.settings(), progress=subject.progress)
 
 
 def _suggest_parser() -> argparse.ArgumentParser:
@@ -151,3 +113,15 @@ def _suggest_parser() -> argparse.ArgumentParser:
     simulated.add_simulation_options(add)
     cluster_command.add_answer_options(add, FORMATS, repeatable=False)
     return parser
+
+
+CLASSES: Final = simulated.Question("classes", _parser, _ask, "counting Pods", simulates=False)
+PLAN: Final = simulated.Question(
+    *("classes plan", _plan_parser, _ask_plan, "simulating", simulated.STEPS, _check_plan), failures=_failures_of_plan
+)
+SUGGESTION: Final = simulated.Question(
+    "classes suggest", _suggest_parser, _ask_suggestion, "simulating lost zones", lambda *_: ""
+)
+main: Final = CLASSES.main
+plan: Final = PLAN.main
+suggest: Final = SUGGESTION.main

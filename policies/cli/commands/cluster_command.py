@@ -15,34 +15,24 @@ from forewarn.policies.cli.commands.impersonation import add_impersonation_optio
 from forewarn.policies.cli.commands.parser import (
     SUFFIXES,
     Output,
-    document_in,
     duration_between,
     existing,
     integer_between,
     print_lines,
 )
 from forewarn.policies.cli.terminal import COLOR_CHOICES, as_json, complain, counting, print_faults, print_notice
-from forewarn.policies.inputs.sources.files import (
-    FAILED,
-    STDIN,
-    USAGE,
-    File,
-    MissingFile,
-    SourceError,
-    no_such_file,
-    status_of,
-)
+from forewarn.policies.inputs.sources.files import STDIN, USAGE, File, MissingFile, SourceError, no_such_file, status_of
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.linting.config.model import ConfigError
 from forewarn.policies.questions.application import NO_ANSWER
-from forewarn.policies.questions.application.places import Places, Rejected, document_of_rejected, is_rejection
+from forewarn.policies.questions.application.places import Rejected, document_of_rejected, is_rejection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from forewarn.policies.base.documents.answer import AnswerDocument
     from forewarn.policies.cli.commands.parser import Printed
-    from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result
+    from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 
 LIVE: Final = "live"
 """The value of `--cluster` for a running cluster."""
@@ -377,21 +367,8 @@ def print_answer(printed: Printed, notices: Iterable[str]) -> None:
         print_notice(line)
 
 
-def print_result(output: Output, result: Result, failures: Sequence[str] = ()) -> int:
-    """Print a result, then lines on standard error; return 3 without an answer, 1 if there are such lines, otherwise
-    0.
-    """
-    from forewarn.policies.base.documents.answer import AnswerStatus  # slow to import for the linter
-
-    print_answer(document_in(output, result), failures)
-    return FAILED if result.document.status is AnswerStatus.NO_ANSWER else int(bool(failures))
-
-
-def answered(command: str, output: Output, answer: Callable[[], int], places: Places | None = None) -> int:
-    """Return the exit status of `answer`; for an error, print one line on standard error and return 2 or 3.
-
-    `places`: the positions of objects in files, for error messages.
-    """
+def answered(command: str, output: Output, answer: Callable[[], int]) -> int:
+    """Return the exit status of `answer`; for an error, print one line on standard error and return 2 or 3."""
     try:
         with output.redirected():
             return answer()
@@ -400,7 +377,7 @@ def answered(command: str, output: Output, answer: Callable[[], int], places: Pl
         if faults:
             _print_rejected(output, document_of_rejected(faults))
             print_faults(command, faults[:-1])
-        return complain(command, places.located(fault) if places else fault, status_without_answer(fault))
+        return complain(command, fault, status_without_answer(fault))
 
 
 def _print_rejected(output: Output, document: AnswerDocument) -> None:

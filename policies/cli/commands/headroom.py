@@ -6,26 +6,23 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import cut, quote
 from forewarn.policies.cli.commands import cluster_command, simulated
-from forewarn.policies.cli.commands.parser import Parser, add_files_option, document_in, integer_between
-from forewarn.policies.cli.commands.release import release_of, settle
-from forewarn.policies.cli.commands.simulated import loaded_for
-from forewarn.policies.cli.terminal import counting, print_faults
-from forewarn.policies.inputs.sources.files import status_of
+from forewarn.policies.cli.commands.parser import Parser, add_files_option, integer_between
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-OK, FOUND, USAGE, FAILED = range(4)
+    from forewarn.policies.questions.application.headroom import Capacity, HeadroomResult
+    from forewarn.policies.questions.application.survival_answer import Survival
+    from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
+
 _SCOPES: Final = ("zone", "node", "pool")
 _SECONDS: Final = 600
 """Maximum seconds of a search for nodes to add."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, 1 if fewer fit than --at-least, 2 for wrong usage, or 3 without a result."""
-    parser = _parser()
-    options, run = cluster_command.options_with_cluster(parser, arguments)
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exit if options cannot be combined."""
     _check_survival(options, parser)
     if options.preempting and options.at_least is None:
         parser.error("--preempting goes with --at-least. Fix: pass --at-least N")
@@ -33,55 +30,28 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("KIND/NAME and -f are given. Fix: pass one of them")
     if not (options.workload or options.filename) and (options.placeholders or options.at_least is not None):
         parser.error("--at-least and --placeholders are about an object. Fix: pass KIND/NAME or -f FILE")
-    release, settings_of = release_of(options, parser), simulated.autoscaling_of(options, parser)
 
-    def survival() -> int:
-        from forewarn.policies.questions.application.survival import SurvivalRequest, survive
 
-        cluster = loaded_for(run, options.config, release)
-        scope, *selector = options.survive
-        settings = settings_of(cluster.cache, run.cluster)
-        request = SurvivalRequest(scope, "".join(selector), options.protect or (), options.like, settings)
-        with counting(f"simulated losses, at most {_SECONDS // 60} min", run.errors) as show:
-            result = survive(cluster, request, progress=show, limit=_SECONDS)
-        return cluster_command.print_result(run.output, result) or int(not result.survives)
+def _ask(options: argparse.Namespace, subject: simulated.Subject) -> Capacity | HeadroomResult:
+    from forewarn.policies.questions.application.cluster import require_nodes
+    from forewarn.policies.questions.application.headroom import HeadroomRequest, capacity, headroom, read_buffers
 
-    if options.survive:
-        return cluster_command.answered("headroom", run.output, survival)
+    cluster, settings, rules = subject.cluster.snapshot, subject.settings(), subject.cluster.config.options
+    if not settings.groups:
+        require_nodes(cluster)
+    if not options.workload and not options.filename:
+        return capacity(cluster, rules)
+    asked = options.filename, options.namespace, options.placeholders, settings, options.workload or "", rules
+    request = HeadroomRequest(*asked, options.at_least, options.preempting)
+    return headroom(cluster, request, read_buffers(subject.cluster.sources, subject.collected))
 
-    def answer() -> int:
-        from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
-        from forewarn.policies.questions.application.cluster import require_nodes
-        from forewarn.policies.questions.application.headroom import HeadroomRequest, capacity, headroom, read_buffers
-        from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
 
-        buffers = CapacityBuffers()
-        cache = GroupCache(buffers.collect)
-        cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
-        settings = settings_of(cache, run.cluster)
-        if not settings.groups:
-            require_nodes(cluster)
-        rules = simulated.configuration(options.config).options
-        if not options.workload and not options.filename:
-            return cluster_command.print_result(run.output, capacity(cluster, rules))
-        request = HeadroomRequest(
-            options.filename,
-            options.namespace,
-            options.placeholders,
-            settings,
-            options.workload,
-            rules,
-            options.at_least,
-            options.preempting,
-        )
-        with counting("counting replicas", run.errors):
-            result = headroom(cluster, request, read_buffers(run.cluster, buffers))
-        print_faults("headroom", result.faults, run.errors)
-        notices = [f"forewarn: {result.lacks}"] if result.lacks else []
-        cluster_command.print_answer(document_in(run.output, result), notices)
-        return max(map(status_of, result.faults), default=FOUND if notices else OK)
+def _survival(options: argparse.Namespace, subject: simulated.Subject) -> Survival:
+    from forewarn.policies.questions.application.survival import SurvivalRequest, survive
 
-    return cluster_command.answered("headroom", run.output, answer)
+    scope, *selector = options.survive
+    request = SurvivalRequest(scope, "".join(selector), options.protect or (), options.like, subject.settings())
+    return survive(subject.cluster, request, progress=subject.progress, limit=_SECONDS)
 
 
 def _check_survival(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -134,3 +104,37 @@ def _parser() -> argparse.ArgumentParser:
     simulated.add_simulation_options(add, nodes_arrive=False)
     cluster_command.add_answer_options(add)
     return parser
+
+
+def _buffers(_: argparse.Namespace) -> CapacityBuffers:
+    from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
+
+    return CapacityBuffers()
+
+
+def _lacks(_: argparse.Namespace, result: Capacity | HeadroomResult) -> list[str] | None:
+    return [f"forewarn: {lacks}"] if (lacks := getattr(result, "lacks", "")) else None
+
+
+SURVIVAL: Final = simulated.Question(
+    *("headroom", _parser, _survival, f"simulated losses, at most {_SECONDS // 60} min"),
+    check=_check,
+    failures=lambda _, result: None if result.survives else [],
+)
+QUESTION: Final = simulated.Question(
+    *("headroom", _parser, _ask, "counting replicas"),
+    check=_check,
+    collector=_buffers,
+    failures=_lacks,
+    simulates=False,
+)
+
+
+def question_of(words: Sequence[str]) -> simulated.Question:
+    """Return the question about the loss of nodes, or about replicas."""
+    return SURVIVAL if any(word.partition("=")[0] == "--survive" for word in words) else QUESTION
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 0, 1 if fewer fit than --at-least, 2 for wrong usage, or 3 without a result."""
+    return question_of(arguments).main(arguments)

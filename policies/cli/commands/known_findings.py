@@ -39,10 +39,10 @@ def read_baseline(path: str | None) -> dict[str, Any] | None:
     return None if path is None else _read(path, "a baseline. Fix: write one with --write-baseline")
 
 
-def read_since(options: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[str, Any] | None:
-    """Return the report of `--since`; None without the option. Exits if the file is no report."""
+def read_since(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Set `options.previous` to the report of `--since`, or None. Exits if the file is no report."""
     try:
-        return read_report(options.since)
+        options.previous = read_report(options.since)
     except ValueError as fault:
         parser.error(str(fault))
 

@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.known_findings import compared, read_since
 from forewarn.policies.cli.commands.parser import Parser, integer_between
-from forewarn.policies.cli.commands.release import release_of
-from forewarn.policies.cli.commands.simulated import loaded_for
-from forewarn.policies.cli.terminal import counting
+
+if TYPE_CHECKING:
+    from forewarn.policies.questions.application.overview import Overview
+    from forewarn.policies.questions.why.evidence import PreemptionEvents
 
 _MAX_NODES = 100_000
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
-    parser = argument_parser()
-    options, run = cluster_command.options_with_cluster(parser, arguments)
-    release, settings_of = release_of(options, parser), simulated.autoscaling_of(options, parser)
-    previous = read_since(options, parser)
+def _ask(options: argparse.Namespace, subject: simulated.Subject) -> Overview:
+    from forewarn.policies.questions.application.overview import changes_since, overview
 
-    def answer() -> int:
-        from forewarn.policies.questions.application.overview import changes_since, overview
-        from forewarn.policies.questions.why.evidence import PreemptionEvents
-
-        events = PreemptionEvents()
-        cluster = loaded_for(run, options.config, release, collect=events.collect)
-        settings = settings_of(cluster.cache, run.cluster)
-        with counting("losses", run.errors) as show:
-            result = overview(cluster, events, nodes=options.most, autoscaling=settings, progress=show)
-        if previous is not None:
-            changes = compared(options.since, lambda: changes_since(result.lines, previous))
-            result = replace(result, changes=changes)
-        return cluster_command.print_result(run.output, result)
-
-    return cluster_command.answered("overview", run.output, answer)
+    settings: dict[str, Any] = {"autoscaling": subject.settings(), "progress": subject.progress}
+    result = overview(subject.cluster, subject.collected, nodes=options.most, **settings)
+    if options.previous is None:
+        return result
+    changes = compared(options.since, lambda: changes_since(result.lines, options.previous))
+    return replace(result, changes=changes)
 
 
 def has_cluster() -> bool:
@@ -64,3 +52,13 @@ def argument_parser() -> argparse.ArgumentParser:
     cluster_command.add_since_option(add)
     cluster_command.add_answer_options(add)
     return parser
+
+
+def _events(_: argparse.Namespace) -> PreemptionEvents:
+    from forewarn.policies.questions.why.evidence import PreemptionEvents
+
+    return PreemptionEvents()
+
+
+QUESTION: Final = simulated.Question("overview", argument_parser, _ask, "losses", check=read_since, collector=_events)
+main: Final = QUESTION.main

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from forewarn.policies.base.findings import LONGEST_PATH, brief, cut, nearest_word, no_command, one_line, quote
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.cli.terminal import as_invoked, as_json, as_markdown, clean, columns, painter, wants_color
+from forewarn.policies.cli.terminal import (
+    as_invoked,
+    as_json,
+    as_markdown,
+    clean,
+    columns,
+    painter,
+    print_notice,
+    wants_color,
+)
 from forewarn.policies.inputs.sources.files import write_file
 from forewarn.policies.kubernetes.durations import seconds
 from forewarn.policies.kubernetes.objects.fields import NOTHING
@@ -121,6 +130,8 @@ def _document_in(output: Output, result: Result | Audit, more: Lines | None) -> 
         return Printed([as_json(data)], lambda: [data], lambda: document.headline)
     if output.form == "markdown":
         text = as_markdown(answer.markdown(document, result.head, max(output.level, 1)))
+    elif output.form == "yaml":
+        text = _manifest_text(result)
     elif output.form == "html":
         from forewarn.policies.cli.render.html.pages import page_of
 
@@ -129,6 +140,19 @@ def _document_in(output: Output, result: Result | Audit, more: Lines | None) -> 
         text = "".join(cleaned(output, lambda paint: answer.text(document, result.head, paint, output.level)))
         text += "".join(cleaned(output, more)) if more is not None else ""
     return Printed([text], lambda: text, lambda: document.headline)
+
+
+NOTHING_TO_SUGGEST: Final = "nothing to suggest: all workloads have a PriorityClass"
+
+
+def _manifest_text(result: Any) -> str:
+    """The suggested PriorityClasses, and the workloads with their class, as YAML."""
+    import yaml
+
+    if not result.manifest:
+        print_notice(NOTHING_TO_SUGGEST)
+        return f"# {NOTHING_TO_SUGGEST}\n"
+    return str(yaml.safe_dump_all(result.manifest, sort_keys=False))
 
 
 _LONGEST: Final = LONGEST_PATH + 400

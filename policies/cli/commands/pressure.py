@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.cli.commands import cluster_command
+from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import Parser, converted, existing
-from forewarn.policies.cli.commands.release import settle
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
+
+if TYPE_CHECKING:
+    from forewarn.policies.questions.application.node import NodePods, NodePressure
 
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
 IMAGES: Final = ("shared", "own", "split")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
-    parser = _parser()
-    options, run = cluster_command.options_with_cluster(parser, arguments)
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     if not (options.signal or options.admit or options.shutdown):
         parser.error("no event given. Fix: choose --signal, --admit or --shutdown")
     if options.inodes and options.signal in (None, "memory", "pids"):
         parser.error("--inodes goes with --signal nodefs, imagefs or containerfs")
 
-    def answer() -> int:
-        from forewarn.policies.kubernetes.cluster.cache import Cache
-        from forewarn.policies.kubernetes.releases.release import Release
-        from forewarn.policies.questions.application.node import NodePods, PressureRequest, node_pressure
 
-        pods = NodePods(options.node)
-        cache = settle(cluster_command.loaded(run, Cache(collect=pods.collect)), Release())
-        request = PressureRequest(
-            options.node,
-            options.signal or "",
-            options.inodes,
-            options.stats or "",
-            options.image_fs,
-            options.admit or "",
-            options.shutdown or (),
-            options.namespace,
-        )
-        result = node_pressure(cache, pods, request)
-        return cluster_command.print_result(run.output, result)
+def _pods(options: argparse.Namespace) -> NodePods:
+    from forewarn.policies.questions.application.node import NodePods
 
-    return cluster_command.answered("whatif pressure", run.output, answer)
+    return NodePods(options.node)
+
+
+def _ask(options: argparse.Namespace, subject: simulated.Subject) -> NodePressure:
+    from forewarn.policies.questions.application.node import PressureRequest, node_pressure
+
+    pressure = options.signal or "", options.inodes, options.stats or "", options.image_fs
+    request = PressureRequest(options.node, *pressure, options.admit or "", options.shutdown or (), options.namespace)
+    return node_pressure(subject.cluster.cache, subject.collected, request)
 
 
 def _periods(text: str) -> list[tuple[int, int]]:
@@ -81,3 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     cluster_command.add_namespace_option(add)
     cluster_command.add_answer_options(add)
     return parser
+
+
+QUESTION: Final = simulated.Question(
+    *("whatif pressure", _parser, _ask, "ranking Pods"), check=_check, collector=_pods, simulates=False
+)
+main: Final = QUESTION.main

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import duration, one_line
-from forewarn.policies.cli.commands.cluster_command import Run, add_cluster_option, loaded
+from forewarn.policies.cli.commands.cluster_command import (
+    Run,
+    add_cluster_option,
+    answered,
+    loaded,
+    options_with_cluster,
+    print_answer,
+)
 from forewarn.policies.cli.commands.parser import (
     add_config_option,
     any_duration,
+    document_in,
     duration_between,
     existing,
     integer_between,
 )
-from forewarn.policies.cli.commands.release import add_release_options, settle
+from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+from forewarn.policies.cli.terminal import counting, of_total, print_faults
+from forewarn.policies.inputs.sources.files import FAILED, status_of
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.linting.config.model import Config, ConfigError, find_config
 from forewarn.policies.prediction.autoscaling import NODE_DELAY, NotPredicted
@@ -25,10 +36,11 @@ from forewarn.policies.questions.whatif import MAX_UNTIL
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from forewarn.policies.cli.commands.parser import Output, Printed
     from forewarn.policies.kubernetes.releases.release import Release
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.prediction.autoscaling.karpenter.instance_types import InstanceType
-    from forewarn.policies.questions.application.cluster import Cluster
+    from forewarn.policies.questions.application.cluster import Cluster, Progress
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
     AutoscalingOf = Callable[[GroupCache, Sequence[str]], Autoscaling]
@@ -132,6 +144,93 @@ STEPS: Final = "{:.0f} s simulated, {:,} steps".format
 """The numbers of a progress line for `counting`."""
 
 
+@dataclass(frozen=True)
+class Subject:
+    """The cluster of a question. `settings`: returns those of autoscalers; raises SourceError. `collected`: by the
+    question's collector, while the cluster was read. `draws`: whether the answer needs data for a drawing of nodes.
+    """
+
+    cluster: Cluster
+    settings: Callable[[], Autoscaling]
+    progress: Progress | None = None
+    collected: Any = None
+    draws: bool = False
+
+
+def _nothing(*_: object) -> Any:
+    """Return None: options that can be combined, no failures, no collector."""
+
+
+def _document(_: argparse.Namespace, output: Output, result: Any) -> Printed:
+    return document_in(output, result)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a cluster that a command and the pages of `forewarn ui` ask with the same options.
+
+    `ask`: returns the result. `what`: the name of its progress. `counts`: returns the progress as text. `check`: exits
+    if options cannot be combined. `collector`: returns an object whose method `collect` gets the objects of the
+    cluster. `failures`: returns lines for standard error if the exit status is 1, otherwise None. `printed`: returns
+    the answer in the formats of an output. `simulates`: whether it needs a DumpCache.
+    """
+
+    command: str
+    parser: Callable[[], argparse.ArgumentParser]
+    ask: Callable[[argparse.Namespace, Subject], Any]
+    what: str
+    counts: Callable[[float, int], str] = of_total
+    check: Callable[[argparse.Namespace, argparse.ArgumentParser], object] = _nothing
+    collector: Callable[[argparse.Namespace], Any] = _nothing
+    failures: Callable[[argparse.Namespace, Any], Sequence[str] | None] = _nothing
+    printed: Callable[[argparse.Namespace, Output, Any], Printed] = _document
+    simulates: bool = True
+
+    def main(self, arguments: Sequence[str]) -> int:
+        """Run the command; returns 0, 1 if the question fails, 2 for wrong usage, or 3 without a result."""
+        parser = self.parser()
+        options, run = options_with_cluster(parser, arguments)
+        self.check(options, parser)
+        settings = self.settings(options, parser)
+
+        def answer() -> int:
+            _, printed, status, failures = self.answer(options, run, *settings)
+            print_answer(printed, failures)
+            return status
+
+        return answered(self.command, run.output, answer)
+
+    def settings(self, options: argparse.Namespace, parser: argparse.ArgumentParser) -> tuple[Release, Any]:
+        """Return the release, and the settings of autoscalers, if the command has options for these. Exits if they are
+        invalid.
+        """
+        from forewarn.policies.kubernetes.releases.release import Release
+
+        release = release_of(options, parser) if hasattr(options, "kubernetes_version") else Release()
+        return release, autoscaling_of(options, parser) if hasattr(options, "no_autoscaler") else None
+
+    def answer(
+        self, options: argparse.Namespace, run: Run, release: Release, settings_of: AutoscalingOf | None
+    ) -> tuple[Any, Printed, int, Sequence[str]]:
+        """Return the result on one cluster, as it is printed, the exit status, and lines for standard error. Prints the
+        errors of objects that are left out. Raises an exception in NO_ANSWER.
+        """
+        from forewarn.policies.base.documents.answer import AnswerStatus  # slow to import for the linter
+
+        collected = self.collector(options)
+        collect = collected and collected.collect
+        cluster = loaded_for(run, getattr(options, "config", ""), release, collect=collect, simulates=self.simulates)
+        settings: Any = settings_of and partial(settings_of, cluster.cache, run.cluster)
+        with counting(self.what, run.errors, self.counts) as show:
+            result = self.ask(options, Subject(cluster, settings, show, collected, "html" in run.output.forms))
+            printed = self.printed(options, run.output, result)  # evaluates parts of the answer
+        faults = getattr(result, "faults", ())
+        print_faults(self.command, faults, run.errors)
+        failures = None if faults else self.failures(options, result)
+        status = FAILED if result.document.status is AnswerStatus.NO_ANSWER else int(failures is not None)
+        return result, printed, max(map(status_of, faults), default=status), failures or ()
+
+
 def loaded_for(
     run: Run,
     config: str | None,
@@ -139,14 +238,17 @@ def loaded_for(
     *,
     digested: bool = False,
     collect: Callable[[ApiObject], bool | None] | None = None,
+    simulates: bool = True,
 ) -> Cluster:
-    """Load the cluster for simulations. `config`: the value of `--config`. `digested`: into a DigestedCache. `collect`:
-    see `Cache`. Raises SourceError and ConfigError.
+    """Load the cluster for questions. `config`: the value of `--config`; "": no configuration is read. `digested`: into
+    a DigestedCache. `collect`: see `Cache`. `simulates`: into a DumpCache. Raises SourceError and ConfigError.
     """
+    from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.prediction.simulation.scenario import DigestedCache, DumpCache
     from forewarn.policies.questions.application.cluster import Cluster
 
-    cache, configured = DigestedCache() if digested else DumpCache(collect), configuration(config)
+    configured = Config() if config == "" else configuration(config)
+    cache: Any = DigestedCache() if digested else (DumpCache if simulates else GroupCache)(collect)
     cache.recreated = frozenset(configured.options.recreates_pods)
     settle(loaded(run, cache), release)
     return Cluster(cache, configured, run.cluster)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import forewarn  # imports requests when they are used
-from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import duration
 from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.many_clusters import Evaluated, Evaluation, answered_each
@@ -21,10 +20,9 @@ from forewarn.policies.cli.commands.parser import (
     existing,
     integer_between,
 )
-from forewarn.policies.cli.commands.release import release_of
 from forewarn.policies.cli.commands.shards import add_shard_option, shard_given
 from forewarn.policies.cli.commands.sweep import add_fail_on, evaluate_sweep
-from forewarn.policies.cli.terminal import counting, print_faults, print_notice
+from forewarn.policies.cli.terminal import print_notice
 from forewarn.policies.inputs.sources.files import kept
 from forewarn.policies.questions.whatif import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
 
@@ -35,12 +33,10 @@ if TYPE_CHECKING:
     from forewarn.policies.cli.render import Painter
     from forewarn.policies.questions.application.changes import Change
     from forewarn.policies.questions.application.whatif import WhatIf
+    from forewarn.policies.questions.whatif.sweep import Sweep
 
     _Request = Callable[[argparse.Namespace], Change]
     _Add = Callable[..., Callable[..., object]]
-
-
-OK, FOUND, USAGE, FAILED = range(4)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,39 +45,34 @@ def main(arguments: Sequence[str]) -> int:
     parser = options.own
     check_request(options, parser)
     _check(options, run.output.forms, parser)
-    release = release_of(options, parser)
-    settings_of = simulated.autoscaling_of(options, parser)
-    is_sweep = bool(getattr(options, "each", None))
-    request: Any = None if is_sweep else options.request(options)
-    if options.namespace and not hasattr(request, "namespace"):
-        print_notice("forewarn whatif: -n has no effect on this change; the answer is about all namespaces")
-    if is_sweep:
+    release, settings_of = QUESTION.settings(options, parser)
+    if getattr(options, "each", None):
         options.until = options.until or DEFAULT_UNTIL
         shard = shard_given(options.shard, run.output, parser)
         each = partial(evaluate_sweep, options, release, shard, settings_of)
         imported = ("questions.application.whatif", "cli.render.answer")
         return answered_each(Evaluation("whatif", each, modules=imported), run)
+    options.change = options.request(options)  # reads standard input once
+    if options.namespace and not hasattr(options.change, "namespace"):
+        print_notice("forewarn whatif: -n has no effect on this change; the answer is about all namespaces")
     from forewarn.policies.questions.application.several_clusters import rank_of, row_of
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
-        from forewarn.policies.questions.application.whatif import whatif
-
-        cluster = simulated.loaded_for(run, options.config, release)
-        settings = settings_of(cluster.cache, run.cluster)
-        drawn = "html" in run.output.forms
-        with counting("simulating", run.errors, simulated.STEPS) as show:
-            result = whatif(
-                cluster, request, until=options.until, autoscaling=settings, nodes_over_time=drawn, progress=show
-            )
-        print_faults("whatif", result.faults, run.errors)
-        failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
-        document, head = result.document, result.head
-        status = FAILED if result.faults or document.status is AnswerStatus.NO_ANSWER else len(failures)
-        printed = _printed(result, run.output, timeline=options.timeline)
-        return Evaluated(status, rank_of(document), row_of(document), printed, failures, head=head)
+        result, printed, status, failures = QUESTION.answer(options, run, release, settings_of)
+        return Evaluated(status, rank_of(result.document), row_of(result.document), printed, failures, head=result.head)
 
     modules = ("inputs.sources.cluster", "cli.render.answer", "questions.application.whatif")
     return answered_each(Evaluation("whatif", evaluate, modules=modules), run)
+
+
+def _ask(options: argparse.Namespace, subject: simulated.Subject) -> WhatIf | Sweep:
+    from forewarn.policies.questions.application.whatif import whatif, whatif_each
+
+    settings: dict[str, Any] = {"autoscaling": subject.settings(), "progress": subject.progress}
+    if getattr(options, "each", None):
+        return whatif_each(subject.cluster, options.each, **settings)
+    change = getattr(options, "change", None) or options.request(options)
+    return whatif(subject.cluster, change, until=options.until, nodes_over_time=subject.draws, **settings)
 
 
 def _check(options: argparse.Namespace, forms: Sequence[str], parser: argparse.ArgumentParser) -> None:
@@ -95,9 +86,11 @@ def _check(options: argparse.Namespace, forms: Sequence[str], parser: argparse.A
         parser.error("--timeline goes with -o text and json; the html page has a slider for it")
 
 
-def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
+def _printed(options: argparse.Namespace, output: Output, result: WhatIf) -> Printed:
     from forewarn.policies.prediction.simulation.summary import timeline_rows
 
+    if not options.timeline:
+        return document_in(output, result)
     answer = result.answer
 
     def events(paint: Painter) -> Iterator[str]:
@@ -107,8 +100,7 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
         yield paint(f"TIMELINE{start if result.head.origin.time else ''}{without}", "bold")
         yield from (f"{paint(at, 'dim')}  {event}" for at, event in timeline_rows(answer.after.simulation))
 
-    shown = replace(result, timeline=answer.after.simulation.timeline.events) if timeline else result
-    return document_in(output, shown, events if timeline else None)
+    return document_in(output, replace(result, timeline=answer.after.simulation.timeline.events), events)
 
 
 FORMATS: Final = ("text", "json", "markdown", "html")
@@ -360,3 +352,10 @@ def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -
         parser.error("--delete goes without --value, --default, --preemption-policy and --workloads")
     elif options.workloads and options.filename:
         parser.error("--workloads and -f are given. Fix: pass one of them")
+
+
+QUESTION: Final = simulated.Question(
+    *("whatif", argument_parser, _ask, "simulating", simulated.STEPS, check_request),
+    failures=lambda options, result: cluster_command.failures_of(result.conditions, options.fail_on) or None,
+    printed=_printed,
+)

@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import cut
 from forewarn.policies.cli.commands import cluster_command, simulated
-from forewarn.policies.cli.commands.parser import Parser, document_in, duration_between, existing
-from forewarn.policies.cli.commands.release import release_of, settle
-from forewarn.policies.cli.terminal import counting
+from forewarn.policies.cli.commands.parser import Parser, duration_between, existing
+
+if TYPE_CHECKING:
+    from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WhyRequest, WorkloadWhy
+    from forewarn.policies.questions.why.evidence import Evidence, PreemptionEvents
 
 _A_DAY: Final = 86_400.0
 _MAX_PERIOD: Final = 366 * 86_400
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
-    parser = _parser()
-    options, run = cluster_command.options_with_cluster(parser, arguments)
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exit if options cannot be combined, or if a value of --fail-on is neither a state nor an id."""
     if options.pod and options.since != _A_DAY:
         parser.error("--since goes without a name. Fix: remove it, or the name")
     if options.fail_on:
         _check_fail_on(options.fail_on, parser)
-    release, settings_of = release_of(options, parser), simulated.autoscaling_of(options, parser)
 
-    def answer() -> int:
-        from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
-        from forewarn.policies.questions.application.why import WhyRequest, explain
-        from forewarn.policies.questions.why.evidence import PreemptionEvents
 
-        request = WhyRequest(
-            options.pod or "", options.namespace, options.since, options.audit_log, options.before or ""
-        )
-        evidence = request.evidence() if options.pod else PreemptionEvents()
-        cache = GroupCache(collect=evidence.collect)
-        cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
-        with counting("explaining", sys.stderr):
-            result = explain(cluster, request, evidence, run.cluster, lambda: settings_of(cache, run.cluster))
-            printed = document_in(run.output, result)
-        printed.print()
-        return cluster_command.status_of_conditions(result.conditions, options.fail_on)
+def _request(options: argparse.Namespace) -> WhyRequest:
+    from forewarn.policies.questions.application.why import WhyRequest
 
-    return cluster_command.answered("why", run.output, answer)
+    period = options.since, options.audit_log, options.before or ""
+    return WhyRequest(options.pod or "", options.namespace or "", *period)
+
+
+def _evidence(options: argparse.Namespace) -> Evidence | PreemptionEvents:
+    from forewarn.policies.questions.why.evidence import PreemptionEvents
+
+    return _request(options).evidence() if options.pod else PreemptionEvents()
+
+
+def _ask(options: argparse.Namespace, subject: simulated.Subject) -> PodWhy | WorkloadWhy | ClusterWhy:
+    from forewarn.policies.questions.application.why import explain
+
+    cluster = subject.cluster
+    return explain(cluster.snapshot, _request(options), subject.collected, cluster.sources, subject.settings)
 
 
 def _check_fail_on(conditions: Sequence[str], parser: argparse.ArgumentParser) -> None:
@@ -89,3 +88,13 @@ def _parser() -> argparse.ArgumentParser:
     simulated.add_simulation_options(add, nodes_arrive=False)
     cluster_command.add_color_option(add)
     return parser
+
+
+QUESTION: Final = simulated.Question(
+    *("why", _parser, _ask, "explaining"),
+    check=_check,
+    collector=_evidence,
+    failures=lambda options, result: cluster_command.failures_of(result.conditions, options.fail_on) or None,
+    simulates=False,
+)
+main: Final = QUESTION.main

@@ -7,55 +7,52 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, suppress
 from dataclasses import replace
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import parse_qs
 
 import yaml
 
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.findings import brief, no_command
+from forewarn.policies.cli.commands import classes, headroom, overview, pressure, risk, whatif, why
+from forewarn.policies.cli.commands.cluster_command import parsed
+from forewarn.policies.cli.commands.simulated import Question, Subject
 from forewarn.policies.cli.render.html import pages
 from forewarn.policies.cli.render.html.answer import body, footer, header
 from forewarn.policies.cli.render.html.elements import Page
 from forewarn.policies.cli.render.html.nodes import node_data
+from forewarn.policies.cli.terminal import of_total
 from forewarn.policies.cli.ui.processes import Unanswered
-from forewarn.policies.cli.ui.questions import CommandLine, on_standard_input
+from forewarn.policies.cli.ui.questions import CommandLine
 from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.inputs.sources.files import STDIN, File, SourceError
-from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Cache, ClusterSnapshot, Result
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
+from forewarn.policies.prediction.simulation.scenario import DumpCache
 from forewarn.policies.questions.application.audit import Audit, audit
-from forewarn.policies.questions.application.changes import CHANGES
-from forewarn.policies.questions.application.class_suggestion import suggest_classes
-from forewarn.policies.questions.application.classes import ClassPlanRequest, plan_classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress
-from forewarn.policies.questions.application.headroom import HeadroomRequest, headroom, read_buffers
-from forewarn.policies.questions.application.node import NodePods, PressureRequest, node_pressure, periods
-from forewarn.policies.questions.application.overview import overview
 from forewarn.policies.questions.application.predict import PredictRequest, PredictResult, predicted
-from forewarn.policies.questions.application.survival import SurvivalRequest, survive
-from forewarn.policies.questions.application.whatif import Workloads, risk, whatif, whatif_each
-from forewarn.policies.questions.application.why import WhyRequest, why
 from forewarn.policies.questions.whatif.class_change import with_class
 from forewarn.policies.questions.whatif.node_bands import NodeBands, zone_of
 from forewarn.policies.questions.whatif.node_groups import POOL_LABELS, pool_of
 from forewarn.policies.questions.whatif.occupancy import Placed
 from forewarn.policies.questions.whatif.questions import only_workload, workloads_of
-from forewarn.policies.questions.why.evidence import PreemptionEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    import argparse
+    from collections.abc import Iterable
 
     from forewarn.policies.base.documents.answer import AnswerStatus, Effects
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.linting.config.model import Config
-    from forewarn.policies.prediction.simulation.scenario import DumpCache
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
-    from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
 
     PrintNotice = Callable[[str], None]
 
@@ -145,7 +142,7 @@ _SAMPLE: Final = """
 class State(NamedTuple):
     """The data that all questions use. `named`: the command-line options that select the cluster and the release.
 
-    `sources`: of the cluster; questions about single Pods read them again. `buffers`: the CapacityBuffers of files.
+    `sources`: of the cluster; some questions read them again.
     """
 
     cache: DumpCache
@@ -153,7 +150,6 @@ class State(NamedTuple):
     config: Config
     named: Sequence[str]
     sources: Sequence[str]
-    buffers: CapacityBuffers
 
     def warm_up(self) -> None:
         """Import and compute the data that all questions share, before processes are forked."""
@@ -164,136 +160,90 @@ class State(NamedTuple):
     def answer(self, question: dict[str, Any], print_notice: PrintNotice) -> Any:
         """Return the answer to a question as JSON data. Raises Unanswered."""
         try:
-            if question["command"] == "predict":
-                manifest = question["manifest"]
-                return self._predicted(manifest).to_dict() if question["document"] else self.prediction(manifest)
-            return getattr(self, question["command"])(question, print_notice)
+            match command := question["command"]:
+                case "predict":
+                    manifest = question["manifest"]
+                    return self._predicted(manifest).to_dict() if question["document"] else self.prediction(manifest)
+                case "audit":
+                    progress = _progress("restarts", of_total, print_notice)
+                    result: Any = audit(self._cluster, autoscaling=self.autoscaling, progress=progress)
+                    return self._answer(result)
+                case "classes" if question["words"][0] == "plan":
+                    command_line = self._plan({key: each[0] for key, each in parse_qs(question["query"]).items()})
+                case _:
+                    command_line = CommandLine(command, tuple(question["words"]), question["text"])
+            return self._asked(command_line, print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(no_command(brief(str(fault), _LONGEST))) from None
 
-    def whatif(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the result of a change."""
-        fields, command = question["fields"], ""
-        if text := fields.get("manifests"):
-            words = (question["change"].lower(), "-f", "-", "-n", fields.get("namespace", "default"))
-            command = on_standard_input(CommandLine("whatif", words), self.named, text)
-        change = CHANGES[question["change"]](**_with_files(fields))
-        progress = _progress_of(print_notice)
-        result = whatif(self._cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
-        return _answer(result, self._head(result.head), command)
+    def _asked(self, command_line: CommandLine, print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the answer to a command."""
+        words, shown = command_line.arguments, command_line.line(self.named)
+        two = " ".join((command_line.command, *words[:1]))
+        question = _QUESTIONS[two if two in _QUESTIONS else command_line.command](words)
+        options = _parsed(question, words[two in _QUESTIONS :], command_line.text)
+        progress = _progress(question.what, question.counts, print_notice)
+        cluster, collected = self._cluster, question.collector(options)
+        if collected is not None:
+            cluster = cluster.replaced(self._read(collected.collect))
+        subject = Subject(cluster, lambda: self.autoscaling, progress, collected, draws=True)
+        try:
+            result = question.ask(options, subject)
+        except InvalidInput:
+            key = only_workload(cluster.snapshot, getattr(options, "pod", ""), options.namespace or "default", _KINDS)
+            if key is None or command_line.command != "why":
+                raise
+            name = f"{key[1]}/{key[0].rpartition('/')[2].lower()}/{key[2]}"
+            return self._asked(CommandLine("why", (name,)), print_notice)
+        return self._answer(result, shown)
 
-    def losses(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the results of the separate losses of all zones or nodes."""
-        return self._answer(whatif_each(self._cluster, question["change"], **self._simulated("losses", print_notice)))
-
-    def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the risks of workloads."""
-        fields = {"most": 100, **question["fields"]}
-        most, workloads = fields.pop("most"), Workloads(**fields)
-        risks = risk(self._cluster, workloads, limit=most, **self._simulated("losses", print_notice))
-        if not risks.workloads and str(workloads):
-            raise Unanswered(f"no running workload{workloads}")
-        return self._answer(risks)
-
-    def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the result of `forewarn audit`."""
-        return self._answer(audit(self._cluster, **self._simulated("restarts", print_notice)))
-
-    def overview(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return what is at risk in the cluster."""
-        events = PreemptionEvents()
-        self._read(events.collect)
-        return self._answer(overview(self._cluster, events, **self._simulated("losses", print_notice)))
-
-    def survive(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the nodes to add so that no loss harms protected Pods."""
-        request = SurvivalRequest(question["change"], autoscaling=self.autoscaling, **question["fields"])
-        return self._answer(survive(self._cluster, request, progress=_counting("choices of nodes", print_notice)))
-
-    def suggest(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return PriorityClasses for the workloads without one."""
-        return self._answer(suggest_classes(self._cluster, **self._simulated("losses", print_notice)))
-
-    def headroom(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
-        """Return how many more replicas of a workload fit, and its placeholder Pods."""
-        fields = {"namespace": "default", **question["fields"]}
-        (obj,) = workloads_of(self.cache.snapshot(), [fields.pop("workload")], fields["namespace"])
-        request = HeadroomRequest([obj], autoscaling=self.autoscaling, options=self.config.options, **fields)
-        result = headroom(self.cache.snapshot(), request, read_buffers(self.sources, self.buffers))
-        count = [f"--placeholders={request.placeholders}"] if request.placeholders else []
-        line = CommandLine("headroom", ("-f", "-", "-n", request.namespace, *count))
-        return _answer(result, self._head(result.head), on_standard_input(line, self.named, _yaml([obj])))
-
-    def plan(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the steps that replace a PriorityClass."""
-        fields = {"namespace": "default", "workloads": (), "delete": (), **question["fields"]}
-        name, namespace, snapshot = fields["name"], fields["namespace"], self.cache.snapshot()
-        workloads = workloads_of(snapshot, fields["workloads"], namespace)
+    def _plan(self, inputs: Mapping[str, str]) -> CommandLine:
+        """Return the command that plans the replacement of a PriorityClass, with the manifests."""
+        name, namespace = inputs["name"], inputs.get("namespace", "default")
         new = {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
             "metadata": {"name": name},
-            "value": fields["value"],
-            "preemptionPolicy": fields.get("preemption_policy", "PreemptLowerPriority"),
+            "value": int(inputs["value"]),
+            "preemptionPolicy": inputs.get("policy", "PreemptLowerPriority"),
         }
-        objects = [new, *(with_class(obj, name) for obj in workloads)]
-        request = ClassPlanRequest(objects, fields["delete"], namespace)
-        result = plan_classes(Cluster(self.cache), request, progress=_progress_of(print_notice))
-        words = [word for each in fields["delete"] for word in ("--delete", each)]
-        line = CommandLine("classes", ("plan", "-f", "-", "-n", namespace, *words))
-        command = on_standard_input(line, self.named, _yaml(objects))
-        return _answer(result, result.head, command)
-
-    def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
-        """Return why a Pod is Pending or ended."""
-        cluster, request, command = self._cluster, WhyRequest(**question["fields"]), ""
-        try:
-            result = why(cluster, request)
-        except InvalidInput:
-            key = only_workload(cluster.cache.snapshot(), request.name, request.default_namespace, POD_TEMPLATE_PATHS)
-            if key is None:
-                raise
-            name = f"{key[1]}/{key[0].rpartition('/')[2].lower()}/{key[2]}"
-            result, command = why(cluster, name), CommandLine("why", (name,)).line(self.named)
-        return _answer(result, result.head, command)
-
-    def pressure(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
-        """Return which Pods a node evicts for a critical Pod, and in which order it terminates Pods."""
-        fields = _with_files(question["fields"])
-        if "shutdown" in fields:
-            fields["shutdown"] = periods(fields["shutdown"])
-        pods = NodePods(fields["node"])
-        result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
-        return _answer(result, result.head)
+        workloads = workloads_of(self.cache.snapshot(), inputs.get("workloads", "").split(), namespace)
+        objects = json.loads(json.dumps([new, *(with_class(obj, name) for obj in workloads)]))
+        deleted = (word for each in inputs.get("replaced", "").split() for word in ("--delete", each))
+        text = yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True)
+        return CommandLine("classes", ("plan", "-f", "-", "-n", namespace, *deleted), text)
 
     @property
     def _cluster(self) -> Cluster:
         return Cluster(self.cache, self.config, self.sources)
 
-    def _simulated(self, what: str, print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the arguments of a question that simulates several cases. `what`: the cases, for its progress."""
-        return {"autoscaling": self.autoscaling, "progress": _counting(what, print_notice)}
-
-    def _answer(self, result: Any) -> dict[str, Any]:
-        """The page and the document of a result with a `document` in the common answer format."""
-        return _answer(result, self._head(result.head))
-
-    def _head(self, head: AnswerHead) -> AnswerHead:
-        """Return the head, which names missing node groups: these pages have no --node-templates."""
+    def _answer(self, result: Result | Audit, command: str = "") -> dict[str, Any]:
+        """Return a result as the data of a page. `command`: the command that it answers. The head of simulations names
+        missing node groups: these pages have no --node-templates.
+        """
         is_known = self.autoscaling.grows or self.autoscaling.has_node_pools
-        return head if is_known else replace(head, assumes=(*head.assumes, NO_NODE_GROUPS))
+        head = result.head if is_known else replace(result.head, assumes=(*result.head.assumes, NO_NODE_GROUPS))
+        page = pages.page_of(result, head)
+        return {
+            "title": no_command(brief(page.title, _LONGEST)),
+            "markup": page.markup(),
+            "document": result.to_dict(),
+            "scripts": page.scripts,
+            "command": command,
+        }
 
-    def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> Cache:
+    def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> DumpCache:
         """Read the sources again, for data that the cache does not keep."""
-        cache = load_cluster(*self.sources, into=Cache(collect=collect))
-        cache.semantics = self.cache.semantics
+        cache = DumpCache(collect)
+        load_cluster(*self.sources, into=cache)
+        cache.semantics, cache.recreated = self.cache.semantics, self.cache.recreated
         return cache
 
     def prediction(self, manifest: str) -> dict[str, Any]:
         """Return the result of `forewarn predict` for a manifest."""
         result = self._predicted(manifest)
-        command = on_standard_input(CommandLine("predict", ("-f", "-")), self.named, manifest)
-        faults = [no_command(brief(str(result.places.located(fault)), _LONGEST)) for fault in result.faults]
+        command = CommandLine("predict", ("-f", "-"), manifest).line(self.named)
+        faults = [no_command(brief(str(fault), _LONGEST)) for fault in result.faults]
         document = result.document
         assert document.counters is not None
         markup = Page("", [header(document, "h3"), *body(document), footer(result.head)]).markup()
@@ -306,41 +256,45 @@ class State(NamedTuple):
         return predicted(self.cache.snapshot(), request)
 
 
-def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a request, with manifests as files."""
-    texts = {key: File(STDIN, data=fields[key].encode()) for key in ("admit", "manifests") if key in fields}
-    return {**fields, **texts}
+_KINDS: Final = tuple(POD_TEMPLATE_PATHS)
+_QUESTIONS: Final[Mapping[str, Callable[[Sequence[str]], Question]]] = {
+    "classes plan": lambda _: classes.PLAN,
+    "classes suggest": lambda _: classes.SUGGESTION,
+    "headroom": headroom.question_of,
+    "overview": lambda _: overview.QUESTION,
+    "risk": lambda _: risk.QUESTION,
+    "whatif": lambda _: whatif.QUESTION,
+    "whatif pressure": lambda _: pressure.QUESTION,
+    "why": lambda _: why.QUESTION,
+}
+"""Command -> returns its question for the words of the command."""
 
 
-def _answer(result: Result | Audit, head: AnswerHead, command: str = "") -> dict[str, Any]:
-    """Return a result as the data of a page. `command`: the command with manifests; "" if the address determines it."""
-    page = pages.page_of(result, head)
-    return {
-        "title": no_command(brief(page.title, _LONGEST)),
-        "markup": page.markup(),
-        "document": result.to_dict(),
-        "scripts": page.scripts,
-        "command": command,
-    }
+def _parsed(question: Question, words: Sequence[str], text: str) -> argparse.Namespace:
+    """Return the options of a question, with the text as standard input. Raises Unanswered if they are invalid."""
+    parser = question.parser()
+    try:
+        with redirect_stderr(StringIO()) as errors:
+            options = parsed(parser, words)
+            question.check(options, getattr(options, "own", parser))
+    except SystemExit:
+        raise Unanswered(no_command(brief(errors.getvalue().strip(), _LONGEST))) from None
+    file = File(STDIN, data=text.encode())
+    for name, value in vars(options).items():
+        if value in (STDIN, [STDIN]):
+            setattr(options, name, file if value == STDIN else [file])
+    return options
 
 
-def _yaml(objects: Iterable[Any]) -> str:
-    return yaml.safe_dump_all(json.loads(json.dumps(list(objects))), sort_keys=False, allow_unicode=True)
-
-
-def _progress_of(print_notice: PrintNotice) -> Progress:
-    return lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps")
-
-
-def _counting(what: str, print_notice: PrintNotice) -> Progress:
+def _progress(what: str, counts: Callable[[float, int], str], print_notice: PrintNotice) -> Progress:
     """Return a function that prints each number once. A question calls it more often, because a call can cancel it."""
-    print_notice("preparing the simulations")
-    last = -1
+    print_notice(what)
+    last = ""
 
     def show(count: float, total: int) -> None:
         nonlocal last
-        if count > last:
-            last = int(count)
-            print_notice(f"{last} of {total} {what} simulated" if total else f"{last} {what} simulated")
+        if (numbers := counts(max(count, 0), total)) != last:
+            last = numbers
+            print_notice(f"{what}: {numbers}")
 
     return show

@@ -315,7 +315,8 @@ def _command_line(page: str) -> CommandLine:
 
 
 def _question(command_line: CommandLine) -> dict[str, Any]:
-    return {"command": command_line.answer, "change": command_line.change, "fields": dict(command_line.fields)}
+    command, words, text, query = command_line
+    return {"command": command, "words": words, "text": text, "query": query}
 
 
 def _is_gone() -> bool:

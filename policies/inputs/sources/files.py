@@ -354,8 +354,10 @@ def read_file(file: File | str, limit: int = MAX_FILE) -> bytes:
             raise unreadable(_path(file), error, named=False) from None
 
 
-def kept(path: str) -> File | str:
+def kept(path: File | str) -> File | str:
     """Return a file that can be read only once together with its content; other files unchanged. Raises SourceError."""
+    if isinstance(path, File):
+        return path
     file = File(path)
     is_read_once = path == STDIN or (file.is_stream and os.path.exists(path) and not os.path.isdir(path))
     return file._replace(data=read_file(file)) if is_read_once else path

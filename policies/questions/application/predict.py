@@ -298,7 +298,7 @@ def predict(
     """
     result = predicted(cluster, request)
     if result.faults and not result.applied.placed:
-        raise Rejected([*map(result.places.located, result.faults)])
+        raise Rejected(result.faults)
     return replace(result, fixes=[*_fixes(result, request)])
 
 
@@ -376,6 +376,7 @@ def predicted(
         reserves = partial(is_placeholder, options=request.options)
         applied = place_all(queued.cluster, queued.objects, request.replicas, reserves)
         faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
+    faults = [*map(places.located, faults)]
     groups = tuple(_groups(applied))
     head = head_with_nodes(cluster, (*_assumed(applied, groups, cluster), *([assumed(cluster)] if queued.jobs else ())))
     return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.options, queued, created)

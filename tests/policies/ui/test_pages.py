@@ -183,16 +183,16 @@ def test_the_head_of_an_answer_says_that_no_node_group_is_known(sizes: list[Any]
 
 @pytest.mark.parametrize(
     ("command", "begins", "what"),
-    [("audit", "preparing the simulations", "restarts"), ("risk", "preparing the simulations", "losses")],
+    [("audit", "restarts", "restarts"), ("risk", "losses", "losses")],
 )
 def test_a_long_question_shows_its_progress(command: str, begins: str, what: str, tmp_path: Path) -> None:
     said: list[str] = []
     state = desk(str(contended(tmp_path))).here.state
     with patch("forewarn.policies.linting.rules.support.predictions._BATCH", 1):
-        state.answer({"command": command, "fields": {}}, said.append)
+        state.answer({"command": command, "words": [], "text": "", "query": ""}, said.append)
     count = len(said) - 2
     assert count > 0
-    assert said == [begins] + [f"{number} of {count} {what} simulated" for number in range(count + 1)]
+    assert said == [begins] + [f"{what}: {number}/{count}" for number in range(count + 1)]
 
 
 def test_zones_and_pools_are_links_to_their_losses(tmp_path: Path) -> None:
