@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from jsonschema import Draft202012Validator
 
+    from forewarn.policies.cli.commands.simulated import Question
     from forewarn.policies.questions.application.findings import Report
 
 _SCHEMAS: Final[Mapping[str, str]] = {
@@ -25,7 +26,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.cli.commands.info.scheduler": "info-scheduler",
     "forewarn.policies.cli.commands.many_clusters": "several-clusters",
     "forewarn.policies.cli.commands.merge._of_sweep": "whatif-each",
-    "forewarn.policies.cli.commands.sweep": "whatif-each",
+    "forewarn.policies.cli.commands.whatif._evaluate_part": "whatif-each",
     "forewarn.policies.cli.commands.test": "test",
     "forewarn.webhook.commands.accuracy": "webhook-accuracy",
     "forewarn.webhook.commands.doctor": "webhook-doctor",
@@ -53,7 +54,7 @@ def check_outputs() -> None:
             assert frame.f_back is not None, "printed by no command"
             frame = frame.f_back
         if place != _RECORDED_FORMAT and len(text) <= _LARGEST:
-            asked = frame.f_locals["self"].command.replace(" ", "-") if place == _QUESTION else ""
+            asked = _schema_of(frame.f_locals["self"]) if place == _QUESTION else ""
             check(asked or _SCHEMAS[place], json.loads(text))
         return text
 
@@ -72,6 +73,10 @@ def check_outputs() -> None:
 
     terminal.as_json = as_json
     report.as_json = of_report
+
+
+def _schema_of(question: Question) -> str:
+    return "whatif-each" if question.what == "cases" else question.command.replace(" ", "-")
 
 
 def _printing(known: set[str], frame: FrameType) -> str:

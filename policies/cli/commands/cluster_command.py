@@ -322,6 +322,14 @@ def add_answer_options(add: Callable[..., object], formats: Sequence[str] = PAGE
     add_color_option(add)
 
 
+def add_fail_on(add: Callable[..., object]) -> None:
+    """Add `--fail-on` by a parser's `add_argument`."""
+    from forewarn.policies.base.documents.answer import CONDITIONS  # slow to import for the linter
+
+    help_text = "exit with 1 if this counter is not 0 (repeatable)"
+    add("--fail-on", action="append", choices=CONDITIONS, default=[], metavar="COUNTER", help=help_text)
+
+
 def add_since_option(add: Callable[..., object]) -> None:
     help_text = "also show the changes since this earlier report of -o json"
     add("--since", type=existing, metavar="PREVIOUS.json", help=help_text)

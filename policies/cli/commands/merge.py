@@ -7,14 +7,22 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import LONGEST_PATH, brief
-from forewarn.policies.cli.commands import sweep as sweeps
 from forewarn.policies.cli.commands import test as tests
-from forewarn.policies.cli.commands.cluster_command import PAGES, TABLES, add_color_option, add_output_option, answered
+from forewarn.policies.cli.commands.cluster_command import (
+    PAGES,
+    TABLES,
+    add_color_option,
+    add_fail_on,
+    add_output_option,
+    answered,
+    status_of_conditions,
+)
 from forewarn.policies.cli.commands.many_clusters import print_outcomes
 from forewarn.policies.cli.commands.parser import Output, Parser, document_in
 from forewarn.policies.cli.commands.shards import FIX_OF_PART, Part, in_order, read_part
-from forewarn.policies.inputs.sources.files import File, SourceError, read_file, unreadable
+from forewarn.policies.inputs.sources.files import FAILED, File, SourceError, read_file, unreadable
 
 if TYPE_CHECKING:
     import argparse
@@ -129,7 +137,8 @@ def _of_sweep(parts: Sequence[Part], output: Output, fail_on: Sequence[str]) -> 
                 raise SourceError(part.file, f"{row.case}: also in another part")
     whole = replace(first, cases=worst_first(rows.values()))
     document_in(output, whole).print()
-    return sweeps.status_of(whole, fail_on)
+    status = status_of_conditions(whole.conditions, fail_on)
+    return FAILED if whole.document.status is AnswerStatus.NO_ANSWER else status
 
 
 def _head(parts: Sequence[Part]) -> AnswerHead:
@@ -194,6 +203,6 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "files with parts or reports, or directories that contain no other .json files"
     add("paths", nargs="+", metavar="FILE", help=help_text)
     add_output_option(add, FORMATS)
-    sweeps.add_fail_on(add)
+    add_fail_on(add)
     add_color_option(add)
     return parser

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.cli.commands import cluster_command, simulated
 from forewarn.policies.cli.commands.parser import Parser, add_files_option, integer_between
-from forewarn.policies.cli.commands.sweep import add_fail_on
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +47,7 @@ def argument_parser() -> argparse.ArgumentParser:
     help_text = "use N instead of the number of Pods in the manifest"
     add("--replicas", type=integer_between(0, _MAX_REPLICAS), metavar="N", help=help_text)
     cluster_command.add_namespace_option(add)
-    add_fail_on(add)
+    cluster_command.add_fail_on(add)
     simulated.add_simulation_options(add, nodes_arrive=False)
     cluster_command.add_answer_options(add)
     return parser

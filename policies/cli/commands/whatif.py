@@ -20,10 +20,11 @@ from forewarn.policies.cli.commands.parser import (
     existing,
     integer_between,
 )
-from forewarn.policies.cli.commands.shards import add_shard_option, shard_given
-from forewarn.policies.cli.commands.sweep import add_fail_on, evaluate_sweep
-from forewarn.policies.cli.terminal import print_notice
+from forewarn.policies.cli.commands.shards import Shard, add_shard_option, digest_of, marked, run_options, shard_given
+from forewarn.policies.cli.terminal import as_json, counting, of_total, print_notice
 from forewarn.policies.inputs.sources.files import kept
+from forewarn.policies.linting.config.load import contents
+from forewarn.policies.prediction.simulation.scenario import DigestedCache
 from forewarn.policies.questions.whatif import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.cli.render import Painter
+    from forewarn.policies.kubernetes.releases.release import Release
     from forewarn.policies.questions.application.changes import Change
     from forewarn.policies.questions.application.whatif import WhatIf
+    from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.sweep import Sweep
 
     _Request = Callable[[argparse.Namespace], Change]
@@ -46,23 +49,61 @@ def main(arguments: Sequence[str]) -> int:
     check_request(options, parser)
     _check(options, run.output.forms, parser)
     release, settings_of = QUESTION.settings(options, parser)
-    if getattr(options, "each", None):
+    if shard := shard_given(options.shard, run.output, parser) if getattr(options, "each", None) else None:
         options.until = options.until or DEFAULT_UNTIL
-        shard = shard_given(options.shard, run.output, parser)
-        each = partial(evaluate_sweep, options, release, shard, settings_of)
-        imported = ("questions.application.whatif", "cli.render.answer")
-        return answered_each(Evaluation("whatif", each, modules=imported), run)
-    options.change = options.request(options)  # reads standard input once
-    if options.namespace and not hasattr(options.change, "namespace"):
-        print_notice("forewarn whatif: -n has no effect on this change; the answer is about all namespaces")
+        part = partial(_evaluate_part, options, release, shard, settings_of)
+        return answered_each(Evaluation("whatif", part, modules=_MODULES), run)
+    question = QUESTION
+    if getattr(options, "each", None):
+        question = LOSSES
+    else:
+        options.change = options.request(options)  # reads standard input once
+        if options.namespace and not hasattr(options.change, "namespace"):
+            print_notice("forewarn whatif: -n has no effect on this change; the answer is about all namespaces")
     from forewarn.policies.questions.application.several_clusters import rank_of, row_of
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
-        result, printed, status, failures = QUESTION.answer(options, run, release, settings_of)
-        return Evaluated(status, rank_of(result.document), row_of(result.document), printed, failures, head=result.head)
+        result, printed, status, failures = question.answer(options, run, release, settings_of)
+        cells = row_of(result.document)
+        cells |= {"CASES": len(result.cases), "WORST CASE": result.cases[0].case} if question is LOSSES else {}
+        return Evaluated(status, rank_of(result.document), cells, printed, failures, head=result.head)
 
-    modules = ("inputs.sources.cluster", "cli.render.answer", "questions.application.whatif")
-    return answered_each(Evaluation("whatif", evaluate, modules=modules), run)
+    return answered_each(Evaluation("whatif", evaluate, modules=_MODULES), run)
+
+
+_MODULES: Final = ("inputs.sources.cluster", "cli.render.answer", "questions.application.whatif")
+
+
+def _evaluate_part(
+    options: argparse.Namespace,
+    release: Release,
+    shard: Shard,
+    settings_of: simulated.AutoscalingOf,
+    run: cluster_command.Run,
+) -> Evaluated:
+    """Simulate a part of the losses on a cluster. Raises SourceError, InvalidObject, ValueError."""
+    from forewarn.policies.questions.application.whatif import names_of, whatif_each
+
+    cluster = simulated.loaded_for(run, options.config, release, digested=True)
+    autoscaling = settings_of(cluster.cache, run.cluster)
+    with counting("cases", run.errors) as show:
+        settings: dict[str, Any] = {"until": options.until, "autoscaling": autoscaling, "progress": show}
+        sweep = whatif_each(cluster, options.each, part=shard.part_of, **settings)
+    identity = run_options(f"each {options.each}", release, options.until, cluster.cache, options.config)
+    identity |= _group_options(options.node_templates, autoscaling)
+    of, cache = len(names_of(cluster, options.each)), cluster.cache
+    assert isinstance(cache, DigestedCache)
+    part = as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity))
+    return Evaluated(0, printed=Printed([part]))  # the merge of all parts decides the status
+
+
+def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:
+    """Return the options about node groups that identify a run of several parts; empty without node groups."""
+    if not autoscaling.groups:
+        return {}
+    groups = digest_of(contents(node_templates)) if node_templates else "of the cluster"
+    of = {"cutoff": autoscaling.cutoff, "delay": autoscaling.node_delay}
+    return {"node templates": groups, **{f"node templates, {name}": value for name, value in of.items()}}
 
 
 def _ask(options: argparse.Namespace, subject: simulated.Subject) -> WhatIf | Sweep:
@@ -70,7 +111,7 @@ def _ask(options: argparse.Namespace, subject: simulated.Subject) -> WhatIf | Sw
 
     settings: dict[str, Any] = {"autoscaling": subject.settings(), "progress": subject.progress}
     if getattr(options, "each", None):
-        return whatif_each(subject.cluster, options.each, **settings)
+        return whatif_each(subject.cluster, options.each, until=options.until or DEFAULT_UNTIL, **settings)
     change = getattr(options, "change", None) or options.request(options)
     return whatif(subject.cluster, change, until=options.until, nodes_over_time=subject.draws, **settings)
 
@@ -115,7 +156,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     cluster_command.add_namespace_option(add)
     parser.set_defaults(namespace=None)  # requests have defaults
     add("--timeline", action="store_true", help="also show all events in order")
-    add_fail_on(add)
+    cluster_command.add_fail_on(add)
     simulated.add_simulation_options(add, several=True)
     cluster_command.add_answer_options(add, FORMATS)
 
@@ -359,3 +400,9 @@ QUESTION: Final = simulated.Question(
     failures=lambda options, result: cluster_command.failures_of(result.conditions, options.fail_on) or None,
     printed=_printed,
 )
+LOSSES: Final = replace(QUESTION, what="cases", counts=of_total)
+
+
+def question_of(words: Sequence[str]) -> simulated.Question:
+    """Return the question about each loss, or about one change."""
+    return LOSSES if "--each" in words else QUESTION

@@ -263,7 +263,7 @@ _QUESTIONS: Final[Mapping[str, Callable[[Sequence[str]], Question]]] = {
     "headroom": headroom.question_of,
     "overview": lambda _: overview.QUESTION,
     "risk": lambda _: risk.QUESTION,
-    "whatif": lambda _: whatif.QUESTION,
+    "whatif": whatif.question_of,
     "whatif pressure": lambda _: pressure.QUESTION,
     "why": lambda _: why.QUESTION,
 }

@@ -19,13 +19,15 @@ from forewarn.policies.base.copies import shared_labels
 from forewarn.policies.base.findings import brief, described, duration, grouped, listed, plural
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.kubernetes.cluster.admission import admitted
+from forewarn.policies.kubernetes.controllers.templates import made_of, template_of
 from forewarn.policies.kubernetes.controllers.view import Key, controller_of, workload_key
 from forewarn.policies.kubernetes.kinds.registry import CLAIM, DAEMON_SET
-from forewarn.policies.kubernetes.objects.fields import ApiObject, at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, ref_of
 from forewarn.policies.kubernetes.objects.node import ZONE
 from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.quantity import cores, gibibytes
 from forewarn.policies.kubernetes.scheduling.not_predicted import SCHEDULER_ERROR, missing_claim
 from forewarn.policies.prediction.autoscaling import NODE_DELAY, Arrival, NotPredicted
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import NOT_TRIED, EquivalenceGroup
@@ -43,7 +45,6 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import
     without_expendable,
 )
 from forewarn.policies.prediction.autoscaling.karpenter.requirements import is_provisionable
-from forewarn.policies.questions.whatif.daemon_overhead import DaemonOverhead, overhead_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -511,6 +512,22 @@ class ScaleDowns(NamedTuple):
     not_predicted: str
 
 
+class DaemonRequests(NamedTuple):
+    """A DaemonSet, and what one of its Pods requests, such as `2 cpu`."""
+
+    daemon_set: str
+    priority: int
+    requests: Sequence[str]
+
+
+class DaemonOverhead(NamedTuple):
+    """A workload for whose Pods an autoscaler would add a node without DaemonSets of lower priority."""
+
+    workload: str
+    requests: Sequence[str]
+    daemon_sets: Sequence[DaemonRequests]
+
+
 class Autoscalers(NamedTuple):
     """The reaction of autoscalers to Pending Pods.
 
@@ -616,9 +633,24 @@ class PendingPods(NamedTuple):
         )
 
 
+_MAX_WORKLOADS: Final = 3
+"""Maximum number of workloads whose overhead is computed: each takes a round of the autoscaler and one for each
+DaemonSet.
+"""
+_MAX_DAEMON_SETS: Final = 20
+
+
 def with_overhead(reaction: Autoscalers, pending: PendingPods, autoscaling: Autoscaling) -> Autoscalers:
-    """Add the DaemonSets that are the reason why no node is added for a Pod. Raises InvalidObject."""
+    """Add the DaemonSets whose Pods take so much of a new node that no autoscaler adds one for a Pod. Raises
+    InvalidObject.
+
+    Autoscalers expect the Pods of DaemonSets on each new node, and preempt none of them. kube-scheduler would preempt
+    those of lower priority.
+    """
     pods = {pending.workload_of(each.pod): each.pod for each in pending.waiting} if reaction.not_helped else {}
+    not_helped = [(name, pods[name]) for name in sorted(reaction.not_helped) if name in pods]
+    every = ((workload_key(obj), _pod_of(obj, pending.admission)) for obj in pending.daemon_sets if not_helped)
+    daemons = {key: pod for key, pod in every if pod is not None and _requests(pod)}
 
     def is_helped(pod: Pod, without: Collection[Key]) -> bool:
         groups = [
@@ -629,9 +661,37 @@ def with_overhead(reaction: Autoscalers, pending: PendingPods, autoscaling: Auto
         ]
         return bool(autoscalers(pending.without(pod, without), replace(autoscaling, groups=groups)).added)
 
-    not_helped = {name: pods[name] for name in sorted(reaction.not_helped) if name in pods}
-    daemon_sets = {workload_key(obj): obj for obj in pending.daemon_sets}
-    return reaction._replace(overhead=overhead_of(not_helped, daemon_sets, pending.admission, is_helped))
+    found = []
+    for workload, pod in not_helped[:_MAX_WORKLOADS]:
+        lower = [key for key, each in daemons.items() if each.effective_priority < pod.effective_priority]
+        causes = sorted(lower, key=lambda key: _size(daemons[key]))[-_MAX_DAEMON_SETS:]
+        if not causes or not is_helped(pod, causes):
+            continue
+        for each in [*causes]:  # a DaemonSet with small requests may not be a reason
+            others = [key for key in causes if key != each]
+            causes = others if others and is_helped(pod, others) else causes
+        rows = [("/".join(key[1:]), daemons[key].effective_priority, _requests(daemons[key])) for key in causes]
+        found.append(DaemonOverhead(workload, _requests(pod), [*starmap(DaemonRequests, rows)]))
+    return reaction._replace(overhead=found)
+
+
+def _pod_of(daemon_set: ApiObject, admission: Callable[[ApiObject], Pod]) -> Pod | None:
+    """Return a Pod of a DaemonSet; None if admission rejects it."""
+    try:
+        return admission(made_of(ref_of(daemon_set).namespace, daemon_set, template_of(daemon_set)))
+    except InvalidObject:
+        return None
+
+
+def _size(pod: Pod) -> tuple[int, int]:
+    request = pod.spec.request
+    return request.milli_cpu, request.memory
+
+
+def _requests(pod: Pod) -> list[str]:
+    """The requests as phrases, such as `2 cpu`."""
+    cpu, memory = _size(pod)
+    return [f"{cores(cpu)} cpu"] * bool(cpu) + [f"{gibibytes(memory)} memory"] * bool(memory)
 
 
 def explained(pending: PendingPods, autoscaling: Autoscaling) -> Autoscalers:
