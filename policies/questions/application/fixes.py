@@ -251,54 +251,61 @@ def _ranges_of(answer: Answer) -> Mapping[str, Range]:
     return answer.typical_of.counters if answer.typical_of is not None else NOTHING
 
 
-class Changed(NamedTuple):
-    """A changed workload. `action`: what to change."""
-
-    action: str
-    object: ApiObject
-
-
-def with_fewer_pods(obj: ApiObject, pods: int) -> Changed | None:
-    """Return a workload, or the argument of its scaling, with fewer Pods; None if it has no more than these."""
+def _with_fewer_pods(obj: ApiObject, pods: int) -> tuple[str, ApiObject] | None:
+    """Return what to change, and a workload, or the argument of its scaling, with fewer Pods; None if it has no more
+    than these.
+    """
     path = ("replicas",) if "replicas" in obj else COUNT_PATHS.get(group_kind(obj), ())
     before = int32(obj, *path) if path else None
     if not 0 < pods < (before or 0):
         return None
-    return Changed(f"{ref_of(obj, DEFAULT_NAMESPACE)}: {path[-1]} {before:,} → {pods:,}", with_field(obj, pods, *path))
+    return f"{ref_of(obj, DEFAULT_NAMESPACE)}: {path[-1]} {before:,} → {pods:,}", with_field(obj, pods, *path)
 
 
-def without_shared_nodes(obj: ApiObject) -> Changed | None:
-    """Return a workload whose required anti-affinity excludes the same node only; None if it excludes no more."""
+def _without_shared_nodes(obj: ApiObject) -> tuple[str, ApiObject] | None:
+    """Return what to change, and a workload whose required anti-affinity excludes the same node only; None if it
+    excludes no more.
+    """
     path = *POD_TEMPLATE_PATHS.get(group_kind(obj), ()), "spec", "affinity", "podAntiAffinity", _REQUIRED
     terms = items(obj, *path)
     keys = dict.fromkeys(text_at(term, "topologyKey") for term in terms)
     if not keys.keys() - {HOSTNAME}:
         return None
     action = f"{ref_of(obj, DEFAULT_NAMESPACE)}: anti-affinity with topologyKey {HOSTNAME}"
-    return Changed(action, with_field(obj, [{**term, "topologyKey": HOSTNAME} for term in terms], *path))
+    return action, with_field(obj, [{**term, "topologyKey": HOSTNAME} for term in terms], *path)
+
+
+def changed_workloads(
+    workloads: Iterable[tuple[ApiObject, int, bool]],
+) -> Iterator[tuple[str, Mapping[int, ApiObject]]]:
+    """Yield changes with which all Pods of workloads run: as many Pods as run, and anti-affinity with Pods on the same
+    node only; as text, and the changed objects by the `id` of the object. `workloads`: those with Pods that a quota
+    rejects or a constraint excludes, how many run, and whether a constraint excludes any.
+    """
+    every = [*workloads]
+    fewer = ((obj, _with_fewer_pods(obj, run)) for obj, run, _ in every)
+    apart = ((obj, _without_shared_nodes(obj)) for obj, _, is_excluded in every if is_excluded)
+    for changes in (fewer, apart):
+        if found := {id(obj): changed for obj, changed in changes if changed is not None}:
+            action = listed([text for text, _ in found.values()], 2)
+            yield action, {key: changed for key, (_, changed) in found.items()}
 
 
 def _of_arrivals(answer: Answer) -> Iterator[Edit]:
-    """Yield edits of the workloads that the question applies or scales: as many Pods as run, if a quota rejects others
-    or a constraint excludes them; and anti-affinity with Pods on the same node only.
+    """Yield edits of the workloads that the question applies or scales, if a quota rejects some of their Pods or a
+    constraint excludes them.
     """
     names = answer.after.summary.names
     arrivals = grouped((workload_key(each.object), each) for each in answer.after.simulation.world.arrivals)
-    admitted, apart = list[Changed](), list[Changed]()
+    affected = list[tuple[ApiObject, int, bool]]()
     for each in own_workloads(answer):
         namespace, _, name = names.group(each.workload).partition("/")
         own = arrivals.get((each.kind, namespace, name), ())
-        if len(own) != 1 or own[0].op not in _APPLIES or not (each.constrained or answer.over_quota[each.workload]):
-            continue
-        obj = own[0].object
-        if (changed := with_fewer_pods(obj, each.after)) is not None:
-            admitted.append(changed)
-        if each.constrained and (changed := without_shared_nodes(obj)) is not None:
-            apart.append(changed)
-    for found in filter(None, (admitted, apart)):
-        action = listed([each.action for each in found], 2)
+        if len(own) == 1 and own[0].op in _APPLIES and (each.constrained or answer.over_quota[each.workload]):
+            affected.append((own[0].object, each.after, bool(each.constrained)))
+    for action, changed in changed_workloads(affected):
         counter = "rejected" if any(answer.over_quota.values()) else "pending"
-        yield Edit(action, (), counter, applied=[each.object for each in found])
+        yield Edit(action, (), counter, applied=[*changed.values()])
 
 
 def with_edits(cluster: Cluster, edits: Sequence[Edit]) -> Cluster:

@@ -28,7 +28,7 @@ from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota, rejecting
-from forewarn.policies.kubernetes.objects.fields import InvalidObject, check_numbers
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, check_numbers
 from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import Consequences, losses_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
@@ -56,13 +56,7 @@ from forewarn.policies.prediction.forecast.why_not import (
 from forewarn.policies.prediction.simulation.summary import of_in_vain
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
-from forewarn.policies.questions.application.fixes import (
-    Changed,
-    missing_in,
-    tried_fix,
-    with_fewer_pods,
-    without_shared_nodes,
-)
+from forewarn.policies.questions.application.fixes import changed_workloads, missing_in, tried_fix
 from forewarn.policies.questions.application.kueue import (
     Queued,
     QueuedJob,
@@ -315,22 +309,19 @@ def _of_objects(result: PredictResult) -> Iterator[Fix]:
     as run, or with anti-affinity between Pods on the same node only. The prediction is repeated with them.
     """
     objects, before = result.queued.objects, result.predicted.effects()
-    admitted, apart = dict[int, Changed](), dict[int, Changed]()
-    for place, placement in enumerate(result.applied.placements):
-        if not isinstance(placement, Placement) or not (before.pending or before.rejected):
-            continue
-        outcomes, (_, excluded) = result.predicted.outcomes_of(placement), _constrained(placement, result)
-        run = placement.existing + sum(outcomes[name] for name in RUNNING)
-        if (excluded or outcomes["rejected"]) and (changed := with_fewer_pods(objects[place], run)) is not None:
-            admitted[place] = changed
-        if excluded and (changed := without_shared_nodes(objects[place])) is not None:
-            apart[place] = changed
-    for found in filter(None, (admitted, apart)):
-        new = [found[place].object if place in found else obj for place, obj in enumerate(objects)]
+
+    def affected() -> Iterator[tuple[ApiObject, int, bool]]:
+        for obj, placement in zip(objects, result.applied.placements, strict=True):
+            if isinstance(placement, Placement) and (before.pending or before.rejected):
+                outcomes, (_, excluded) = result.predicted.outcomes_of(placement), _constrained(placement, result)
+                run = placement.existing + sum(outcomes[name] for name in RUNNING)
+                yield from [(obj, run, bool(excluded))] * bool(excluded or outcomes["rejected"])
+
+    for action, changed in changed_workloads(affected()):
+        new = [changed.get(id(obj), obj) for obj in objects]
         applied = place_all(result.queued.cluster, new, None, partial(is_placeholder, options=result.options))
         after = replace(result, applied=applied, groups=()).predicted.effects()
         if missing_in(after) < missing_in(before):
-            action = listed([changed.action for changed in found.values()], 2)
             yield tried_fix(action, before, after, _CHANGED, hidden=_HIDDEN)
 
 
