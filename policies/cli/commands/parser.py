@@ -131,7 +131,7 @@ def _document_in(output: Output, result: Result | Audit, more: Lines | None) -> 
     if output.form == "markdown":
         text = as_markdown(answer.markdown(document, result.head, max(output.level, 1)))
     elif output.form == "yaml":
-        text = _manifest_text(result)
+        text = "".join(_manifests(result))
     elif output.form == "html":
         from forewarn.policies.cli.render.html.pages import page_of
 
@@ -145,14 +145,15 @@ def _document_in(output: Output, result: Result | Audit, more: Lines | None) -> 
 NOTHING_TO_SUGGEST: Final = "nothing to suggest: all workloads have a PriorityClass"
 
 
-def _manifest_text(result: Any) -> str:
-    """The suggested PriorityClasses, and the workloads with their class, as YAML."""
+def _manifests(result: Any) -> Iterator[str]:
+    """Yield the suggested PriorityClasses, and the workloads with their class, as YAML."""
     import yaml
 
-    if not result.manifest:
+    if result.manifest:
+        yield yaml.safe_dump_all(result.manifest, sort_keys=False)
+    else:
         print_notice(NOTHING_TO_SUGGEST)
-        return f"# {NOTHING_TO_SUGGEST}\n"
-    return str(yaml.safe_dump_all(result.manifest, sort_keys=False))
+        yield f"# {NOTHING_TO_SUGGEST}\n"
 
 
 _LONGEST: Final = LONGEST_PATH + 400

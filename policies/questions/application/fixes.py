@@ -283,9 +283,9 @@ def changed_workloads(
     rejects or a constraint excludes, how many run, and whether a constraint excludes any.
     """
     every = [*workloads]
-    fewer = ((obj, _with_fewer_pods(obj, run)) for obj, run, _ in every)
+    reduced = ((obj, _with_fewer_pods(obj, run)) for obj, run, _ in every)
     apart = ((obj, _without_shared_nodes(obj)) for obj, _, is_excluded in every if is_excluded)
-    for changes in (fewer, apart):
+    for changes in (reduced, apart):
         if found := {id(obj): changed for obj, changed in changes if changed is not None}:
             action = listed([text for text, _ in found.values()], 2)
             yield action, {key: changed for key, (_, changed) in found.items()}

@@ -664,15 +664,22 @@ def with_overhead(reaction: Autoscalers, pending: PendingPods, autoscaling: Auto
     found = []
     for workload, pod in not_helped[:_MAX_WORKLOADS]:
         lower = [key for key, each in daemons.items() if each.effective_priority < pod.effective_priority]
-        causes = sorted(lower, key=lambda key: _size(daemons[key]))[-_MAX_DAEMON_SETS:]
-        if not causes or not is_helped(pod, causes):
-            continue
-        for each in [*causes]:  # a DaemonSet with small requests may not be a reason
-            others = [key for key in causes if key != each]
-            causes = others if others and is_helped(pod, others) else causes
-        rows = [("/".join(key[1:]), daemons[key].effective_priority, _requests(daemons[key])) for key in causes]
-        found.append(DaemonOverhead(workload, _requests(pod), [*starmap(DaemonRequests, rows)]))
+        largest = sorted(lower, key=lambda key: _size(daemons[key]))[-_MAX_DAEMON_SETS:]
+        if causes := _reasons(pod, largest, is_helped):
+            rows = [("/".join(key[1:]), daemons[key].effective_priority, _requests(daemons[key])) for key in causes]
+            found.append(DaemonOverhead(workload, _requests(pod), [*starmap(DaemonRequests, rows)]))
     return reaction._replace(overhead=found)
+
+
+def _reasons(pod: Pod, daemon_sets: list[Key], is_helped: Callable[[Pod, Collection[Key]], bool]) -> Sequence[Key]:
+    """Return the DaemonSets without which a Pod gets a node; empty if it then gets none, either."""
+    if not daemon_sets or not is_helped(pod, daemon_sets):
+        return []
+    causes = daemon_sets
+    for each in daemon_sets:  # a DaemonSet with small requests may not be a reason
+        others = [key for key in causes if key != each]
+        causes = others if others and is_helped(pod, others) else causes
+    return causes
 
 
 def _pod_of(daemon_set: ApiObject, admission: Callable[[ApiObject], Pod]) -> Pod | None:
