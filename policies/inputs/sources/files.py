@@ -309,7 +309,7 @@ def _version_of(name: str) -> tuple[int, ...]:
 
 
 _BEGINS_VERSION: Final = "v0123456789"
-_VERSION: Final = later(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})")
+_VERSION: Final = later(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?:\+[\w.-]{1,50})?")
 _CHARTS: Final = ("Chart.yaml", os.path.join("src", "Chart.yaml"))
 """Where a directory may contain a chart; `src` is used by repositories that publish a report beside each chart."""
 

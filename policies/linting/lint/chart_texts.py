@@ -350,7 +350,8 @@ def _replaced_values(templates: Sequence[ChartText], values: ChartValues) -> Ite
             path = template.path_at(read.start(group), read[group])
             value = at(values.value, *path) if path else None
             shown = "false" if value is False else "0"
-            if isinstance(value, int) and not value and literal.strip('"') != shown:
+            is_alike = literal == "true" if value is False else literal.strip('"0').isdigit()
+            if isinstance(value, int) and not value and is_alike:  # a text replaces false, which means no text
                 message = f"default replaces {field_path(path)} of the values, {shown}, by {literal}"
                 fix = f"remove default {literal}, which replaces also what users set to {shown}"
                 yield FileDiagnostic("update-without-effect", message, template.place(read.start(), match.end()), fix)

@@ -39,7 +39,7 @@ _LOWERED: Final = (
     ),
     (later("^value-rejected Pod .*generateName is required"), later("")),  # Jenkins or Spark names it
     # outlines, and kustomizations that developers complete
-    (later(" does not exist: kustomize build fails"), later(r"(?:^|/)(?:hack|samples|\w*templates?)/")),
+    (later(" does not exist: kustomize build fails"), later(r"(?:^|/)(?:hack|samples|tests?|\w*templates?)/")),
     # an operator reads these manifests into Go types, and completes them
     (later(r"^value-rejected .*(?:: Required value|of type string$)"), later(r"(?:^|/)(?:assets|bindata)/")),
 )

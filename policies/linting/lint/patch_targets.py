@@ -308,8 +308,7 @@ def _unmatched_in(
         if is_plain and kind in _KINDS and not _may_match(name, ordered(shown)):
             what = "patch" if path[0] == "patches" else "replacement"
             message = f"the target {shown} {cut(name, _SHOWN)} matches no object: kustomize ignores the {what}"
-            what_kind = "kind" if shown == kind else "version, kind"
-            fix = f"write the {what_kind} and name of an object of this kustomization"
+            fix = "write the version, kind and name of an object of this kustomization"
             place = EntrySource(kustomization, files.content, path).locate(("name",))
             yield FileDiagnostic("update-without-effect", message, place, fix, severity=Severity.WARNING)
 

@@ -270,7 +270,7 @@ class Context:
         ranges: dict[str, dict[str, LimitRange]] = {}
         for subject in subjects:
             with suppress(InvalidObject):
-                if validate(subject.object, self.semantics):
+                if any(fault.path[0] == "spec" for fault in validate(subject.object, self.semantics)):
                     continue  # unknown, or kube-apiserver rejects it
                 new = LimitRange.from_api(subject.object)
                 namespace = subject.effective_namespace
