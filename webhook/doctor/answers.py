@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES, SY
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, User
 from forewarn.policies.kubernetes.releases.release import UnknownRelease, known_minor
 from forewarn.policies.kubernetes.releases.semantics import Semantics
-from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.kubernetes.selectors import selector_or_error
 from forewarn.policies.linting.config.load import read_config
 from forewarn.policies.linting.config.model import Config, ConfigError
 from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate, stored_objects
@@ -180,10 +180,8 @@ def _why_silent(
 
 def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
     """Report whether a selector of a webhook selects an object; true if the selector is invalid."""
-    with suppress(InvalidSelector):
-        parsed = parse_label_selector(selector)
-        return parsed is None or parsed.matches(labels)
-    return True
+    parsed, _ = selector_or_error(selector)
+    return parsed is None or parsed.matches(labels)
 
 
 def _namespace(obj: ApiObject) -> Namespace:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import listed, plural, quote
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, list_at, moment_of, objects_at, text_at
-from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.kubernetes.selectors import selector_or_error
 from forewarn.webhook.apiserver.client import mapping
 from forewarn.webhook.controllers.leases import lease_path
 from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, kubectl_patch, packaged, part
@@ -245,11 +245,9 @@ def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) ->
 def selected(client: Client, field: str, selector: Any) -> tuple[int, int, str]:
     """Return (number of selected objects in the cluster, number of all, their kind); 0 of 0 if unknown."""
     path, what = _SELECTED[field]
-    with suppress(InvalidSelector):
-        parsed, objects = parse_label_selector(selector), client.all(path, what).objects
-        labels = [at(obj, "metadata", "labels") or {} for obj in objects]
-        return sum(parsed is not None and parsed.matches(some) for some in labels), len(labels), what
-    return 0, 0, what
+    parsed, error = selector_or_error(selector)
+    labels = [] if error else [at(obj, "metadata", "labels") or {} for obj in client.all(path, what).objects]
+    return sum(parsed is not None and parsed.matches(some) for some in labels), len(labels), what
 
 
 def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
@@ -619,11 +617,9 @@ def _egress(policies: Sequence[ApiObject]) -> str:
 
 def _restricts(policy: ApiObject, installation: Installed, direction: str) -> bool:
     types = at(policy, "spec", "policyTypes")
-    with suppress(InvalidSelector):
-        selector = parse_label_selector(at(policy, "spec", "podSelector") or {})
-        selects = selector is not None and selector.matches(installation.labels)
-        return selects and (direction in types if isinstance(types, list) else direction == "Ingress")
-    return False
+    selector, _ = selector_or_error(at(policy, "spec", "podSelector") or {})
+    selects = selector is not None and selector.matches(installation.labels)
+    return selects and (direction in types if isinstance(types, list) else direction == "Ingress")
 
 
 def _admits_api_servers(rule: Any, port: int) -> bool:

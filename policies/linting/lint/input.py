@@ -11,6 +11,7 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Finding, Location, Severity
+from forewarn.policies.base.findings import grouped as by_key
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.groups import Group, Grouping, Member, grouped, matches
 from forewarn.policies.inputs.manifests.kustomizations import KUSTOMIZATIONS, Kustomization
@@ -522,7 +523,8 @@ def read_templates(files: Input, request: LintRequest) -> None:
             charts.append(Chart(chart, texts, values))
             files.diagnostics += (*faults_in_chart(charts[-1]), *contradicting_limits(charts[-1]))
             printed[os.path.realpath(chart)] = printed_files(texts.values())
-    for chart in filter(_is_without_templates, values_of):
+    umbrellas = [each for each in values_of if os.path.isfile(os.path.join(each, CHART))]
+    for chart in [each for each in umbrellas if not os.path.isdir(os.path.join(each, "templates"))]:
         from forewarn.policies.linting.lint.chart_texts import Chart, faults_in_chart, values_in
 
         charts.append(Chart(chart, {}, values_in(values_of.get(chart, []))))
@@ -540,18 +542,8 @@ def read_templates(files: Input, request: LintRequest) -> None:
 
 def _values_by_chart(files: Input) -> Mapping[str, list[File]]:
     """Return the files of values by their directory."""
-    values = defaultdict[str, list[File]](list)
-    for name, file in files.sources.items():
-        directory, base = os.path.split(name)
-        if base.startswith("values") and not base.endswith(".schema.json"):
-            values[directory].append(file)
-    return values
-
-
-def _is_without_templates(directory: str) -> bool:
-    """Report whether a directory is a chart that only has dependencies."""
-    is_chart = os.path.isfile(os.path.join(directory, CHART))
-    return is_chart and not os.path.isdir(os.path.join(directory, "templates"))
+    named = [name for name in files.sources if os.path.basename(name).startswith("values")]
+    return by_key((os.path.dirname(name), files.sources[name]) for name in named if not name.endswith(".schema.json"))
 
 
 def _read_printed(files: Input, printed: Mapping[str, Sequence[str]]) -> None:

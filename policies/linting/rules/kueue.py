@@ -78,7 +78,7 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     names, unread = context.once(workload_classes) if name else None, context.options.unread_names
     if not names or name in names or name in unread or is_template_variable(name, subject, context):
         return
-    if name in context.once(_priority_classes):
+    if any(defined.priority_class.name == name for _, defined in context.defined):
         message = f"{quote(name)} is a PriorityClass, not a WorkloadPriorityClass: Kueue creates no Workload"
         fix = f"create a WorkloadPriorityClass, or set priorityClassName: {name}"
         template = context.template(subject)
@@ -97,11 +97,6 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
         detail={"class": name},
         severity=None if _or_the_cluster(context) or (meant and is_misspelt(name, meant)) else Severity.WARNING,
     )
-
-
-def _priority_classes(context: Context) -> Collection[str]:
-    """Return the names of the PriorityClasses that the input defines."""
-    return frozenset(defined.priority_class.name for _, defined in context.defined)
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING, depends_on=("queues",))

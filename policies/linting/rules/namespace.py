@@ -16,7 +16,7 @@ from forewarn.policies.kubernetes.objects.namespace import (
     not_honoured,
 )
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject, User
-from forewarn.policies.kubernetes.selectors import InvalidSelector, one_of, parse_label_selector
+from forewarn.policies.kubernetes.selectors import one_of, selector_or_error
 from forewarn.policies.linting.rules.support.context import Context, Target, rule
 from forewarn.policies.linting.rules.support.details import UnknownClass
 from forewarn.policies.linting.rules.support.names import recommended_to
@@ -253,10 +253,7 @@ def _is_for_pods(webhook_rule: ApiObject) -> bool:
 
 def _matches_namespace(selector: Any, namespace: str, context: Context) -> bool:
     """Report whether a selector certainly selects a namespace: by its known labels, or by its name."""
-    try:
-        parsed = parse_label_selector(selector or {})
-    except InvalidSelector:
-        return False
+    parsed, _ = selector_or_error(selector or {})
     is_stored = context.cluster is not None and context.cluster.namespace(namespace) is not None
     found = context.namespace(namespace) if is_stored or namespace in context.new_namespaces else None
     if parsed is None or (found is None and any(each.key != NAME_LABEL for each in parsed.requirements)):
@@ -266,10 +263,7 @@ def _matches_namespace(selector: Any, namespace: str, context: Context) -> bool:
 
 def _matches_pods(selector: Any, namespace: str, context: Context) -> bool:
     """Report whether a selector selects all known Pods of a namespace, of which there are some."""
-    try:
-        parsed = parse_label_selector(selector or {})
-    except InvalidSelector:
-        return False
+    parsed, _ = selector_or_error(selector or {})
     stored = context.cluster.pods_of(namespace).values() if context.cluster is not None else ()
     labels = [*(each.labels for each in workloads_in([namespace], context)), *(pod.labels for pod in stored)]
     return parsed is not None and bool(labels) and all(map(parsed.matches, labels))

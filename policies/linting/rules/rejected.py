@@ -321,14 +321,10 @@ def _is_of_bytes(path: Path) -> bool:
     return name.rpartition(".")[2] in _BYTES or "hugepages-" in name
 
 
-def _amount_in(path: Path, text: str) -> re.Match[str] | None:
-    form = _OF_BYTES if _is_of_bytes(path) else _OF_CPU if str(path[-1]).rpartition(".")[2] == "cpu" else None
-    return form.fullmatch(text) if form else None
-
-
 def quantity_fix(path: Path, text: str) -> str:
     """The fix for an invalid quantity, for example `write 128Mi`; the suffix m is right for CPUs alone."""
-    if (match := _amount_in(path, "".join(text.split()))) is None:
+    form = _OF_BYTES if _is_of_bytes(path) else _OF_CPU if str(path[-1]).rpartition(".")[2] == "cpu" else None
+    if form is None or (match := form.fullmatch("".join(text.split()))) is None:
         return "write a quantity, such as 500m or 128Mi"
     unit = "Mi" if match[3] == "m" == text[-1] else match[3].capitalize()  # who writes 512m, has seen 512Mi
     return f"write {match[1].replace(',', '.')}{match[2].lower()}{unit}"

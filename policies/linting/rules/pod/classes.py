@@ -404,12 +404,9 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
         return
     who = f"Pods of class {quote(higher.name)} ({higher.priority})" if higher else "Pods of a higher class"
     text = Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", _DAEMON_SET_FIX)
-    is_warning = _is_agent(subject, template.spec) and (_uses_classes(context) or _registers(template.spec))
+    are_used = bool(context.options.class_uses) or any(name not in SYSTEM_NAMES for name in context.classes)
+    is_warning = _is_agent(subject, template.spec) and (are_used or _registers(template.spec))
     yield Problem(text, template.at(), severity=None if is_warning else Severity.NOTE)
-
-
-def _uses_classes(context: Context) -> bool:
-    return bool(context.options.class_uses) or any(name not in SYSTEM_NAMES for name in context.classes)
 
 
 _DAEMON_SET_FIX: Final = (

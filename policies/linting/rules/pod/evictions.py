@@ -25,7 +25,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     namespace_of,
     text,
 )
-from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.kubernetes.selectors import selector_or_error
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt, is_part
 from forewarn.policies.linting.rules.support.rule_text import (
@@ -758,10 +758,9 @@ _COSTLY: Final = 10
 """How many comparisons of a selector take as long as the search for a misspelling."""
 
 
-def _is_used(selector: object, namespace: str, context: Context) -> bool:
+def _is_used(selector: Any, namespace: str, context: Context) -> bool:
     """Report whether Pods of the cluster match a selector."""
-    try:
-        parsed = parse_label_selector(selector)  # type: ignore[arg-type]  # raises for other types
-    except InvalidSelector:
-        return True
-    return any(parsed and pod.namespace == namespace and parsed.matches(pod.labels) for pod in context.pods)
+    parsed, error = selector_or_error(selector)
+    return bool(error) or any(
+        parsed and pod.namespace == namespace and parsed.matches(pod.labels) for pod in context.pods
+    )
