@@ -62,8 +62,10 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
     line = document.line_of(fault.start)
     since = line if fault.since is None else document.line_of(fault.since)
     message = fault.message if since == line else f"{fault.message} that begins on line {since}"
-    split = _SPLIT.match(document.text, fault.start)
-    fix = f"write {{{{ {split[1]} }}}}" if split else _FIXES.get(fault.message, "fix the syntax here")
+    fix = _FIXES.get(fault.message, "fix the syntax here")
+    if (split := _SPLIT.match(document.text, fault.start)) is not None:
+        message = f"blanks split the template braces {{ {{ {split[1]} }} }}"
+        fix = f"write {{{{ {split[1]} }}}}" if "templates/" in document.file else "write the value"
     return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), fix, since=since)
 
 

@@ -300,13 +300,13 @@ class ObjectFinder:
             message, where = removed.problem(api_version, kind), source.locate(("apiVersion",))
             yield FileDiagnostic("removed-api-version", message, where, removed.fix, ref_of(value))
             return
-        is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
-        if is_object and not api_version and isinstance(kind, str) and kind in _OWN_KINDS:
+        has_name = any(text_at(value, "metadata", field) for field in ("name", "generateName"))  # else a patch
+        if has_name and not api_version and isinstance(kind, str) and kind in _OWN_KINDS:
             where, lacks, has = source.locate(("kind",)), "apiVersion", f"kind {kind}"
-        elif api_version and not kind and isinstance(value.get("metadata"), dict) and value.keys() <= _ROOT_FIELDS:
+        elif api_version and not kind and has_name and value.keys() <= _ROOT_FIELDS:
             where, lacks, has = source.locate(("apiVersion",)), "kind", f"apiVersion {api_version}"
         else:
-            self.is_of_another_product |= is_object and not api_version and isinstance(kind, str)
+            self.is_of_another_product |= has_name and not api_version and isinstance(kind, str)
             return
         message = f"object with {has} has no {lacks}: kubectl rejects it"
         yield FileDiagnostic("parse-error", message, where, f"add `{lacks}:`", is_incomplete=True)
@@ -391,6 +391,7 @@ _WORKLOADS: Final = {
     "HorizontalPodAutoscaler": "autoscaling/v2",
     "VerticalPodAutoscaler": "autoscaling.k8s.io/v1",
     **dict.fromkeys(("ScaledObject", "ScaledJob"), "keda.sh/v1alpha1"),
+    **{each.partition("/")[2]: "admissionregistration.k8s.io/v1" for each in registry.WEBHOOK_CONFIGURATIONS},
 }
 _OTHER_GROUPS: Final = ("apps", "batch", "policy", "autoscaling", "autoscaling.k8s.io", "keda.sh")
 
@@ -405,6 +406,7 @@ def _intended(api_version: str, kind: str) -> tuple[str, str] | None:
     if right is None:
         words = {name.lower(): name for name, version in _WORKLOADS.items() if version.startswith(f"{group}/")}
         name = words.get(kind.lower()) or words.get(kind.lower().removesuffix("s"))
+        name = name or words.get(f"{kind.lower().replace('admission', '').removesuffix('configuration')}configuration")
         name = name or next((right for right in words.values() if _is_misspelt(kind, right)), None)
         return (_WORKLOADS[name], name) if name else None
     own = right.partition("/")[0]

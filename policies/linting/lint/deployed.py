@@ -58,7 +58,7 @@ def deployed_files(files: Input, request: LintRequest) -> Iterator[File]:
         if (real := files.real_path(path)) in read:
             continue
         read.add(real)
-        root = next((root for root in roots if _is_below(real, root.real)), None)
+        root = next((root for root in roots if is_below(real, root.real)), None)
         if root is None:
             files.leave_out(path, OUTSIDE)
         else:
@@ -97,7 +97,7 @@ class _Named:
         for address in kustomization.remotes:
             self._given.leave_out(address, REMOTE)
         for path in (*kustomization.resources, *kustomization.patches):
-            root = next((root for root in self._roots if _is_below(path, root.real)), None)
+            root = next((root for root in self._roots if is_below(path, root.real)), None)
             if root is None:
                 if os.path.exists(path):
                     self._given.leave_out(os.path.relpath(path), ELSEWHERE)
@@ -119,8 +119,8 @@ class _Named:
             for root in self._roots:
                 path = os.path.join(root.top, directory)
                 path = os.path.realpath(path) if os.path.isdir(path) else ""  # may contain null bytes or surrogates
-                path = root.real if path and _is_below(root.real, path) else path
-                if _is_below(path, root.real) and self._lacks(path):
+                path = root.real if path and is_below(root.real, path) else path
+                if is_below(path, root.real) and self._lacks(path):
                     yield from self._in_directory(root.shown(path), SUFFIXES if isinstance(deployment, File) else _YAML)
 
     def _lacks(self, directory: str) -> bool:
@@ -152,6 +152,6 @@ def _kustomizations(directory: str) -> list[str]:
     return [path for path in paths if os.path.isfile(path)]
 
 
-def _is_below(path: str, directory: str) -> bool:
+def is_below(path: str, directory: str) -> bool:
     """Report whether a real path is the directory or is within it."""
     return path == directory or path.startswith(os.path.join(directory, ""))

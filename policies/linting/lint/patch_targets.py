@@ -42,7 +42,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import NO_SOURCE, FileDiagnostic, ReviewedObject
 from forewarn.policies.linting.lint.chart_texts import repeated_keys
-from forewarn.policies.linting.lint.deployed import paths_of
+from forewarn.policies.linting.lint.deployed import is_below, paths_of
 
 if TYPE_CHECKING:
     from forewarn.policies.linting.lint.input import Input
@@ -152,7 +152,7 @@ class _Paths:
         if is_file or not os.path.isdir(path):
             why = "" if os.path.exists(path) else "does not exist"
         elif not any(os.path.exists(os.path.join(path, name)) for name in KUSTOMIZATIONS):
-            why, fix, path = "has no kustomization", "list its files", os.path.join(path, KUSTOMIZATIONS[0])
+            why, path = "has no kustomization", os.path.join(path, KUSTOMIZATIONS[0])
         top = next(work_trees(kustomization.directory), None) if why else None
         if top and not os.path.join(path, "").startswith(os.path.join(top, "")):
             why, fix = "is outside of the repository", "write a path in the repository"
@@ -188,7 +188,8 @@ class _Paths:
         """Return what an entry names with a `../` less or more at its start; None if that does not exist either."""
         others = (f"../{entry}", entry.removeprefix("../")) if entry.startswith("../") else ()
         paths = (path for path in map(kustomization.real, others) if path != kustomization.directory)
-        return next((path for path in paths if path in self._files.by_path or path in self._directories), None)
+        loaded = {each for each in self._files.by_path if is_below(each, kustomization.directory)}
+        return next((path for path in paths if path in loaded or path in self._directories), None)
 
     def _nearest(self, entry: str, kustomization: Kustomization) -> str | None:
         """Return what an entry probably means: a file beside the missing one, or what `../` less or more names; None if
@@ -197,7 +198,8 @@ class _Paths:
         if (shifted := self._shifted(kustomization, entry)) is not None:
             return shifted
         directory, name = os.path.split(kustomization.real(entry))
-        here = (each for each in self._files.by_path if os.path.dirname(each) == directory)
+        loaded = (each for each in self._files.by_path if is_below(each, kustomization.directory))
+        here = (each for each in loaded if os.path.dirname(each) == directory)
         beside = {os.path.basename(each): each for each in here if each not in kustomization.resources}
         return beside.get(nearest_word(name, beside, _NEAR))
 

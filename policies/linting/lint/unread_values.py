@@ -284,7 +284,8 @@ def _meant(path: Path, value: Any, settings: _Settings, reads: _Reads) -> tuple[
     name, holder = str(path[-1]), path[:-1]
     for key in islice(sorted(reads.keys.get(".".join(map(str, holder)), ())), _MAX_SIMILAR):
         wanted = (*holder, key)
-        if key != name and _is_similar(name, key) and _is_unset(wanted, settings, reads.chart):
+        is_holder = ".".join(map(str, wanted)) in reads.keys and not isinstance(value, dict | None)
+        if key != name and not is_holder and _is_similar(name, key) and _is_unset(wanted, settings, reads.chart):
             return path, wanted
     for own, inner in islice(_within(path, value), _MAX_NODES) if path[0] != "global" else ():
         wanted = reads.only.get(str(own[-1]), ())
@@ -314,7 +315,7 @@ def _is_unset(path: Path, settings: _Settings, chart: Chart) -> bool:
 def _is_similar(key: str, other: str) -> bool:
     """Report whether authors often mistake a key for another one: case, separators, plural, suffix Name, initials."""
     initials = {_initials(key), _initials(other)}
-    return _normal(key) == _normal(other) or is_misspelt(key, other, edits=1) or not initials.isdisjoint((key, other))
+    return _is_alike(key, other) or is_misspelt(key, other, edits=1) or not initials.isdisjoint((key, other))
 
 
 def _initials(key: str) -> str:
@@ -326,9 +327,12 @@ def _initials(key: str) -> str:
 _WORD: Final = later(r"[A-Z]?[a-z]+")
 
 
-def _normal(key: str) -> str:
-    """Return a key without parts that authors often mistake: case, separators, a plural `s`, and the suffix Name."""
-    return key.replace("-", "").replace("_", "").lower().removesuffix("name").removesuffix("s")
+def _is_alike(key: str, other: str) -> bool:
+    """Report whether keys differ only in what authors often mistake: case, separators, and either a plural `s` or the
+    suffix Name: secretName is not secrets.
+    """
+    one, two = (each.replace("-", "").replace("_", "").lower() for each in (key, other))
+    return one == two or any(one.removesuffix(end) == two.removesuffix(end) for end in ("s", "name"))
 
 
 def _under_other_names(reads: _Reads) -> Iterator[FileDiagnostic]:
@@ -338,7 +342,7 @@ def _under_other_names(reads: _Reads) -> Iterator[FileDiagnostic]:
     used = {*aliases.values()}
     absent = sorted(used - own.keys())[:_MAX_SIMILAR]
     for key in [key for key, value in own.items() if isinstance(value, dict) and key not in {*used, "global"}]:
-        near = (name for name in absent if _normal(name) == _normal(key) or is_misspelt(key, name))
+        near = (name for name in absent if _is_alike(name, key) or is_misspelt(key, name))
         wanted = aliases.get(key) or next(near, "")
         if wanted and not reads.names(key):
             what = f"the dependency has the {'alias' if key in aliases else 'name'} {wanted}"

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 60
 _MAX_COMPARED: Final = 20
 """Maximum number of scalers of one workload that are compared with another one."""
+_IDLE: Final = ("spec", "idleReplicaCount")
 _SCALED: Final = (DEPLOYMENT, STATEFUL_SET, ROLLOUT)
 _NOT_SCALED: Final = (CRON_JOB, DAEMON_SET, JOB, POD)
 
@@ -121,6 +122,10 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     if group_kind(subject.object) == SCALED_OBJECT and least is not None and most is not None and least > most:
         message = f"{scaler.limits[0][-1]} {least} is above {scaler.limits[1][-1]} {most}: KEDA rejects the object"
         yield Problem(message, scaler.limits[0], "make the limits agree")
+    idle = at(subject.object, *_IDLE) if group_kind(subject.object) == SCALED_OBJECT else None
+    if type(idle) is int and least and idle >= least:
+        message = f"{_IDLE[-1]} {idle} is not below {scaler.limits[0][-1]} {least}: KEDA rejects the object"
+        yield Problem(message, _IDLE, f"remove it, or raise {scaler.limits[0][-1]}")
     for path, metric in _utilizations(subject):
         amount = at(metric, "target", "averageValue")
         if str(amount).isdigit() and at(metric, "target", "averageUtilization") is None:

@@ -36,7 +36,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment
-from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.kubernetes.selectors import selector_or_error
 from forewarn.policies.linting.rules.support.context import (
     ALL_SCHEDULED,
     POD_OR_TEMPLATE,
@@ -64,6 +64,7 @@ from forewarn.policies.linting.rules.support.predictions import (
     with_rollout_fix,
 )
 from forewarn.policies.linting.rules.support.rule_text import (
+    AFFINITY_TERMS,
     MAX_WORKLOADS,
     Comparisons,
     Labelled,
@@ -75,6 +76,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
     namespace_of_others,
     only_on_workload,
     resolved,
+    satisfying,
     selected,
     workloads_in,
 )
@@ -152,9 +154,11 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         impact.check_bounds()
         yield from _later_rollouts(template, subject, context)
         return
+    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import validate  # the linter starts without it
+
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
-    if context.phase is Phase.LINT and pending[0].error and _is_rejected(subject, context):
-        return
+    if context.phase is Phase.LINT and pending[0].error and validate(subject.object, context.semantics):
+        return  # kube-apiserver rejects it
     reasons: Sequence[tuple[Reason, int]] = ()
     is_class_needed, of_all, elsewhere = False, None, ""
     from forewarn.policies.kubernetes.scheduling.plugins.one_node import CHANGE_SELECTOR  # the linter starts without
@@ -244,21 +248,12 @@ def _exclusions(spec: ApiObject) -> Iterator[tuple[str, ApiObject | None]]:
 
 
 def _selects(selector: ApiObject | None, labels: Mapping[str, str]) -> bool:
-    with suppress(InvalidObject, InvalidSelector):
-        return selector is None or ((parsed := parse_label_selector(selector)) is not None and parsed.matches(labels))
-    return False
+    return selector is None or ((parsed := selector_or_error(selector)[0]) is not None and parsed.matches(labels))
 
 
 def _selects_updated(selector: ApiObject | None, subject: ReviewedObject) -> bool:
     """Report whether a selector selects the Pods of a workload after an update, by labels that are immutable."""
     return _selects(selector, string_map(subject.object, "spec", "selector", "matchLabels"))
-
-
-def _is_rejected(subject: ReviewedObject, context: Context) -> bool:
-    """Report whether kube-apiserver rejects an object, so that its fields may make kube-scheduler's cycle fail."""
-    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import validate  # the linter starts without it
-
-    return bool(validate(subject.object, context.semantics))
 
 
 _PREEMPTION_FIX: Final = "lower requests or priority"
@@ -553,7 +548,6 @@ def _broken(
     return Problem(details, template.at("priorityClassName"), severity=severity)
 
 
-_TERMS: Final = ("affinity", "podAffinity", REQUIRED)
 _MAX_TERMS: Final = 20
 
 
@@ -625,12 +619,12 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     Fix: give the other Pods at least the same priority, or use preferred affinity.
     """
     template = context.template(subject)
-    terms = list_at(template.spec, *_TERMS) if template else ()
+    terms = list_at(template.spec, *AFFINITY_TERMS) if template else ()
     own = resolved(template, context, subject.effective_namespace) if template and terms else None
     if template is None or own is None or own.preemption_policy == PREEMPT_NEVER:
         return
     for number, term in enumerate(terms[:_MAX_TERMS]):
-        others = _satisfying(term, subject, context)
+        others = satisfying(term, subject, context)
         known = [resolved(w.template, context, w.subject.effective_namespace) for w in others]
         priorities = [other.priority for other in known if other]
         if len(priorities) == len(others) > 0 and max(priorities) < own.priority:
@@ -638,15 +632,7 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
                 f"required affinity to {others[0].subject.ref} of priority {max(priorities)}, below {own.priority}"
             )
             text = Text(message, f"give it priority {own.priority}, or use preferred affinity")
-            yield Problem(text, template.at(*_TERMS, number))
-
-
-def _satisfying(term: Any, subject: ReviewedObject, context: Context) -> list[Labelled]:
-    """The workloads that a term selects; none if its own Pods satisfy it, or with a namespaceSelector (unknown)."""
-    names = [name for name in list_at(term, "namespaces") if isinstance(name, str)]
-    namespaces = () if at(term, "namespaceSelector") is not None else names or [subject.effective_namespace]
-    workloads = selected(at(term, "labelSelector"), namespaces, context)
-    return [] if any(workload.subject is subject for workload in workloads) else workloads
+            yield Problem(text, template.at(*AFFINITY_TERMS, number))
 
 
 _HIGH: Final = 1_000_000
@@ -693,13 +679,11 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     if own is None or own.priority < _HIGH or own.preemption_policy == PREEMPT_NEVER:
         return
     parts = [template.spec, *list_at(template.spec, "initContainers"), *list_at(template.spec, "containers")]
-    if len(parts) > 1 and not any(map(_requests, parts)) and not context.limit_ranges_of(subject.effective_namespace):
+    kinds = [(field, name) for field in ("requests", "limits") for name in ("cpu", "memory")]
+    has_requests = any(at(part, "resources", *kind) for part in parts for kind in kinds)
+    if len(parts) > 1 and not has_requests and not context.limit_ranges_of(subject.effective_namespace):
         message = f"priority {own.priority}, but no requests: it preempts no Pods for cpu or memory"
         yield Problem(message, template.at("containers"), "set requests for cpu and memory")
-
-
-def _requests(part: ApiObject) -> bool:
-    return any(at(part, "resources", field, name) for field in ("requests", "limits") for name in ("cpu", "memory"))
 
 
 @rule(Target.TEMPLATE, severity=Severity.WARNING, objects={Target.TEMPLATE: "DaemonSets"})
@@ -1197,8 +1181,5 @@ def _may_match(selector: Any, labels: Mapping[str, str], subject: ReviewedObject
         return True
     if not labels or not isinstance(selector, Mapping) or any(is_template_variable(t, subject, context) for t in texts):
         return True
-    try:
-        parsed = parse_label_selector(selector)
-    except InvalidSelector:
-        return True
-    return parsed is None or not mapping_at(selector, "matchLabels") or parsed.matches(labels)
+    parsed, error = selector_or_error(selector)
+    return bool(error) or parsed is None or not mapping_at(selector, "matchLabels") or parsed.matches(labels)

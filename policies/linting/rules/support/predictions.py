@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, Never
@@ -28,6 +29,7 @@ from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_SYSTEM_P
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, Workload, pod_template_of
 from forewarn.policies.linting.rules.support.context import Context, Phase
+from forewarn.policies.linting.rules.support.rule_text import required_by
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -81,9 +83,17 @@ class Predicted:
 
     @cached_property
     def _in_order(self) -> Sequence[ReviewedObject]:
+        """The objects in the order in which their Pods can be scheduled: after Pods to which they require affinity."""
+        from graphlib import CycleError, TopologicalSorter
+
         from forewarn.policies.kubernetes.controllers.own_pods import creates_pods_later
 
-        return sorted(self._context.change_set.subjects, key=lambda subject: creates_pods_later(subject.object))
+        subjects = sorted(self._context.change_set.subjects, key=lambda subject: creates_pods_later(subject.object))
+        by_id = {id(subject): subject for subject in subjects}
+        with suppress(CycleError, InvalidObject, TooLarge):
+            needed = {key: [*map(id, required_by(subject, self._context))] for key, subject in by_id.items()}
+            return [by_id[key] for key in TopologicalSorter(needed).static_order()]
+        return subjects
 
     @property
     def computed(self) -> tuple[Impact, ...]:

@@ -16,7 +16,7 @@ from forewarn.policies.kubernetes.cluster.admission import with_limit_range_defa
 from forewarn.policies.kubernetes.controllers.changes import Arrivals, arrivals, present
 from forewarn.policies.kubernetes.controllers.job import is_finished
 from forewarn.policies.kubernetes.controllers.own_pods import creates_pods_later
-from forewarn.policies.kubernetes.kinds.registry import JOB, PRIORITY_CLASS, RESOURCE_QUOTA
+from forewarn.policies.kubernetes.kinds.registry import JOB, PRIORITY_CLASS, RESOURCE_QUOTA, ROLLOUT
 from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
 from forewarn.policies.kubernetes.kube_apiserver.quota import (
     FaultKind,
@@ -298,6 +298,8 @@ class QuotaUse:
         """The use of quotas by a subject's Pods, and the quotas after the subject; None without Pods or quotas."""
         context = self._context
         template = context.template(subject)
+        if group_kind(subject.object) == ROLLOUT and context.cluster is None:  # else its Pods are used amounts
+            template = pod_template_of(subject.object, {ROLLOUT: ("spec", "template")})
         if template is None or (not template.is_template and subject.operation is Operation.UPDATE):
             return None
         if context.phase is Phase.LINT and (_runs(subject) or is_fragment(subject.object, template)):

@@ -22,8 +22,11 @@ from forewarn.policies.kubernetes.kube_apiserver.priority import (
 )
 from forewarn.policies.kubernetes.objects.fields import (
     INT32,
+    REQUIRED,
     ApiObject,
     InvalidObject,
+    at,
+    list_at,
     mapping,
     mapping_at,
     namespace_of,
@@ -31,7 +34,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 )
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, Workload, parts_of, pod_template_of
-from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.kubernetes.selectors import selector_or_error
 from forewarn.policies.linting.rules.support.context import Context, Phase, Target
 
 if TYPE_CHECKING:
@@ -359,6 +362,24 @@ def selected(selector: Any, namespaces: Collection[str], context: Context) -> li
     return comparisons.selected[key]
 
 
+def satisfying(term: Any, subject: ReviewedObject, context: Context) -> list[Labelled]:
+    """The workloads that a term of an affinity selects; none if its own Pods do, and with a namespaceSelector."""
+    names = [name for name in list_at(term, "namespaces") if isinstance(name, str)]
+    namespaces = () if at(term, "namespaceSelector") is not None else names or [subject.effective_namespace]
+    workloads = selected(at(term, "labelSelector"), namespaces, context)
+    return [] if any(workload.subject is subject for workload in workloads) else workloads
+
+
+def required_by(subject: ReviewedObject, context: Context) -> Iterator[ReviewedObject]:
+    """Yield the objects to whose Pods those of an object require affinity. Raises InvalidObject, TooLarge."""
+    template = context.template(subject)
+    for term in list_at(template.spec, *AFFINITY_TERMS) if template else ():
+        yield from (workload.subject for workload in satisfying(term, subject, context))
+
+
+AFFINITY_TERMS: Final = ("affinity", "podAffinity", REQUIRED)
+
+
 def only_on_workload(labels: ApiObject, workloads: Sequence[Labelled], context: Context) -> tuple[str, str]:
     """Return the problem and the fix for labels that a workload has itself, but not its Pods; ("", "") if none has."""
     context.once(Comparisons).charge(len(workloads))
@@ -370,7 +391,8 @@ def only_on_workload(labels: ApiObject, workloads: Sequence[Labelled], context: 
             who = f"{subject.ref.kind} {cut(subject.ref.name, _SHOWN)}"
             file = os.path.normpath(place.file)
             is_of_kustomize = os.path.basename(file).startswith(_KUSTOMIZATION)
-            fix = f"set includeTemplates: true in {file}" if is_of_kustomize else f"add {key} to the labels of its Pods"
+            add = f"write {key}: {of_pods[key]}" if key in of_pods else f"add {key} to the labels of its Pods"
+            fix = f"set includeTemplates: true in {file}" if is_of_kustomize else add
             return f"only {who} itself has the label {key}: {cut(str(labels[key]), _SHOWN)}, not its Pods", fix
     return "", ""
 
@@ -396,10 +418,7 @@ _MAX_NAMESPACES: Final = 100
 
 
 def _selected(selector: Any, namespaces: Collection[str], context: Context) -> list[Labelled]:
-    try:
-        parsed = parse_label_selector(selector)
-    except (InvalidObject, InvalidSelector):
-        return []
+    parsed, _ = selector_or_error(selector)
     workloads = list(workloads_in(namespaces, context))
     context.once(Comparisons).charge(len(workloads))
     return [w for w in workloads if parsed and w.labels and parsed.matches(w.labels)]
