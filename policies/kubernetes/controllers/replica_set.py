@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cmp_to_key, partial
 from math import inf, log2
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -167,15 +167,6 @@ def _caveats(pod: PodState, rank: int) -> tuple[bool, int, bool, int, int]:
     """Return the part of the sort key that is compared before times. The Pod with the smaller key is deleted first."""
     assigned, phase = bool(pod.pod.node_name), _PHASES.get(pod.pod.phase, 0)
     return assigned, phase, pod.ready is not None, pod.deletion_cost, -rank
-
-
-def slow_start_batches(count: int) -> Iterator[int]:
-    """Yield the batch sizes in which controllers create `count` Pods. Source: upstream `slowStartBatch`."""
-    size = min(count, 1)
-    while size > 0:
-        yield size
-        count -= size
-        size = min(2 * size, count)
 
 
 def _younger_first(one: float, other: float, now: float) -> int:

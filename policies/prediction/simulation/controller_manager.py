@@ -11,7 +11,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import groupby
+from itertools import count, groupby
 from math import floor, log2
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,8 +24,7 @@ from forewarn.policies.kubernetes.controllers.daemon_set import DaemonSetStatus,
 from forewarn.policies.kubernetes.controllers.deployment import is_recreate
 from forewarn.policies.kubernetes.controllers.own_pods import Recreator, again, has_lost_owner
 from forewarn.policies.kubernetes.controllers.persistent_volume import missing_claims, sync_unbound_claim
-from forewarn.policies.kubernetes.controllers.replica_set import slow_start_batches
-from forewarn.policies.kubernetes.controllers.stateful_set import StatefulSetStatus
+from forewarn.policies.kubernetes.controllers.stateful_set import StatefulSetStatus, ordinal_of, start_ordinal
 from forewarn.policies.kubernetes.controllers.templates import pod_of_template, template_of
 from forewarn.policies.kubernetes.controllers.view import (
     CreateClaim,
@@ -749,15 +748,21 @@ class ControllerManager:
         An ordered StatefulSet has at most one action for a new Pod.
         """
         for what, group in groupby(actions, type):
-            alike = list(group)
+            alike: list[Any] = list(group)
             if what is CreatePod and key[0] in (*_AT_ONCE, STATEFUL_SET):
-                for size in slow_start_batches(len(alike)):
-                    yield alike[:size]
-                    alike = alike[size:]
+                # The size of batches doubles. Those of a StatefulSet contain existing Pods. Source: `slowStartBatch`
+                numbers = map(self._number, alike) if key[0] == STATEFUL_SET else count(1)
+                for _, batch in groupby(zip(numbers, alike, strict=False), lambda item: item[0].bit_length()):
+                    yield [action for _, action in batch]
             elif what is DeletePod and key[0] in _AT_ONCE:
                 yield alike
             else:
                 yield from ([action] for action in alike)
+
+    def _number(self, action: CreatePod) -> int:
+        """Return the number of a StatefulSet's new Pod, from 1."""
+        state = self.api.workloads.get(action.owner)
+        return ordinal_of(action.pod.name, action.owner[2]) + 1 - (start_ordinal(state.object) if state else 0)
 
     def _together(self, actions: Sequence[Action]) -> Steps:
         """Execute the writes concurrently; continue after all of them.

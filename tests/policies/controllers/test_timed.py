@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.controllers.cron_job import most_recent
-from forewarn.policies.kubernetes.controllers.replica_set import slow_start_batches
 from forewarn.policies.kubernetes.controllers.taint_eviction import Eviction, evict, tolerated_for
 from forewarn.policies.kubernetes.controllers.view import CreateWorkload, DeleteWorkload, PodState, Report, Requeue
 from forewarn.policies.kubernetes.kube_apiserver.quota import recalculated
@@ -145,14 +143,6 @@ def test_a_pod_leaves_when_its_time_is_up_and_stays_when_the_taint_goes() -> Non
     deletes, left = evict([taint], [pod], left, 160.0)
     assert ([delete.name for delete in deletes], left) == (["p"], {})
     assert evict([taint], [replace(pod, deleted=160.0)], {}, 170.0) == ([], {})
-
-
-@given(st.integers(0, 5000))
-def test_slow_start_doubles_until_all_are_made(count: int) -> None:
-    sizes = list(slow_start_batches(count))
-    assert sum(sizes) == count
-    assert all(after <= 2 * before for before, after in pairwise(sizes))
-    assert sizes[:1] == [1] * bool(count)
 
 
 def test_a_quota_counts_the_pods_that_have_not_ended() -> None:

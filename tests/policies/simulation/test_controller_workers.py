@@ -49,6 +49,21 @@ def test_pods_are_made_in_batches() -> None:
     assert [round(time * 1000) for time in made] == [1, 2, 2, 3, 3, 3, 3]
 
 
+@pytest.mark.parametrize(("existing", "at"), [(0, [0, 11, 11, 22, 22]), (3, [0, 0])])
+def test_batches_of_a_stateful_set_contain_existing_pods(existing: int, at: list[int]) -> None:
+    """`at`: milliseconds after the first new Pod."""
+    stateful_set = {
+        **replica_set("web", 5, podManagementPolicy="Parallel", ordinals={"start": 7}),
+        "kind": "StatefulSet",
+    }
+    there = [running("web", 7 + number, "n1") for number in range(existing)]
+    for pod in there:
+        pod["metadata"]["ownerReferences"][0]["kind"] = "StatefulSet"
+    told = events([make_node("n1").obj, stateful_set, *there], [], until=5.0)
+    made = [round(time * 1000) for time, what, _ in told if what == "created"]
+    assert [time - made[0] for time in made] == at
+
+
 def test_two_workloads_do_not_wait_for_each_other() -> None:
     arrivals = [Arrival(0.0, "create", replica_set(name, 3)) for name in ("a", "b")]
     made = [pod.split("/")[1] for _, what, pod in events([make_node("n1").obj], arrivals, 5.0) if what == "created"]
