@@ -89,6 +89,9 @@ def test_fixes_and_causes_give_way_to_the_first_table() -> None:
         == "    6,354  other reasons, -v: 1,590 reason 2, 1,589 reason 3 and 2 more"
     )
     assert "FIX (2 more: -v)" in shown
+    many = lines(replace(ZONE, tables=[classes], fix=fixes, warnings=["w " * 120] * 6))
+    assert (len(many), "; 4 more warnings: -v" in "".join(many)) == (MAX_LINES, True)
+    assert [line.split()[0] for line in many if line.endswith("1,000     1")] == [*"abcdef"]
 
 
 def test_the_first_table_leaves_room_for_the_first_rows_of_the_next() -> None:

@@ -50,8 +50,8 @@ class Effects(NamedTuple):
       removed nodes.
     - `down`: workloads that have too few replicas for a time. `downSeconds`: the longest time without a break in which
       one of them has too few.
-    - `rejected`: Pods and objects that kube-apiserver rejects, and workloads whose next Pods it rejects because of a
-      PriorityClass. `jobsFailed`: Jobs that fail.
+    - `rejected`: Pods and objects that kube-apiserver rejects, also running Pods that it rejects when they are
+      recreated, because of a PriorityClass (at least 1 for each workload). `jobsFailed`: Jobs that fail.
     - `pdbsViolated`: PodDisruptionBudgets with more disruptions than allowed. `pdbsShort`: those with too few healthy
       Pods at the end.
     - `blocked`: nodes that are not drained or upgraded, and rollouts that do not finish.

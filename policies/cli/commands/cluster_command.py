@@ -335,8 +335,8 @@ def add_since_option(add: Callable[..., object]) -> None:
     add("--since", type=existing, metavar="PREVIOUS.json", help=help_text)
 
 
-def add_namespace_option(add: Callable[..., object]) -> None:
-    add("-n", "--namespace", default="default", help="namespace of objects that name none (default: default)")
+def add_namespace_option(add: Callable[..., object], text: str | None = None) -> None:
+    add("-n", "--namespace", default="default", help=text or "namespace of objects that name none (default: default)")
 
 
 def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tuple[argparse.Namespace, Run]:

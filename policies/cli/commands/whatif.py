@@ -150,10 +150,14 @@ SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL
 """Kind of loss in `whatif lose` -> its argument."""
 
 
-def _common_options(parser: argparse.ArgumentParser) -> None:
+_NAMESPACE: Final = {"hpa": "only HorizontalPodAutoscalers of this namespace (default: of all namespaces)"}
+"""Change -> the help of -n, if it is not that of other commands."""
+
+
+def _common_options(parser: argparse.ArgumentParser, change: str) -> None:
     add = parser.add_argument
     simulated.add_until_option(add)
-    cluster_command.add_namespace_option(add)
+    cluster_command.add_namespace_option(add, _NAMESPACE.get(change))
     parser.set_defaults(namespace=None)  # requests have defaults
     add("--timeline", action="store_true", help="also show all events in order")
     cluster_command.add_fail_on(add)
@@ -179,7 +183,7 @@ def argument_parser() -> argparse.ArgumentParser:
     def add(name: str, help_text: str, *examples: str, request: _Request | None = None) -> Callable[..., object]:
         sub = kinds.add_parser(name, help=help_text, description=f"Simulate: {help_text}.", examples=examples)
         sub.set_defaults(own=sub, request=request or _of_options(name.capitalize()))
-        _common_options(sub)
+        _common_options(sub, name)
         return sub.add_argument
 
     _lose(add)

@@ -24,9 +24,9 @@ MAX_LINES: Final = 28
 MAX_WARNINGS: Final = 3
 """Maximum number of warnings without -v."""
 _MAX_FIXES: Final = 3
-_SHORTENED: Final = ((_MAX_FIXES, 4), (2, 4), (2, 3), (1, 3))
-"""Maximum number of fixes and rows of causes without -v: the first with which the rows of the first table have room.
-One fix stays, and so do causes of at least a quarter of the counter.
+_SHORTENED: Final = ((_MAX_FIXES, 4, MAX_WARNINGS), (2, 4, 3), (2, 3, 3), (1, 3, 3), (1, 3, 2), (1, 3, 1))
+"""Maximum number of fixes, rows of causes, and warnings without -v: the first with which the rows of the first table
+have room. One fix and one warning stay, and so do causes of at least a quarter of the counter.
 """
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
@@ -69,18 +69,19 @@ def counter_value(counter: Counter) -> str:
 
 def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = plain, level: int = 0) -> Iterator[str]:
     """The answer as lines of text. `head`: None without an input. `level`: 1 with -v, 2 with -vv."""
-    before = [*_status_lines(document, paint), *_counter_lines(document), *_warning_lines(document, paint, level)]
+    before = [*_status_lines(document, paint), *_counter_lines(document)]
     after = [*_input_lines(head, level)] if head is not None else []
     after += [f"MORE   {' | '.join(document.more)}"] if document.more and not level else []
     first, why, fixes = next((each for each in document.tables if each.detail <= level), None), list[str](), list[str]()
     height = _height(first, MAX_ROWS if first.total else _LEAST_ROWS) if first is not None else 0
-    used = 0
-    for max_fixes, max_causes in _SHORTENED:
+    warnings, used = list[str](), 0
+    for max_fixes, max_causes, max_warnings in _SHORTENED:
         why, fixes = [*_why_lines(document, paint, level, max_causes)], [*_fix_lines(document, paint, max_fixes)]
-        used = sum(map(len, (before, why, fixes, after))) + bool(why) + bool(document.tables)
+        warnings = [*_warning_lines(document, paint, level, max_warnings)]
+        used = sum(map(len, (before, warnings, why, fixes, after))) + bool(why) + bool(document.tables)
         if level or used + height <= MAX_LINES:
             break
-    yield from before
+    yield from (*before, *warnings)
     if why:
         yield from ("", *why)
     room = MAX_LINES - used
@@ -151,8 +152,9 @@ def _counter_lines(document: AnswerDocument) -> Iterator[str]:
     yield from [f"{indent}{line}"] if line else []
 
 
-def _warning_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
-    shown = [*(document.warnings if level else document.warnings[:MAX_WARNINGS])]
+def _warning_lines(document: AnswerDocument, paint: Painter, level: int, limit: int) -> Iterator[str]:
+    """Yield at most `limit` warnings, and the number of others; with -v, all."""
+    shown = [*(document.warnings if level else document.warnings[:limit])]
     if hidden := len(document.warnings) - len(shown):
         more = f"{plural(hidden, 'more warning', 'more warnings')}: -v"
         last = f"{shown[-1]}; {more}"

@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, inlined_in_json
-from forewarn.policies.base.documents.answer import NO_CLASS, AnswerDocument, AnswerStatus, Counter, Fix, Rows, Table
+from forewarn.policies.base.documents.answer import (
+    NO_CLASS,
+    AnswerDocument,
+    AnswerStatus,
+    Counter,
+    Effects,
+    Rows,
+    Table,
+)
 from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
@@ -29,6 +37,7 @@ from forewarn.policies.kubernetes.objects.priority_class import (
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
+from forewarn.policies.questions.application.fixes import tried_fix
 from forewarn.policies.questions.application.overview import MAX_LOST_PODS
 from forewarn.policies.questions.application.whatif import sweep_of
 from forewarn.policies.questions.whatif.class_change import is_replaced_by_restart, ranked, with_class, with_field
@@ -37,6 +46,7 @@ from forewarn.policies.questions.whatif.questions import each_lost, largest_loss
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from forewarn.policies.base.documents.answer import Fix
     from forewarn.policies.prediction.simulation.scenario import DumpCache
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.sweep import Row, Sweep
@@ -83,7 +93,8 @@ class DefaultedWorkload(NamedTuple):
 
 class ZoneLoss(NamedTuple):
     """The counters after the loss of a zone, now and with the suggested classes. `harmed`: of the workloads that get a
-    class, those with preempted Pods or lost replicas.
+    class, those with preempted Pods or lost replicas. `lost_of`: the classes that lose other numbers of replicas with
+    the suggested classes, those that lose more first.
     """
 
     zone: str
@@ -93,10 +104,11 @@ class ZoneLoss(NamedTuple):
     pending_then: int
     lost: int
     lost_then: int
+    jobs_failed: int = 0
+    jobs_failed_then: int = 0
     harmed: int = 0
     harmed_then: int = 0
-    moved: Hidden[Sequence[str]] = ()
-    """The classes that lose other numbers of replicas with the suggested ones."""
+    lost_of: Sequence[str] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +145,7 @@ class Suggestion(Result):
             ]
             for each in given
         ]
-        heads = "ZONE LOST, WITH THE CLASSES", "PREEMPTED", "PENDING", "LOST", "HARMED WORKLOADS THAT GET A CLASS"
+        heads = "ZONE LOST", "PREEMPTED", "PENDING", "LOST", "JOBS FAILED", "HARMED OF THESE", "LOST BY CLASS"
         zones: Rows = [
             [
                 zone,
@@ -141,8 +153,9 @@ class Suggestion(Result):
                     f"{now:,} → {then:,}" if now != then else now
                     for now, then in zip(each[::2], each[1::2], strict=True)
                 ),
+                listed(lost_of, 4),
             ]
-            for zone, *each, _ in self.zones
+            for zone, *each, lost_of in self.zones
         ]
         names: Rows = [[each.class_, name] for each in given for name in each.workloads]
         return AnswerDocument(
@@ -155,7 +168,7 @@ class Suggestion(Result):
                 Counter("other Pods without a class", self.without, optional=True),
                 Counter("workloads with only the global default", len(self.defaulted), optional=True),
             ],
-            warnings=[*self._worse(), *self.notes],
+            warnings=self.notes,
             tables=[
                 Table(("CLASS", "VALUE", "STATE", "WORKLOADS", "PODS", "RULE AND NAMES"), rows),
                 Table(heads, zones, zeros=True),
@@ -166,29 +179,16 @@ class Suggestion(Result):
             more=("-o yaml=classes.yaml", "forewarn classes plan -f classes.yaml", "-v workloads") if given else (),
         )
 
-    def _worse(self) -> Iterator[str]:
-        """Yield which losses leave more Pods Pending or more replicas lost with the classes. Ignores additional
-        preemptions of the lowest class, because they protect the workloads that get a class.
-        """
-        worse = [
-            f"{each.zone} (lost of {listed(each.moved, 4)})" if each.moved else each.zone
-            for each in self.zones
-            if each.pending_then > each.pending or each.lost_then > each.lost
-        ]
-        if worse:
-            yield f"the classes move harm to other Pods, and more are Pending or lost with a zone: {listed(worse, 1)}"
-
     def _fixes(self) -> Iterator[Fix]:
-        for zone, preempted, preempted_then, pending, pending_then, lost, lost_then, *_ in self.zones[:1]:
-            if preempted - preempted_then > max(pending_then - pending, 0):
-                waits = f"{', but' if pending_then > pending else ','} Pending {pending:,} → {pending_then:,}"
-                more_lost = f", but lost {lost:,} → {lost_then:,}" if lost_then > lost else ""
+        for each in self.zones[:1]:
+            now, then = (Effects(**{name: getattr(each, name + when) for name in _OF_ZONES}) for when in ("", "_then"))
+            if now.preempted - then.preempted > max(then.pending - now.pending, 0):
                 restart = f"; {plural(self.restarted, 'Pod restarts', 'Pods restart')}" if self.restarted else ""
-                change = f"zone {zone} lost: preempted {preempted:,} → {preempted_then:,}{waits}{more_lost}{restart}"
                 save = f"forewarn classes suggest{self.options} -o yaml=classes.yaml"
                 plan = f"forewarn classes plan{self.options} -f classes.yaml"
                 command = f"{save}; {plan}; then kubectl apply --server-side in the steps of the plan"
-                yield Fix(command, change)
+                fix = tried_fix(command, now, then, _OF_ZONES)
+                yield fix._replace(effect=f"zone {each.zone} lost: {fix.effect}{restart}")
 
 
 def suggest_classes(
@@ -253,16 +253,20 @@ def _losses(
     zones = [
         ZoneLoss(
             pair[0].name,
-            *(getattr(row.counters, field) for field in ("preempted", "pending", "lost") for row in pair),
+            *(getattr(row.counters, field) for field in _OF_ZONES for row in pair),
             *(len(names.intersection([*row.victims, *row.workloads])) for row in pair),
-        )._replace(moved=moved_losses(*pair))
+        )._replace(lost_of=moved_losses(*pair))
         for pair in pairs
     ]
     return zones, [*simulated_losses(losses, every, "zone"), *then.notes]
 
 
+_OF_ZONES: Final = ("preempted", "pending", "lost", "jobs_failed")
+"""The counters of a `ZoneLoss`."""
+
+
 def moved_losses(now: Row, then: Row) -> list[str]:
-    """Return the classes whose workloads lose more or fewer replicas than now, the largest decrease first.
+    """Return the classes whose workloads lose more or fewer replicas than now, the largest increase first.
 
     `then`: with the suggested classes, by which the workloads are counted in both rows.
     """
@@ -271,7 +275,7 @@ def moved_losses(now: Row, then: Row) -> list[str]:
         for name, loss in row.lost.items():
             counts[then.lost.get(name, loss).priority_class] += loss.replicas
     changed = sorted(name for name in before | after if before[name] != after[name])
-    changed.sort(key=lambda name: after[name] - before[name])
+    changed.sort(key=lambda name: before[name] - after[name])
     return [f"{name or NO_CLASS} {before[name]:,} → {after[name]:,}" for name in changed]
 
 

@@ -133,9 +133,6 @@ class Classes(Result):
 
 # The answer
 
-_OLD: Final = "old value"
-
-
 _WITHOUT: Final = "without a class"
 _OLD_VALUE: Final = "with an old value of their class"
 _PENDING: Final = "Pods Pending now"
@@ -158,7 +155,7 @@ def table_of(levels: Classes) -> Table:
         counts = each.running.pods, each.pending, *own, each.could_displace.pods
         notes = ["default"] if each.global_default else []
         notes += [] if each.new_pods is None or each.new_pods.preempt else ["never preempts"]
-        note = _OLD if each.new_pods is None else ", ".join(notes)
+        note = "old value" if each.new_pods is None else ", ".join(notes)
         rows.append([each.class_ or NO_CLASS, each.value, *counts, note])
     return Table(("CLASS", "VALUE", "RUNNING", "PENDING", "CPU", "MEMORY", "MAY PREEMPT", "NOTE"), rows)
 

@@ -66,9 +66,9 @@ _ORDER: Final = (
 class AffectedNamespace(NamedTuple):
     """The counters of a namespace that a change affects, without placeholder Pods except in `placeholders`.
 
-    `owner`: from the label of the Namespace, or else from CODEOWNERS. `rejected`: also workloads whose new Pods are
-    rejected. `removed`: running Pods that the change removes. `new_priority`: unchanged workloads whose new Pods get
-    another priority or preemptionPolicy.
+    `owner`: from the label of the Namespace, or else from CODEOWNERS. `rejected`: also Pods that are rejected when they
+    are recreated. `removed`: running Pods that the change removes. `new_priority`: unchanged workloads whose new Pods
+    get another priority or preemptionPolicy.
     """
 
     namespace: str
@@ -575,7 +575,7 @@ def _rejected(applied: WhatIf) -> Iterator[tuple[str, int]]:
     for fault in applied.faults:
         if isinstance(fault, InvalidObject) and fault.ref is not None:
             yield fault.ref.namespace, 1
-    yield from ((each.workload, 1) for each in answer.new_pods if each.after is None)
+    yield from ((each.workload, each.rejected) for each in answer.new_pods)
 
 
 def conditions(diff: Diff) -> set[str]:

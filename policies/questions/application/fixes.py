@@ -137,16 +137,20 @@ def tested_fixes(
 
 
 def with_fixes(document: AnswerDocument, fixes: Sequence[Fix], cluster: Cluster, answer: Answer) -> AnswerDocument:
-    """Return the answer with its fixes, or for a removal of nodes without any, with the reason as the first warning."""
-    if fixes or answer.removal is None or not answer.removal.missing:
+    """Return the answer with its fixes; without any, for a harmful change, with the reason as the first warning."""
+    effects, reaction = document.effects, answer.autoscalers
+    if fixes or effects.rejected > answer.over_quota.total() or not any(_harm_of(effects, is_removal=False)):
         return replace(document, fix=fixes)
-    tried = [edit.action for edit in _edits(cluster, answer)]
-    why = f"tried without help: {'; '.join(tried)}" if tried else "no PDB or quota that an edit fixes keeps the nodes"
-    if len(cluster.snapshot.objects.nodes) > MAX_NODES:
+    tried = [*_edits(cluster, answer), *_of_nodes(cluster, answer), *_of_arrivals(answer)]
+    actions = [edit.action for edit in _that_lower(tried, effects)]
+    why = "no edit of a quota, PDB, rollout or Job applies"
+    if actions:
+        why = f"tried without help: {listed(actions, 2)}"
+    elif len(cluster.snapshot.objects.nodes) > MAX_NODES:
         why = f"none is tried in a cluster of more than {MAX_NODES} nodes"
-    last = answer.removal.notes  # the clause implies them: at least
-    others = [each for each in document.warnings if each not in last]
-    return replace(document, warnings=[f"no FIX: {why}", *others, *last])
+    elif effects.pending and (reaction.node_groups or reaction.node_pools):
+        why += ", and autoscalers decide about new nodes"
+    return replace(document, fix=fixes, warnings=[f"no FIX: {why}", *document.warnings])
 
 
 def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterator[Fix]:

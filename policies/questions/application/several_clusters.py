@@ -123,13 +123,9 @@ def head_of(heads: Iterable[AnswerHead], source: str = "") -> AnswerHead:
     every = [*heads]
     if not every:
         return AnswerHead(Origin(source or "no cluster with an answer"), "", "")
-    releases = sorted({each.release for each in every}, key=lambda text: [*map(_number, text.split("."))])
+    releases = sorted({each.release for each in every})
     times = sorted(each.origin.time for each in every)
     assumes = dict.fromkeys(clause for each in every for clause in each.assumes)
     clusters = every[0].origin.cluster if len(every) == 1 else plural(len(every), "cluster")
     origin = Origin(", ".join(filter(None, (source, clusters))), times[0])
     return AnswerHead(origin, " and ".join(releases), every[0].profile, tuple(assumes))
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0

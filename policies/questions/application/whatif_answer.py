@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.objects.node import Node
-    from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.objects.resources import Resource
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
@@ -94,8 +93,7 @@ class Simulated(NamedTuple):
 def document_of(result: Simulated) -> AnswerDocument:
     """Return the answer to a simulated change in the common answer format."""
     answer = result.answer.of_upgrade
-    rejected_workloads = sum(each.after is None for each in _ranked(result))
-    effects = effects_of(answer, len(result.faults) + rejected_workloads)
+    effects = effects_of(answer, len(result.faults) + sum(each.rejected for each in _ranked(result)))
     has_grown = result.answer.with_new_nodes is not None and result.answer.after.upgrade is None
     grown = effects_of(result.answer.end) if has_grown else None
     harm = [*consequences(effects._replace(rejected=answer.over_quota.total()))]
@@ -112,7 +110,7 @@ def document_of(result: Simulated) -> AnswerDocument:
         question=result.answer.title,
         clause=clause,
         counters=effects,
-        shown=[*_counters(answer, effects, grown), *_own_counters(answer)],
+        shown=[*_counters(result, answer, effects, grown), *_own_counters(answer)],
         counters_with_new_nodes=grown,
         warnings=[*_warnings(result)],
         why=why,
@@ -124,7 +122,7 @@ def document_of(result: Simulated) -> AnswerDocument:
 
 def _status(result: Simulated, effects: Effects) -> AnswerStatus:
     answer = result.answer.of_upgrade
-    rejects_new_pods = any(each.after is None for each in _ranked(result))
+    rejects_new_pods = bool(_rejecting(result))
     if result.faults:
         return AnswerStatus.REJECTED
     if result.answer.incomplete or answer.after.is_cut_short:
@@ -233,8 +231,7 @@ def _drained(answer: Answer) -> Counter:
 def _of_new_pods(result: Simulated) -> Iterator[str]:
     """Yield how many unchanged workloads have new Pods that are rejected, or change priority."""
     changed = result.class_change.changed if result.class_change else result.answer.new_pods
-    rejected = sum(each.after is None for each in changed)
-    if rejected:
+    if rejected := _rejecting(result):
         yield f"new Pods of {plural(rejected, 'workload')} rejected"
     if result.class_change and (gained := result.class_change.gained):
         name, pods = gained
@@ -249,13 +246,20 @@ def _ranked(result: Simulated) -> Sequence[Ranked]:
     return change.changed if change else [*answer.new_pods, *answer.reprioritized]
 
 
-def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[Counter]:
+def _rejecting(result: Simulated) -> int:
+    """The number of workloads whose new Pods kube-apiserver rejects because of a PriorityClass."""
+    return sum(each.after is None for each in _ranked(result))
+
+
+def _counters(result: Simulated, answer: Answer, effects: Effects, grown: Effects | None) -> list[Counter]:
     later, arrived = grown or effects, answer.with_new_nodes
     not_counted = answer.placeholder_pods + answer.after.daemon_pods_of_lost_nodes
     totals, placeholders = _placeholders(answer, effects.placeholders)
     totals |= {"lost": answer.after.running_before - not_counted} if effects.lost else {}
     by_pdbs = _nodes_blocked_by_pdbs(answer) if answer.after.upgrade else ()
     in_vain = f" ({number:,} in vain)" if (number := _in_vain(answer)) else ""
+    victims = Tally(each.priority_class for each in answer.after.preempted if each.workload not in answer.placeholders)
+    by_class = f" ({listed(_by_class(victims), 3)})" if victims and result.class_change is not None else ""
     groups = [f"{nodes:,} {group}" for group, nodes in Tally(arrived.nodes).most_common()] if arrived else ()
     return counters_of(
         effects,
@@ -263,7 +267,8 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         later,
         without=["victims"],
         totals=totals,
-        preempted=by_new_pods(effects) + in_vain,
+        preempted=by_new_pods(effects) + by_class + in_vain,
+        rejected=" (when they are recreated)" if _rejecting(result) else "",
         down=_down_of(answer.end if grown else answer, later),
         blocked=f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else "",
         placeholders=placeholders,
@@ -332,7 +337,6 @@ def _warnings(result: Simulated) -> Iterator[str]:
     arrived = result.answer.with_new_nodes
     yield from autoscaler_tables.warnings_of(answer.autoscalers, arrived, answer.placeholders)
     yield from _without_replicas(answer)
-    yield from _of_quotas_left(answer) if result.class_change is not None else ()
     yield from _of_the_time_after(answer)
     yield from _doubts(answer)
     if arrived is not None and arrived.nodes_not_simulated:
@@ -349,6 +353,8 @@ def _warnings(result: Simulated) -> Iterator[str]:
 def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
     """Yield problems that also exist without the change; exceeded quotas only of namespaces whose Pods are rejected."""
     without, names = answer.without_change, answer.after.summary.names
+    if creates_pods(answer) and (by_quota := _rejected_by(answer)):
+        yield listed([f"{quota} rejects {plural(pods, 'Pod')}" for quota, pods in by_quota.most_common()], 2)
     rejecting = {names.group(row.group).partition("/")[0] for row in answer.after.summary.missing}
     exceeded = {name: quota for name, quota in answer.exceeded_quotas.items() if name.partition("/")[0] in rejecting}
     for name, quota in exceeded.items():
@@ -378,30 +384,6 @@ def _without_replicas(answer: Answer) -> Iterator[str]:
     for when, names in (("for a time", down), ("at the end", gone)):
         if names:
             yield f"no replica runs {when}: {listed([name for *_, name in sorted(names)], 3)}"
-
-
-def _of_quotas_left(answer: Answer) -> Iterator[str]:
-    """Yield the quotas of PriorityClasses that limit fewer Pods after a change of classes, in namespaces where no other
-    quota limits their number; nothing if Pods are lost, because lost Pods lower the usage.
-    """
-    quotas = answer.after.simulation.api.quotas
-    if quotas is None or answer.after.lost:
-        return
-    decreases = [(after, _pods_in(before) - _pods_in(after)) for before, after in quotas.changes()]
-    growing = {quota.namespace for quota, pods in decreases if pods < 0}
-    for quota, pods in decreases:
-        others = (each for each in quotas.now[quota.namespace] if each.name != quota.name and "pods" in each.hard)
-        if pods > 0 and quota.namespace not in growing and _is_by_class(quota) and all(map(_is_by_class, others)):
-            leave = plural(pods, "Pod leaves", "Pods leave")
-            yield f"{leave} quota {quota.namespace}/{quota.name}, and no other limits the number of such Pods"
-
-
-def _pods_in(quota: ResourceQuota) -> int:
-    return quota.used.get("pods", ZERO).value
-
-
-def _is_by_class(quota: ResourceQuota) -> bool:
-    return any(selector.scope_name == "PriorityClass" for selector in quota.scope_selectors)
 
 
 def _of_the_time_after(answer: Answer) -> Iterator[str]:
@@ -533,11 +515,15 @@ def _why_preempted(answer: Answer, number: int) -> Why:
 
 
 def _why_over_quota(answer: Answer, number: int) -> Why:
+    causes = [Cause(pods, Kind.QUOTA, f"by {quota}") for quota, pods in _rejected_by(answer).items()]
+    return why_of("rejected", number, "POD IS REJECTED", "PODS ARE REJECTED", causes)
+
+
+def _rejected_by(answer: Answer) -> Tally[str]:
     by_quota = Tally[str]()
     for workload, pods in answer.over_quota.items():
         by_quota[quota_of(workload, answer) or "ResourceQuotas"] += pods
-    causes = [Cause(pods, Kind.QUOTA, f"by {quota}") for quota, pods in by_quota.items()]
-    return why_of("rejected", number, "POD IS REJECTED", "PODS ARE REJECTED", causes)
+    return by_quota
 
 
 def cause_of(reason: Reason, share: Share) -> Cause:
@@ -556,14 +542,17 @@ _REASONS: Final = {
 def _text_of(reason: Reason, share: Share) -> str:
     """The reason with the affected workloads; for failed Jobs, their number; for capacity, the classes."""
     if reason.kind is Kind.CAPACITY:
-        by_class = share.pods.most_common()
-        classes = [f"{pods:,} {f'of class {name}' if name else 'without a class'}" for name, pods in by_class]
-        return f"no capacity: {listed(classes, 3)}"
+        return f"no capacity: {listed(_by_class(share.pods), 3)}"
     what = _without_workloads(reason)
     if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED):
         return f"{plural(share.jobs, 'Job fails', 'Jobs fail')}: {what}"
     workloads = f"{len(share.workloads):,} workloads" if len(share.workloads) > 1 else "".join(share.workloads)
     return with_fix(f"{what}: {workloads}", reason.fix)
+
+
+def _by_class(pods: Tally[str]) -> list[str]:
+    """Return how many Pods of which PriorityClass, such as `3 of class batch` and `1 without a class`."""
+    return [f"{number:,} {f'of class {name}' if name else 'without a class'}" for name, number in pods.most_common()]
 
 
 def _without_workloads(reason: Reason) -> str:
@@ -829,7 +818,9 @@ def _down(outage: Interruption | None) -> str:
 
 
 def _class_table(rows: Rows) -> Table:
-    """A row for each PriorityClass, the highest value first, with the workload that loses most. `rows`: by workload."""
+    """A row for each PriorityClass with its worst workload, in the order of the largest of its three counters, so that
+    rows behind -v are never larger. `rows`: by workload.
+    """
     cells: Rows = []
     classes = grouped(((-int(row[2]), row[1]), row) for row in rows)
     for (value, name), own in sorted(classes.items()):
@@ -837,6 +828,7 @@ def _class_table(rows: Rows) -> Table:
         shown = (worst[0], worst[3]) if worst[4] else ("", "")
         sums = (sum(int(row[column]) for row in own) for column in (4, 5, 6))
         cells.append([name, -value, *sums, len(own), *shown])
+    cells.sort(key=lambda row: -max(map(int, row[2:5])))  # of equal ones, the highest value first
     totals = [sum(int(row[column]) for row in cells) for column in range(2, 6)]
     heads = ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST", "RUNNING")
     return Table(heads, cells, ["total", "", *totals, "", ""])
@@ -943,7 +935,7 @@ def _value(ranked: Ranked, *, after: bool) -> Cell:
 def _of_class_change(change: ClassChange) -> Iterator[Table]:
     if change.changed:
         yield from _priorities(change.changed)
-    if change.totals and not all(each.after is None for each in change.changed):
+    if change.totals and any(each.after for each in change.changed):
         differences = change.differences
         cells: Rows = []
         for each in change.totals:
@@ -964,7 +956,7 @@ def _more(result: Simulated) -> Iterator[str]:
         "--assume-pdbs maxUnavailable=1": pdbs_block,
         "-v workloads": True,
         "-vv each preemption": bool(answer.after.preempted),
-        "forewarn classes plan": any(each.after is None for each in _ranked(result)),
+        "forewarn classes plan": bool(_rejecting(result)),
         "--node-templates FILE": reaction.cluster_autoscaler.pending > 0 and not has_groups,
         "--timeline": not pdbs_block,
         f"headroom --survive{' zone' * answer.is_zone_lost}": _is_loss(answer) and is_short,

@@ -77,6 +77,11 @@ class Ranked(NamedTuple):
         """Whether new Pods get another priority or preemptionPolicy."""
         return _rank(self.before) != _rank(self.after)
 
+    @property
+    def rejected(self) -> int:
+        """How many Pods admission rejects when they are recreated: the running ones, and at least the next one."""
+        return max(sum(self.running.values()), 1) if self.after is None else 0
+
     @in_json
     def new_pods(self) -> NewPodPriorities:
         return NewPodPriorities(_new_pods(self.before), _new_pods(self.after))
@@ -360,12 +365,9 @@ def _differs(cell: MayPreempt) -> bool:
 def _totals(cells: Iterable[MayPreempt]) -> list[PreemptionTotal]:
     """Return, for the classes with a changed number, the sums over all workloads; the largest sums come first."""
     by_class = grouped((cell.class_, cell) for cell in cells)
-    totals = [PreemptionTotal(name, *_sums(each)) for name, each in by_class.items() if any(map(_differs, each))]
+    sums = {name: map(sum, zip(*(cell[2:] for cell in each), strict=True)) for name, each in by_class.items()}
+    totals = [PreemptionTotal(name, *sums[name]) for name, each in by_class.items() if any(map(_differs, each))]
     return sorted(totals, key=lambda total: (-max(total[1:]), total.class_))
-
-
-def _sums(cells: Sequence[MayPreempt]) -> tuple[int, int, int]:
-    return sum(c.before for c in cells), sum(c.during_rollout for c in cells), sum(c.after for c in cells)
 
 
 def _below(running: Mapping[int, int], level: int | None) -> int:

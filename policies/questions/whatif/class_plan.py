@@ -509,7 +509,7 @@ class _Run:
         yield from self._settle()
         self.start = Start.from_simulation(simulation, _CHANGE)
         for step in self._steps:
-            started, created = simulation.clock.now, simulation.api.created
+            started, old = simulation.clock.now, {state.pod.uid for state in simulation.api.pods.values()}
             unfinished: list[str] = []
             if step.classes:
                 self._change_classes(step)
@@ -517,7 +517,8 @@ class _Run:
                 yield from self._roll_out(workload, unfinished)
             ended = simulation.clock.now
             yield _PAUSE
-            new = simulation.api.created - created
+            own = (state for obj in step.objects for state in self._pods_of(workload_key(obj)))
+            new = sum(state.pod.uid not in old for state in own)  # without recreated victims
             waiting = _pending(simulation)
             numbers = started, ended, new, waiting.total()
             self.results.append(SimulatedStep(step, *numbers, unfinished, waiting=waiting))

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.answer import Answer, WithoutChange, WorkloadCount
 
 
-def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
-    """Count the effects of a simulated change.
-
-    `rejected_objects`: rejected objects of the change, and workloads whose new Pods would be rejected.
-    """
+def effects_of(answer: Answer, rejected: int = 0) -> Effects:
+    """Count the effects of a simulated change. `rejected`: objects of the change, and Pods when they are recreated."""
     own, after = own_workloads(answer), answer.after
     victims = [each for each in after.preempted if each.workload not in answer.placeholders]
     upgrade, arrived, down = after.upgrade, answer.with_new_nodes, answer.autoscalers.scale_down
@@ -41,7 +38,7 @@ def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
         lost=sum(each.lost for each in own),
         down=len(answer.outages),
         down_seconds=max((each.longest for each in answer.outages), default=0),
-        rejected=answer.over_quota.total() + rejected_objects,
+        rejected=answer.over_quota.total() + rejected,
         jobs_failed=sum(len(each.failures) for each in own),
         pdbs_violated=len(forced.union(after.summary.violated_pdbs)),
         pdbs_short=len(after.pdbs),

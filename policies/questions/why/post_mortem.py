@@ -214,9 +214,11 @@ def preventions(
     of_class = max(asking, key=lambda pod: pod.effective_priority)
     fixes, file = list[tuple[int, Fix]](), before.origin.cluster.rpartition("/")[2]
     for action, second in _ways(before, first, workload, of_class):
-        after = _preempted(second)
+        after, others = _preempted(second), sum(before.top_workload_of(pod) == workload for pod in _victims(second))
+        if after >= total and others >= pods:
+            continue
         differs = f" (recorded: {recorded:,})" if recorded != total else ""
-        spared = f"{total:,} → {after:,}{differs}" if after < total else f"Pods of {workload} {pods:,} → 0"
+        spared = f"{total:,} → {after:,}{differs}" if after < total else f"Pods of {workload} {pods:,} → {others:,}"
         rejected = _subject(asking, len(asking) - len(second), "is rejected", "are rejected")
         outcome = rejected or _outcome(before, second)
         fixes.append((after, Fix(action, f"in a simulation of {file}: preempted {spared}; {outcome}")))

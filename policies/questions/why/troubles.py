@@ -25,7 +25,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Taint, Toleration
 from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import loss_of
-from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.framework import Code
@@ -999,9 +999,6 @@ def _overtaken(prediction: Prediction) -> Iterator[Trouble]:
         yield Trouble("overtaken", text, "use a higher class, or free capacity on another node")
 
 
-_NODES: Final = Reason("", "", "add nodes")
-
-
 def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     then = f"; {queued.note}" if queued.note else ""
     prediction, pod = queued.prediction, queued.prediction.pod
@@ -1015,16 +1012,10 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     if not reserves:
         edits += (f"lower its {what}, with which it {_effect_of(tried)}" for what, tried in _smaller_request(queued))
         edits.append(_class_that_helps(cluster, queued))
-    better_class = ", or ".join(filter(None, edits))
-    if pod.preemption_policy == PREEMPT_NEVER:
-        text = f"{nowhere}, and its preemptionPolicy is Never{then}"
-        may_preempt = queued.as_if(replace(pod, preemption_policy=PREEMPT_LOWER_PRIORITY))
-        with_class = not reserves and may_preempt.outcome == "preempts"
-        fix = f"add nodes{', or use a class that may preempt' if with_class else ''}"
-        return Trouble("never-preempts", text, fix_of_all or better_class or fix)
-    fix = better_class or fix_of_all
-    fix = fix or predictions.fix_of([(_NODES, 0), *predictions.reasons_of([prediction])])
-    return Trouble("fits-nowhere", f"{nowhere}{then}", fix)
+    never = ", and its preemptionPolicy is Never" if pod.preemption_policy == PREEMPT_NEVER else ""
+    others = [(Reason("", "", "add nodes"), 0), *predictions.reasons_of([prediction])]
+    fix = ", or ".join(filter(None, edits)) or fix_of_all or predictions.fix_of(others)
+    return Trouble("never-preempts" if never else "fits-nowhere", f"{nowhere}{never}{then}", fix)
 
 
 def _tolerated_with_effect(queued: InQueue) -> list[tuple[Taint, int]]:

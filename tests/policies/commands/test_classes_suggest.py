@@ -222,28 +222,31 @@ def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path
     assert "-o yaml: a run writes one format. Fix: pass -o once, such as -o yaml=FILE" in done.stderr
 
 
-def test_a_suggestion_that_makes_a_loss_worse_says_so() -> None:
-    b = ZoneLoss("b", 3, 1, 2, 3, 4, 5, moved=["batch 3 → 4"])
-    zones = [b, ZoneLoss("a", 3, 4, 2, 2, 0, 0, 2, 1), ZoneLoss("c", 3, 2, 2, 5, 0, 0)]
+def test_a_suggestion_shows_what_a_loss_changes_and_which_classes_lose_more() -> None:
+    b = ZoneLoss("b", 3, 1, 2, 3, 4, 5, 2, 2, lost_of=["batch 3 → 4"])
+    zones = [b, ZoneLoss("a", 3, 4, 2, 2, 0, 0, 0, 0, 2, 1), ZoneLoss("c", 3, 2, 2, 2, 0, 0, 1, 3)]
     head: Any = None
-    worse = "the classes move harm to other Pods, and more are Pending or lost with a zone: b (lost of batch 3 → 4)"
     document = Suggestion(head, [], zones, 0, [], 7, [], ["note"], " --cluster c.json").document
-    assert document.warnings == [f"{worse}, c", "note"]
-    assert document.tables[0].rows[1] == ["a", "3 → 4", 2, 0, "2 → 1"]
+    assert document.tables[0].rows[:2] == [
+        ["b", "3 → 1", "2 → 3", "4 → 5", 2, 0, "batch 3 → 4"],
+        ["a", "3 → 4", 2, 0, 0, "2 → 1", ""],
+    ]
     assert document.fix == [
         Fix(
             "forewarn classes suggest --cluster c.json -o yaml=classes.yaml; forewarn classes plan --cluster c.json"
             " -f classes.yaml; then kubectl apply --server-side in the steps of the plan",
-            "zone b lost: preempted 3 → 1, but Pending 2 → 3, but lost 4 → 5; 7 Pods restart",
+            "zone b lost: preempted 3 → 1, but Pending 2 → 3, lost 4 → 5; 7 Pods restart",
         )
     ]
-    assert not Suggestion(head, [], zones[2:], 0, [], 7, [], []).document.fix, "more are Pending than fewer preempted"
+    assert not Suggestion(head, [], [ZoneLoss("c", 3, 2, 2, 5, 0, 0)], 0, [], 7, [], []).document.fix, (
+        "more are Pending than fewer preempted"
+    )
 
 
 def test_classes_that_lose_more_or_fewer_by_the_class_that_a_workload_gets() -> None:
     now = _lost({"a/web": ("", 2), "a/job": ("batch", 3), "a/db": ("high", 5)})
     then = _lost({"a/web": ("prod", 1), "a/job": ("batch", 4), "a/cache": ("", 3)})
-    assert moved_losses(now, then) == ["high 5 → 0", "prod 2 → 1", "batch 3 → 4", "(no class) 0 → 3"]
+    assert moved_losses(now, then) == ["(no class) 0 → 3", "batch 3 → 4", "prod 2 → 1", "high 5 → 0"]
     assert moved_losses(now, now) == []
 
 

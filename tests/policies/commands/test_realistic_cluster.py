@@ -38,6 +38,7 @@ def lost(cluster: Path) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(whatif, "RUNS", 6)
         patch.setattr(whatif, "tested_fixes", lambda *_: [])
+        patch.setattr(whatif, "with_fixes", lambda document, *_: document)
         done = forewarn("whatif", "lose", "zone", ZONES[0], "--cluster", cluster, "-o", "json")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer

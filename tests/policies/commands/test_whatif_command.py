@@ -457,6 +457,13 @@ def test_new_pods_of_a_deleted_class_are_rejected(capsys: pytest.CaptureFixture[
     _, out, _ = run(capsys, "class", "gold", "--delete", "--cluster", SHOWN)
     assert out.startswith("HARM  PriorityClass gold deleted: new Pods of 1 workload rejected\n")
     assert re.search(r"^shop/web +100,000 +rejected +1 +4$", out, re.MULTILINE)
+    assert " | rejected 4 (when they are recreated)\n" in out
+
+
+def test_a_class_change_names_the_classes_of_victims(capsys: pytest.CaptureFixture[str]) -> None:
+    """As many Pods as the counter says, on the first screen."""
+    _, out, _ = run(capsys, "class", "best", "--value", "100001", "--workloads", "shop/web", "--cluster", SHOWN)
+    assert " preempted 4 (4 of class batch" in out
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,17 @@ def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixtu
     assert len(answer["preempted"]) == 4
 
 
+def test_the_help_of_each_change_says_what_the_namespace_does(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for change in ("hpa", "restart", "lose"):
+        with pytest.raises(SystemExit):
+            main(["whatif", change, "--help"])
+        texts.append(" ".join(capsys.readouterr().out.split()))
+    of_autoscalers = "only HorizontalPodAutoscalers of this namespace (default: of all namespaces)"
+    named = [[text in shown for shown in texts] for text in (of_autoscalers, "of objects that name none")]
+    assert named == [[True, False, False], [False, True, True]]
+
+
 def test_a_namespace_selects_autoscalers(capsys: pytest.CaptureFixture[str]) -> None:
     line = ["whatif", "hpa", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], "-o", "json", "-n"]
     statuses = [main([*line, namespace]) for namespace in ("shop", "reports")]

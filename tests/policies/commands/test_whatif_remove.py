@@ -157,7 +157,7 @@ def test_fewer_can_go_and_the_answer_says_why(tmp_path: Path) -> None:
     done = run("whatif", "remove", "4", "--cluster", _roomy(tmp_path / "c.json"))
     assert done.stdout.startswith("BLOCKED  removal of 4 of 4 nodes: 3 can go; n3 stops the next")
     assert "n3               4 Pods stay Pending, 4 replicas lost" in done.stdout
-    assert "WARN  no FIX: no PDB or quota that an edit fixes keeps the nodes" in done.stdout
+    assert "WARN  no FIX: no edit of a quota, PDB, rollout or Job applies" in done.stdout
     blocked = _roomy(tmp_path / "d.json", make_budget("web", 0, app="web").spec(minAvailable="100%"))
     done = run("whatif", "remove", "1", "--cluster", blocked)
     assert done.stdout.startswith("BLOCKED  removal of 1 of 4 nodes: 0 can go; n0 stops the next")

@@ -14,7 +14,7 @@ from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.prediction.simulation.scenario import DumpCache, world_of
 from forewarn.policies.questions.application.changes import Start, Upgrade
 from forewarn.policies.questions.application.places import Places
-from forewarn.policies.questions.application.whatif_answer import Simulated, _down, document_of
+from forewarn.policies.questions.application.whatif_answer import Simulated, _class_table, _down, document_of
 from forewarn.policies.questions.whatif.comparison import ask
 from forewarn.policies.questions.whatif.interruptions import Interruption
 from forewarn.policies.questions.whatif.upgrade import blockers_of
@@ -444,3 +444,14 @@ def test_a_row_has_the_longest_time_which_the_headline_counts() -> None:
     assert _down(once._replace(seconds=1200, times=2)) == "1 of 2 down for 20 min in all, up to 10 min"
     deeper = once._replace(down=2, replicas=4, seconds=320, most=2, longest=475)
     assert _down(deeper) == "2 of 4 down for 5 min 20 s, 1 or more for up to 7 min 55 s"
+
+
+def test_no_hidden_row_of_a_class_has_a_larger_counter() -> None:
+    """With less room, the first rows are shown: those with the largest of the three counters."""
+    counts = {"top": (2, 1, 0), "high": (9, 0, 0), "low": (0, 0, 50), "none": (60, 1, 40)}
+    rows: list[list[str | int]] = [
+        ["a/b", name, -place, "", *numbers, ""] for place, (name, numbers) in enumerate(counts.items())
+    ]
+    table = _class_table(rows)
+    assert [row[0] for row in table.rows] == ["none", "low", "high", "top"]
+    assert table.total[2:6] == [71, 2, 90, 4]

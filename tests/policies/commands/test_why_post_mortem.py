@@ -236,6 +236,14 @@ def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(t
     assert "       preempted at 2026-01-01T11:00:00Z on n1 by shop/urgent (gold, priority 1,000)\n" in out
 
 
+def test_nodes_are_no_fix_for_a_preemptor_that_uses_only_its_node(tmp_path: Path) -> None:
+    pinned = _preemptor().on("n1").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
+    cluster, before = tmp_path / "c.json", _before(tmp_path / "before.json")
+    cluster.write_text(cluster_text([*_base(), pinned, _event("web-1", HIGH, 60)]))
+    actions = [fix["action"].partition(" ")[0] for fix in _answer("--cluster", cluster, "--before", before)["fix"]]
+    assert actions == ["gold", "preemptionPolicy:", "quota"]
+
+
 def test_the_cycles_of_all_preemptors_are_repeated(tmp_path: Path) -> None:
     uids = [HIGH.replace("1", str(number)) for number in (1, 2, 3)]
     urgent = [_preemptor().metadata(name=f"urgent-{uid[0]}", uid=uid).on("n1") for uid in uids]
