@@ -140,8 +140,8 @@ def new_pods_of(answer: Answer) -> NewPods | None:
     """Return the numbers of new Pods; None if the change creates none.
 
     Pods that a StatefulSet creates only after a Pending or rejected one, and those of a rollout that does not finish,
-    count as new Pods too. If workloads are scaled, those run that are more than before: a new Pod that replaces a
-    preempted one of its workload is none.
+    count as new Pods too. If workloads are scaled up, those run that are more than before: a new Pod that replaces
+    a preempted one of its workload is none.
     """
     summary = answer.after.summary
     arrivals = answer.after.simulation.world.arrivals
@@ -157,7 +157,7 @@ def new_pods_of(answer: Answer) -> NewPods | None:
     total = max(summary.new_pods + later + missing, rollouts)
     run = max(summary.new_pods - summary.new_pods_pending - summary.new_pods_ended, 0)
     ended = summary.new_pods_ended - summary.new_pods_preempted
-    if is_scaled(answer):  # an HPA may also delete Pods that ran before
+    if is_scaled(answer) and any(desired(each, answer) > each.before for each in own):  # an HPA may delete old Pods too
         run = min(sum(max(each.after - each.before, 0) for each in own), total)
         ended = max(summary.new_pods - summary.new_pods_pending - run, 0) if ended else 0
     return NewPods(run, ended, total)

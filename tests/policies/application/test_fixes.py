@@ -154,12 +154,19 @@ def test_whatif_and_predict_name_a_host_port_and_the_replicas_that_fit(tmp_path:
         assert ("Deployment shop/new: replicas 3 → 2", "Pending 1 → 0") in shown(answer)
 
 
-def test_new_pods_that_an_autoscaler_removes_add_up_though_it_deletes_old_ones(tmp_path: Path) -> None:
-    spec = {"maxReplicas": 6, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
+@pytest.mark.parametrize(
+    ("replicas", "clause", "ended"),
+    [(14, "2 of 10 new Pods run (8 removed again)", 4), (2, "1 of 1 new Pod runs", 0)],
+    ids=["it also deletes old Pods", "it creates Pods again"],
+)
+def test_new_pods_add_up_if_an_autoscaler_changes_their_number(
+    tmp_path: Path, replicas: int, clause: str, ended: int
+) -> None:
+    spec: dict[str, Any] = {"minReplicas": 3, "maxReplicas": 6}
+    spec |= {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
     cluster = cluster_of(tmp_path, object_of("autoscaling/v2", "HorizontalPodAutoscaler", "web", spec=spec))
-    answer = forewarn.whatif(cluster, forewarn.Scale("deployment/web", 14, "shop"))
-    assert answer.answer.after.summary.new_pods_ended < 8
-    assert answer.document.clause == "2 of 10 new Pods run (8 removed again)"
+    answer = forewarn.whatif(cluster, forewarn.Scale("deployment/web", replicas, "shop"))
+    assert (answer.document.clause, answer.answer.after.summary.new_pods_ended) == (clause, ended)
 
 
 def test_a_prediction_covers_more_replicas_than_the_webhook_simulates(tmp_path: Path) -> None:
