@@ -487,9 +487,14 @@ def _unmatched(affinity: NodeAffinity, infos: Iterable[NodeInfo]) -> str:
     selector, terms = affinity.node_selector or {}, affinity.required.labels if affinity.required else ()
     wanted = [*((key, {value}) for key, value in selector.items()), *(terms[0].items() if len(terms) == 1 else ())]
     known = next(filter(None, (_known_values(key, values, infos) for key, values in wanted)), "")
-    labels = listed([f"{key}={value}" for key, value in selector.items()], _LABELS)
-    named = f"has label{'s' * (len(selector) > 1)} {labels}"
-    return f"{named if selector and not terms else _MATCHES}{known}"
+    has = f"has label{'s' * (len(selector) > 1)}"
+    return f"{f'{has} {listed(labels, _LABELS)}' if (labels := _selected(affinity)) else _MATCHES}{known}"
+
+
+def _selected(affinity: NodeAffinity) -> list[str]:
+    """Return the labels of a node selector; [] without one, or if required affinity also selects nodes."""
+    selector = {} if affinity.required and affinity.required.labels else affinity.node_selector or {}
+    return [f"{key}={value}" for key, value in selector.items()]
 
 
 def _known_values(key: str, wanted: Collection[str], infos: Iterable[NodeInfo]) -> str:
@@ -567,9 +572,11 @@ def _why(
     if status.plugin == TaintToleration.name:
         node, spec = snapshot.node_infos[snapshot.rows[node_name]].node, pod.spec
         is_static = one_node.NodeAffinity.name in prediction.framework.plan.static
-        if is_static and not spec.node_affinity.matches(node.labels, node_name):  # a toleration would not help
-            return joined(SELECTOR_REASON.reasons).short, ""
-        return f"untolerated taint {untolerated_taint(node.taints, spec.tolerations)}", ""
+        if not is_static or spec.node_affinity.matches(node.labels, node_name):
+            return f"untolerated taint {untolerated_taint(node.taints, spec.tolerations)}", ""
+        status = SELECTOR_REASON  # a toleration would not help
+    if status.reasons == SELECTOR_REASON.reasons and (labels := _selected(pod.spec.node_affinity)):
+        return f"node selector {listed(labels, _LABELS)} does not match", ""
     return _explained(prediction, node_name, status, emptied=emptied), ""
 
 

@@ -194,16 +194,6 @@ class PredictResult(Result):
         is_alone = self.predicted.is_alone
         return [p for p in self.applied.placed if not p.predictions or any(map(is_alone, p.predictions))]
 
-    @property
-    def running(self) -> Iterator[Pod]:
-        """The Pods that are on nodes before the manifests are applied."""
-        return (pod for pod in self.cluster.pods.values() if pod.node_name)
-
-    def stored(self, pods: Sequence[Pod]) -> Iterator[Pod]:
-        """Yield these Pods as they are in the cluster, without new ones."""
-        found = (self.cluster.pods.get((pod.namespace, pod.name)) for pod in pods)
-        return (pod for pod in found if pod is not None)
-
     @in_json
     def outcomes(self) -> Tally[str]:
         """The number of new Pods by outcome: "fits", "preempts", "pending", "not-predicted", "waits" (for terminating
@@ -511,7 +501,8 @@ _OF_ONE: Final = dict.fromkeys(PENDING, "stays Pending") | {
 
 
 def _counters(result: PredictResult, effects: Effects, grown: Effects | None) -> Iterator[Counter]:
-    outcomes, total = result.outcomes, sum(is_placeholder(pod, result.options) for pod in result.running)
+    outcomes, pods = result.outcomes, result.cluster.pods
+    total = sum(is_placeholder(pod, result.options) for pod in pods.values() if pod.node_name)
     without = ["lost"] if effects.preempted != effects.victims else ["lost", "preempted"]
     (totals, again), (_, certain) = total_of_placeholders(total, effects.placeholders), _of_chance(result, effects)
     texts = {"victims": certain, "preempted": by_new_pods(effects), "placeholders": again}
@@ -525,7 +516,8 @@ def _counters(result: PredictResult, effects: Effects, grown: Effects | None) ->
         cascades = [each for each in map(_cascade, result.placements) if each is not None]
         yield Counter("replacements Pending", sum(each.pending for each in cascades), optional=True)
         yield Counter("replacements rejected", sum(each.rejected_by_quota for each in cascades), optional=True)
-    if victims and not any(pod.terminating for pod in result.stored(victims)):
+    stored = (pods.get((pod.namespace, pod.name)) for pod in victims)
+    if victims and not any(pod and pod.terminating for pod in stored):
         yield Counter(GRACE, wait_seconds(victims), more=" s")
 
 

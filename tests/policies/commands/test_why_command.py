@@ -410,7 +410,7 @@ def test_a_toleration_with_which_it_fits_comes_before_a_class_with_which_it_pree
     toleration = "Fix: add a toleration for spot=true:NoSchedule, with which it fits on 2 nodes"
     assert f'{toleration}, or use class "ten" (10), with which it would preempt 1 Pod on n1' in out
     _, out, _ = run(capsys, tmp_path, [new.spec(nodeSelector={"pool": "gpu"}), *full, *classes], "default/new")
-    assert "6 node selector or node affinity does not match" in out
+    assert "6 node selector pool=gpu does not match" in out
     assert "toleration" not in out
 
 

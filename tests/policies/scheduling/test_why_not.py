@@ -125,7 +125,7 @@ def test_the_first_reason_is_of_nodes_that_the_pod_could_use() -> None:
     )
     assert why_not(place(found, asking(gpu="1", **IN_A).obj).predictions[0]) == [
         (1, f"insufficient {GPU}; no Pod of lower priority"),
-        (3, "node selector or node affinity does not match"),
+        (3, "node selector pool=a does not match"),
         (2, "untolerated taint x:NoSchedule"),
     ]
 
