@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil, inf
-from operator import mul
+from operator import add, mul
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -123,9 +123,6 @@ class _Missing(NamedTuple):
     memory: int
     harmed: Tally[str]
 
-    def plus(self, other: _Missing) -> _Missing:
-        return _Missing(self.milli_cpu + other.milli_cpu, self.memory + other.memory, self.harmed + other.harmed)
-
     def nodes(self, node: Node) -> float:
         """Return how many nodes like this one the Pods fill."""
         room = node.allocatable
@@ -220,7 +217,7 @@ class _Protected:
                     known[alike] = tuple(each for each, kind in kinds.items() if kind.template.name in feasible)
                 helping = known[alike] or (tuple(kinds) if pod.node_name else ())
             if helping:
-                missing[helping] = missing[helping].plus(more) if helping in missing else more
+                missing[helping] = _Missing(*map(add, missing[helping], more)) if helping in missing else more
         return missing
 
     def _is_own(self, origin: Origin) -> bool:
@@ -422,11 +419,9 @@ class _Search:
 
     def cheaper(self, below: tuple[float, float]) -> Iterator[Fix]:
         """Yield the most helpful simulated choice with a smaller key, and the Pods that more nodes would help."""
-        known = self._by_choice()
+        known = {each: many for each, many in self._by_choice().items() if any(each) and self.key(each) < below}
         tried = {each: max(harm.helped.total() for harm in many.values()) for each, many in known.items()}
-        cheaper = [
-            each for each in tried if any(each) and self.key(each) < below and (tried[each] or each in self.held)
-        ]
+        cheaper = [each for each in tried if tried[each] or each in self.held]
         for best in sorted(cheaper, key=lambda each: (tried[each], self.key(each)))[:1]:
             name, harm = max(known[best].items(), key=lambda item: item[1].helped.total())
             pods = plural(harm.helped.total(), "more Pod is", "more Pods are")
@@ -470,9 +465,8 @@ class _Search:
         In a large cluster, the number is that of this loss, for all losses.
         """
         cluster = with_edits(self._cluster, edits)
-        is_small = self.is_least or self.held.get(choice, (0, 0))[0]
-        only, limit = "" if is_small else loss.loss, self._end - monotonic()
-        other = _Search(cluster, self._request, self.kinds, self._progress, limit, only)
+        only = "" if self.is_least or self.held.get(choice, (0, 0))[0] else loss.loss  # all losses in small clusters
+        other = _Search(cluster, self._request, self.kinds, self._progress, self._end - monotonic(), only)
         action = f"first {'; '.join(each.action for each in edits)}"
         with suppress(_TimeIsUp):
             other.run()
@@ -601,7 +595,7 @@ class _Search:
     def _covering(self, wanted: Mapping[tuple[str, object], int]) -> Sequence[int]:
         """Return a small choice of which each loss leaves as many nodes as `wanted` (by loss and family), or as many as
         are allowed. Repeatedly adds a node of the kind that helps the most losses; of equal kinds, the one with the
-        fewest nodes.
+        fewest nodes. Then removes the nodes that no loss needs, of expensive kinds first.
         """
         choice = [*self.none]
         while True:
@@ -609,8 +603,13 @@ class _Search:
             numbers = (number for key in wanting for number in self._numbers(*key))
             helped = Tally(number for number in numbers if choice[number] < self._rooms[number])
             if not helped:
-                return tuple(choice)
+                break
             choice[min(helped, key=lambda number: (-helped[number], choice[number], number))] += 1
+        for number in sorted(range(len(choice)), key=lambda number: -self._cents[number]):
+            involved = (key for key in wanted if number in self._numbers(*key))
+            spare = [self._count(choice, *key) - wanted[key] for key in involved]
+            choice[number] -= min(max(min(spare, default=0), 0), choice[number])
+        return tuple(choice)
 
     def _needed(self, choice: Sequence[int], harm: _Harm, name: str) -> Mapping[object, float] | None:
         """Estimate how many nodes of each family are missing after a loss with the nodes of a choice; None if no more

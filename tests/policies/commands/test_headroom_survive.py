@@ -139,6 +139,23 @@ def test_numbers_between_near_bounds_are_not_tried(few: int, enough: int, more: 
     assert survival._Left().after(few, 1.0).after(enough, None).next == more
 
 
+@pytest.mark.parametrize(
+    ("wanted", "nodes"), [((28, 18, 18), (4, 14, 14)), ((3, 3, 3), (2, 2, 1)), ((4, 4, 4), (2, 2, 2))]
+)
+def test_no_more_nodes_are_chosen_than_the_losses_have_to_leave(
+    wanted: tuple[int, ...], nodes: tuple[int, ...], tmp_path: Path
+) -> None:
+    """A loss leaves the nodes of the other zones."""
+    made = [make_node(f"n{zone}").has(cpu="4").zone(zone) for zone in "abc"]
+    (tmp_path / "c.json").write_text(cluster_text(made))
+    cluster = forewarn.load(tmp_path / "c.json")
+    kinds = survival._kinds(cluster.snapshot, (), "")
+    search = survival._Search(cluster, SurvivalRequest("zone"), kinds, None, 1.0)
+    least: dict[tuple[str, object], int] = {}
+    least |= {(f"zone {zone}", kinds[0].family): count for zone, count in zip("abc", wanted, strict=True)}
+    assert search._covering(least) == nodes
+
+
 def test_after_contradicting_trials_more_nodes_than_the_most_that_failed_are_tried() -> None:
     assert survival._Left().after(10, 1.0).after(8, None).next == 11
 
