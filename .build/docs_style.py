@@ -34,7 +34,7 @@ SUM: Final = "h1:G2HODVWzLDZkfg+dzQgxKz0wbiEgfbvFuIXS7Zm9lgw="
 _CONTAINER: Final = re.compile(r"( *)(?:===|!!!|\?\?\?\+?) ")
 _CODE_FENCE: Final = re.compile(r" *(```|~~~)")
 _HELP_ENTRY: Final = re.compile(r" {2,4}(\S.*?)(?: {2,}(\S.*))?")
-_LEAST_WORDS: Final = 4
+_MIN_WORDS: Final = 4
 """Shorter literals are names and fragments."""
 _SUBCOMMAND: Final = re.compile(r" {2,4}([a-z][a-z-]*(?: [a-z][a-z-]*)?)(?: {2,}\S.*)?")
 
@@ -199,7 +199,7 @@ def messages(package: Path) -> Iterator[tuple[str, str]]:
                 text = node.value
             else:
                 continue
-            if len(re.findall(r"(?<!\S)[A-Za-z'-]{2,}[,.;:]?(?!\S)", text)) >= _LEAST_WORDS:
+            if len(re.findall(r"(?<!\S)[A-Za-z'-]{2,}[,.;:]?(?!\S)", text)) >= _MIN_WORDS:
                 lines[node.lineno] = " ".join((lines.get(node.lineno, ""), *text.split())).strip()
         if lines:
             yield os.path.relpath(path), "\n".join(lines.get(number, "") for number in range(1, max(lines) + 1)) + "\n"

@@ -36,7 +36,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
 _QUESTION: Final = "forewarn.policies.cli.commands.simulated.Question"
 """Prints the answers to questions; the schema has the name of the command."""
 _RECORDED_FORMAT: Final = "tests.recorded.batch"
-_LARGEST: Final = 200_000
+_MAX_SIZE: Final = 200_000
 """Characters of a document, beyond which a test need not wait for its validation."""
 
 
@@ -53,7 +53,7 @@ def check_outputs() -> None:
         while not (place := _printing({_RECORDED_FORMAT, _QUESTION, *_SCHEMAS}, frame)):
             assert frame.f_back is not None, "printed by no command"
             frame = frame.f_back
-        if place != _RECORDED_FORMAT and len(text) <= _LARGEST:
+        if place != _RECORDED_FORMAT and len(text) <= _MAX_SIZE:
             asked = _schema_of(frame.f_locals["self"]) if place == _QUESTION else ""
             check(asked or _SCHEMAS[place], json.loads(text))
         return text
@@ -62,9 +62,9 @@ def check_outputs() -> None:
         parts, size = list[str](), 0
         for part in written_report(report):
             size += len(part)
-            parts = [*parts, part] if size <= _LARGEST else []
+            parts = [*parts, part] if size <= _MAX_SIZE else []
             yield part
-        if size <= _LARGEST:
+        if size <= _MAX_SIZE:
             document = json.loads("".join(parts))
             check("lint", document)
             for finding in document["findings"]:

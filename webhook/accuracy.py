@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.forecast.impact import Impact
     from forewarn.webhook.workload_accuracy import AccuracyExample, WorkloadTable
 
-_LONGEST: Final = 64
+_MAX_LENGTH: Final = 64
 FITS, PREEMPTS, PENDING = "fits", "preempts", "pending"
 
 
@@ -118,13 +118,13 @@ def expectation_of(
     whole: workload_accuracy.WorkloadExpectation | None = None
     with suppress(InvalidObject):
         whole = workload_accuracy.workload_expectation_of(subject, impact)
-    first = _of_pod(subject, impact) if is_pod else None
+    first = _pod_expectation(subject, impact) if is_pod else None
     return whole if first is None else first._replace(whole=whole)
 
 
-def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
+def _pod_expectation(subject: ReviewedObject, impact: Impact) -> Expectation | None:
     uid = at(subject.object, "metadata", "uid")
-    if not isinstance(uid, str) or not 0 < len(uid) <= _LONGEST or len(impact.predictions) != 1 or impact.new != 1:
+    if not isinstance(uid, str) or not 0 < len(uid) <= _MAX_LENGTH or len(impact.predictions) != 1 or impact.new != 1:
         return None
     prediction = impact.predictions[0]
     volumes = sequence(subject.object, "spec", "volumes")
@@ -403,7 +403,7 @@ MAX_TABLE: Final = 1024 * 1024
 _SECONDS: Final = 5.0
 
 
-_LONGEST_ADDRESS: Final = 107
+_MAX_ADDRESS_LENGTH: Final = 107
 """The maximum number of bytes in the path of a Unix socket."""
 
 
@@ -413,7 +413,7 @@ def path_of(port: int) -> Path:
     """
     name = f"forewarn-{os.geteuid()}-{port}/accuracy"
     paths = [Path(directory, name) for directory in (tempfile.gettempdir(), "/tmp")]
-    return next((path for path in paths if len(os.fsencode(path)) <= _LONGEST_ADDRESS), paths[-1])
+    return next((path for path in paths if len(os.fsencode(path)) <= _MAX_ADDRESS_LENGTH), paths[-1])
 
 
 def _check_private(directory: Path) -> None:

@@ -117,13 +117,13 @@ class Metrics:
         self._child: Callable[..., Any] = cache(lambda metric, *labels: metric.labels(*labels))
         """Returns the child of a metric by its labels; cached, because looking it up is slow."""
         _OwnProcess(registry=self._registry)
-        self._of_requests()
-        self._of_predictions()
-        self._of_cluster_state()
-        self._of_controllers()
-        self._of_operation()
+        self._add_requests()
+        self._add_predictions()
+        self._add_cluster_state()
+        self._add_controllers()
+        self._add_operation()
 
-    def _of_requests(self) -> None:
+    def _add_requests(self) -> None:
         self._section = "Requests"
         text = "Admission requests, by verdict."
         self.requests = self._make(Counter, "admission_requests", text, "phase", "operation", "kind", "verdict")
@@ -144,7 +144,7 @@ class Metrics:
         text = "Requests without a valid token for their resource, answered without cluster state."
         self.unauthenticated = self._make(Counter, "unauthenticated_requests", text)
 
-    def _of_predictions(self) -> None:
+    def _add_predictions(self) -> None:
         self._section = "Predictions"
         text = "Predictions for /validate, by outcome."
         self.predictions = self._closed("predictions", text, "outcome", Outcome)
@@ -161,7 +161,7 @@ class Metrics:
         text = "Time that a prediction waited for a process."
         self.prediction_queue_duration = self._make(_seconds, "prediction_queue_duration_seconds", text)
 
-    def _of_cluster_state(self) -> None:
+    def _add_cluster_state(self) -> None:
         self._section = "Cluster state"
         text = "Longest time since the last message from the API server about a required resource."
         self.cache_age = self._make(Gauge, "cache_age_seconds", text)
@@ -171,7 +171,7 @@ class Metrics:
         text = "Failed list and watch requests."
         self.watch_failures = self._make(Counter, "watch_failures", text, "resource", "reason")
 
-    def _of_controllers(self) -> None:
+    def _add_controllers(self) -> None:
         self._section = "Global default"
         text = "PriorityClasses with globalDefault: true."
         self.global_defaults = self._make(Gauge, "global_defaults", text)
@@ -191,7 +191,7 @@ class Metrics:
         text = "Time of the last audit of this replica that did not fail, as a Unix timestamp; 0: none."
         self.audit_last_run = self._make(Gauge, "audit_last_run_timestamp_seconds", text)
 
-    def _of_operation(self) -> None:
+    def _add_operation(self) -> None:
         self._section = "Operation"
         text = "1. The labels are versions."
         build = self._make(Gauge, "build_info", text, "version", "python", "kubernetes")

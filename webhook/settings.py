@@ -21,10 +21,10 @@ from forewarn.webhook.logs import LEVELS
 
 T = TypeVar("T")
 TLS_VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
-LEAST_INTERVAL: Final = 60.0
+MIN_INTERVAL: Final = 60.0
 """Minimum seconds between two audits."""
 _DAY: Final = 86_400.0
-LEAST_KEEP_ALIVE: Final = 91
+MIN_KEEP_ALIVE: Final = 91
 """Minimum keep-alive in seconds: the API server keeps idle connections for 90 s, and never repeats a POST."""
 PREFIX: Final = "FOREWARN_"
 _SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
@@ -117,8 +117,8 @@ log_level: Final = _one_of({level: level for level in LEVELS})
 
 def _interval(text: str) -> float:
     value = any_duration(text)
-    if value and not LEAST_INTERVAL <= value <= _DAY:
-        raise argparse.ArgumentTypeError(f"must be 0, or between {LEAST_INTERVAL:g}s and {_DAY:g}s, not {quote(text)}")
+    if value and not MIN_INTERVAL <= value <= _DAY:
+        raise argparse.ArgumentTypeError(f"must be 0, or between {MIN_INTERVAL:g}s and {_DAY:g}s, not {quote(text)}")
     return value
 
 
@@ -173,8 +173,8 @@ def _flags() -> Iterator[_Flag]:
     yield _Flag("prediction-processes", integer_between(0, 64), "1", "N", text)
     text = "time between two audits of the cluster, at least 60; 0 for no audits; requires --namespace"
     yield _Flag("audit-interval", _interval, "0", "DURATION", text)
-    text = f"time for which an idle connection stays open, at least {LEAST_KEEP_ALIVE}"
-    yield _Flag("keep-alive", integer_between(LEAST_KEEP_ALIVE, 86_400), "120", "SECONDS", text)
+    text = f"time for which an idle connection stays open, at least {MIN_KEEP_ALIVE}"
+    yield _Flag("keep-alive", integer_between(MIN_KEEP_ALIVE, 86_400), "120", "SECONDS", text)
     text = "time for which forewarn still accepts requests after SIGTERM"
     yield _Flag("drain", duration_between(0, 3_600), "5", "DURATION", text)
     yield _Flag("log-level", log_level, "info", "|".join(LEVELS), "minimum level of log lines")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Count = Callable[[str], object]
 
-_LONGEST: Final = 253
+_MAX_LENGTH: Final = 253
 _MAX_QUIET: Final = 300.0
 KINDS_FOLLOWED: Final = {
     "apps/Deployment": "Deployment",
@@ -121,7 +121,7 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
     if (
         impact.group is not None
         or kind is None
-        or not 0 < len(ref.name) <= _LONGEST
+        or not 0 < len(ref.name) <= _MAX_LENGTH
         or (kind in ("ReplicaSet", "Pod") and has_controller(subject.object))
     ):
         return None
@@ -142,9 +142,9 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         recorded,
         len(victims),
         more,
-        impact.by_timing,
+        impact.depends_on_timing,
         any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
-        "; ".join(impact.assumes)[:_LONGEST],
+        "; ".join(impact.assumes)[:_MAX_LENGTH],
         impact.is_incomplete or bool(impact.why_not),
         QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MAX_QUIET),
         impact.rejected,

@@ -49,7 +49,7 @@ _NO_MORE_THAN: Final = 5
 _COUNTS: Final = (Range(0, 0), Range(1, _NO_MORE_THAN), Range(_NO_MORE_THAN + 1, None))
 _PRIORITIES: Final = (Range(None, -1), Range(0, 999), Range(1_000, 999_999), Range(1_000_000, None))
 _EACH: Final = 30
-_LONGEST: Final = 300
+_MAX_LENGTH: Final = 300
 """Grace periods are shown in steps of 30 seconds up to this number of seconds."""
 
 
@@ -69,8 +69,8 @@ def priority_range(lowest: int, highest: int) -> Range:
 
 def seconds_range(seconds: int) -> Range:
     """Return the interval of 30 seconds that contains a time; without upper end for more than 300 seconds."""
-    if seconds > _LONGEST:
-        return Range(_LONGEST + 1, None)
+    if seconds > _MAX_LENGTH:
+        return Range(_MAX_LENGTH + 1, None)
     highest = -(-seconds // _EACH) * _EACH
     return Range(max(highest - _EACH + 1, 0), highest)
 

@@ -285,12 +285,12 @@ class Finding(NamedTuple):
         return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
 
-def by_order(findings: Iterable[Finding]) -> list[Finding]:
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings in the order of a report."""
     return sorted(findings, key=lambda finding: finding.order)
 
 
-LONGEST_PATH: Final = 4096
+MAX_PATH_LENGTH: Final = 4096
 """The maximum number of bytes of a path on Linux: messages never cut paths."""
 
 

@@ -9,7 +9,7 @@ from forewarn.policies.base.light import later
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART: Final = later(r"(\d{1,19}\.?\d{0,19}|\.\d{1,19})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_LONGEST: Final = 128
+_MAX_LENGTH: Final = 128
 
 
 def parse_duration(text: str) -> float | None:
@@ -17,7 +17,7 @@ def parse_duration(text: str) -> float | None:
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
         return 0.0
-    if not rest or len(rest) > _LONGEST or _PART.sub("", rest):
+    if not rest or len(rest) > _MAX_LENGTH or _PART.sub("", rest):
         return None
     return sign * sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(rest))
 

@@ -35,7 +35,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.node import LABEL_OS, NO_EXECUTE, Node, untolerated_taint
 from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION, Pod
 from forewarn.policies.kubernetes.objects.pod_resources import pod_level, read_pod_resources
-from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, in_nano
+from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, to_nano
 from forewarn.policies.kubernetes.quantity import NANO
 from forewarn.policies.kubernetes.scheduling.plugins import one_node
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import (
@@ -88,7 +88,7 @@ def read_pod(obj: ApiObject) -> KubeletPod:
     # With Pod-level requests, containers do not count; overhead counts only for requested resources. Source:
     # pkg/api/v1/resource `GetResourceRequestQuantity`.
     resources = read_pod_resources(obj, use_status=False, accept_negative=False)
-    overhead = in_nano(resources.overhead)
+    overhead = to_nano(resources.overhead)
     total = pod_level(resources.requests) if resources.sets_pod_level else resources.container_requests()
     return KubeletPod(
         key=f"{text(obj, 'metadata', 'namespace', default='default')}/{text(obj, 'metadata', 'name')}",
@@ -96,7 +96,7 @@ def read_pod(obj: ApiObject) -> KubeletPod:
         has_priority=priority is not None,
         critical=is_critical_pod(priority or 0, of_node=static or MIRROR_ANNOTATION in annotations),
         qos=text(obj, "status", "qosClass") or compute_pod_qos(resources),
-        requests={name: amount + overhead.get(name, 0) for name, amount in in_nano(total).items() if amount},
+        requests={name: amount + overhead.get(name, 0) for name, amount in to_nano(total).items() if amount},
         volumes=tuple(text(v, "name") for v in items(obj, "spec", "volumes") if _is_local(v)),
         grace=grace if isinstance(grace, int) and grace >= 0 else 30,
         static=static,
@@ -510,9 +510,9 @@ def pods_to_preempt(
     wanted = dict(requirements)
     if missing := _subtract(wanted, [*best_effort, *burstable, *guaranteed]):
         raise NotEnough(missing)
-    ended, like_ended = _by_distance(guaranteed, _subtract(wanted, [*best_effort, *burstable]))
-    then, like_then = _by_distance(burstable, _subtract(wanted, [*best_effort, *ended]))
-    last, like_last = _by_distance(best_effort, _subtract(wanted, [*then, *ended]))
+    ended, like_ended = _split_by_distance(guaranteed, _subtract(wanted, [*best_effort, *burstable]))
+    then, like_then = _split_by_distance(burstable, _subtract(wanted, [*best_effort, *ended]))
+    last, like_last = _split_by_distance(best_effort, _subtract(wanted, [*then, *ended]))
     return [*last, *then, *ended], [*like_last, *like_then, *like_ended]
 
 
@@ -536,7 +536,9 @@ def _subtract(requirements: Requirements, pods: Iterable[KubeletPod]) -> Require
     return {name: amount for name, amount in left.items() if amount > 0}
 
 
-def _by_distance(pods: Sequence[KubeletPod], requirements: Requirements) -> tuple[list[KubeletPod], list[KubeletPod]]:
+def _split_by_distance(
+    pods: Sequence[KubeletPod], requirements: Requirements
+) -> tuple[list[KubeletPod], list[KubeletPod]]:
     """Return the Pods to preempt, and the other Pods that equal one of them. Raises NotEnough.
 
     Pods are chosen until nothing is missing: each time the Pod that leaves the smallest missing amounts, of several

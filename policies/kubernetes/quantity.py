@@ -222,7 +222,7 @@ def percent(part: int, whole: int) -> int:
     return round(100 * part / whole) if whole > 0 else 0
 
 
-def in_units(quantity: Quantity) -> str:
+def format_units(quantity: Quantity) -> str:
     """Return a quantity in units with separators for thousands, such as `1,422.5`; with a binary suffix as it is."""
     if quantity.format is not Format.DECIMAL_SI or quantity.nano % MILLI:
         return str(quantity)

@@ -18,12 +18,12 @@ _INT64_DIGITS: Final = 19
 _INTEGER: Final = later(r"[+-]?[0-9]+", re.ASCII)
 _NAME: Final = later(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_LONGEST_SUBDOMAIN: Final = 253
+_MAX_SUBDOMAIN_LENGTH: Final = 253
 
 
 def is_subdomain(name: str) -> bool:
     """Report whether a name is a DNS subdomain (upstream `IsDNS1123Subdomain`)."""
-    return len(name) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(name) is not None
+    return len(name) <= _MAX_SUBDOMAIN_LENGTH and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def one_of(patterns: Iterable[str], name: str) -> bool:
@@ -113,7 +113,7 @@ class _Many(tuple[Requirement, ...]):
     """Many requirements, indexed by label key, so that matching an object does not check all of them."""
 
     @cached_property
-    def _by_key(self) -> dict[str, Requirement | _Merged]:
+    def _merge_by_key(self) -> dict[str, Requirement | _Merged]:
         by_key: dict[str, Requirement | _Merged] = {}
         for requirement in charging(self, 1):
             there = by_key.setdefault(requirement.key, requirement)
@@ -131,7 +131,7 @@ class _Many(tuple[Requirement, ...]):
 
     def match(self, labels: Mapping[str, str]) -> bool:
         """Report whether these labels satisfy all requirements."""
-        by_key, needed = self._by_key, self._needed
+        by_key, needed = self._merge_by_key, self._needed
         if len(needed) > len(labels):
             return False
         fewer, more = (labels, by_key) if len(labels) < len(by_key) else (by_key, labels)

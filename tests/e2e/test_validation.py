@@ -40,7 +40,7 @@ _PLUGINS: Final = (
 """Admission plugins that reject or change what validation is about."""
 _KEPT: Final = 24
 """Recorded objects of each kind."""
-_LONGEST: Final = 2_000
+_MAX_LENGTH: Final = 2_000
 PANIC: Final = None
 """The answer of a request that makes kube-apiserver panic: it closes the connection."""
 
@@ -84,7 +84,7 @@ def test_verdicts_and_fields_are_equal(api: Api, kind: str) -> None:
     for obj, theirs in zip(objects, answers, strict=True):
         ours = fields_of(obj, semantics)
         if (not ours) if theirs is PANIC else ours != theirs:
-            wrong.append(f"kube-apiserver: {theirs}\nforewarn: {ours}\n{json.dumps(obj)[:_LONGEST]}")
+            wrong.append(f"kube-apiserver: {theirs}\nforewarn: {ours}\n{json.dumps(obj)[:_MAX_LENGTH]}")
     assert not wrong, "\n".join([f"{len(wrong)} of {len(objects)} differ", *wrong[:10]])
     assert any(answers), "all are accepted"
     assert [] in answers, "all are rejected"
@@ -97,8 +97,8 @@ def record(kind: str, answered: list[tuple[Obj, list[str] | None]]) -> None:
     recorded = Recorded.read(RECORDED)
     by_text = {json.dumps(obj): answer for obj, answer in answered if answer is not PANIC}
     if kind not in recorded.objects:
-        distinct = {json.dumps(answer): text for text, answer in by_text.items() if len(text) < _LONGEST}
-        accepted = [text for text, answer in by_text.items() if not answer and len(text) < _LONGEST]
+        distinct = {json.dumps(answer): text for text, answer in by_text.items() if len(text) < _MAX_LENGTH}
+        accepted = [text for text, answer in by_text.items() if not answer and len(text) < _MAX_LENGTH]
         recorded.objects[kind] = [*distinct.values()][: _KEPT - _KEPT // 4] + accepted[: _KEPT // 4]
     for text in recorded.objects[kind]:
         recorded.answers.setdefault(text, {})[MINOR] = by_text[text] or []

@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 from tests.hostile.attacks import ATTACKS  # noqa: E402
 from tests.hostile.connections import FloodSearch  # noqa: E402
 from tests.hostile.judging import MAX_BYTES, OVERSHOOT, Cost, Weight, forbidden, judge, permitted, weigh  # noqa: E402
-from tests.hostile.strategies import LARGEST, reviews, size_of  # noqa: E402
+from tests.hostile.strategies import MAX_SIZE, reviews, size_of  # noqa: E402
 
 SECONDS: Final = 0.1
 """The time that each request has: little, so that many are tried."""
@@ -160,7 +160,7 @@ class Search:
         def try_it(review: Any) -> None:
             if (
                 self.is_over
-                or max(map(size_of, (review["request"]["object"], review["request"]["oldObject"]))) > LARGEST
+                or max(map(size_of, (review["request"]["object"], review["request"]["oldObject"]))) > MAX_SIZE
             ):
                 return
             over, gap = self.look(review)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 
-LARGEST: Final = 3 * 1024 * 1024
+MAX_SIZE: Final = 3 * 1024 * 1024
 """Bytes of an object that an API server takes."""
 _BOUNDS: Final = sorted({value for name, value in vars(extent).items() if name.startswith("MAX_")})
 COUNTS: Final = (
@@ -71,7 +71,7 @@ def size_of(value: Any, known: dict[int, int] | None = None) -> int:
 @st.composite
 def many(draw: st.DrawFn, make: Callable[[int], Any], most: int = 60_000) -> list[Any]:
     """A list, of at most a megabyte; each entry is made of its number."""
-    count = min(draw(COUNTS), most, LARGEST // 3 // size_of(make(0)))
+    count = min(draw(COUNTS), most, MAX_SIZE // 3 // size_of(make(0)))
     return [make(number) for number in range(count)]
 
 
@@ -141,7 +141,7 @@ def amounts(draw: st.DrawFn) -> Obj:
     """A resource list."""
     amount, prefix = draw(AMOUNTS), draw(st.sampled_from(["example.com/r", "r", "hugepages-", "requests.x/"]))
     found = {"cpu": draw(st.sampled_from(["1m", "1", "6", "100"])), "memory": draw(st.sampled_from(["1Mi", "24Gi"]))}
-    count = min(draw(COUNTS), LARGEST // 3 // (len(str(amount)) + 20)) if draw(st.booleans()) else 0
+    count = min(draw(COUNTS), MAX_SIZE // 3 // (len(str(amount)) + 20)) if draw(st.booleans()) else 0
     return {**found, **{f"{prefix}{number}": amount for number in range(count)}}
 
 

@@ -49,7 +49,7 @@ class Cluster:
 
     def mark(self, at: float, name: str, *, nominated: str = "", created: float = 0.0) -> None:
         """kube-scheduler marks a Pod Unschedulable at a time."""
-        self.clock.at(at, partial(self._mark, name, nominated, created))
+        self.clock.schedule(at, partial(self._mark, name, nominated, created))
 
     def _mark(self, name: str, nominated: str, created: float) -> None:
         made = make_pod(name).obj
@@ -61,7 +61,7 @@ class Cluster:
         self.notify(Change("Pod", state, state))
 
     def bind(self, at: float, name: str) -> None:
-        self.clock.at(at, partial(self._bind, name))
+        self.clock.schedule(at, partial(self._bind, name))
 
     def _bind(self, name: str) -> None:
         state = self.api.pods.pop(("default", name))
@@ -104,7 +104,7 @@ def test_pending_pods_are_considered_again_after_a_change(change: float | None, 
     cluster.watched()
     cluster.mark(0.0, "a")
     if change is not None:
-        cluster.clock.at(change, lambda: cluster.notify(Change("Node", None, None)))
+        cluster.clock.schedule(change, lambda: cluster.notify(Change("Node", None, None)))
     cluster.run(60.0)
     assert [at for at, _ in cluster.rounds] == rounds
 
@@ -118,7 +118,7 @@ def test_a_pod_that_joins_a_batch_after_all_retries_have_ended_is_considered_aga
     cluster.mark(9.5, "second")
     cluster.bind(9.9, "second")
     cluster.mark(10.2, "third")
-    cluster.clock.at(15.0, lambda: cluster.notify(Change("Node", None, None)))
+    cluster.clock.schedule(15.0, lambda: cluster.notify(Change("Node", None, None)))
     cluster.run(60.0)
     assert cluster.rounds == [(1.0, ["first"]), (11.2, ["third"]), (21.2, ["third"])]
 
@@ -128,7 +128,7 @@ def test_a_retry_joins_an_open_batch() -> None:
     cluster = Cluster()
     cluster.watched()
     cluster.mark(0.0, "old")
-    cluster.clock.at(5.0, lambda: cluster.notify(Change("Node", None, None)))
+    cluster.clock.schedule(5.0, lambda: cluster.notify(Change("Node", None, None)))
     cluster.mark(9.5, "new")
     cluster.run(60.0)
     assert cluster.rounds == [(1.0, ["old"]), (11.0, ["new", "old"])]

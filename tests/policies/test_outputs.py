@@ -19,7 +19,7 @@ from forewarn.policies.base.findings import NO_LOCATION, NO_OBJECT, Finding, Sev
 from forewarn.policies.cli.commands import lint
 from forewarn.policies.cli.main import main
 from forewarn.policies.cli.render import sarif
-from forewarn.policies.cli.render.report import ENTRIES, in_parts
+from forewarn.policies.cli.render.report import ENTRIES, json_parts
 from forewarn.policies.linting.lint.input import Input
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.questions.application.findings import Report
@@ -208,7 +208,7 @@ def test_sarif_says_what_it_leaves_out(tree: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("indent", [1, 2])
 def test_json_in_parts_is_the_same_as_in_one(document: Any, entries: list[Any], indent: int) -> None:
     text = json.dumps(document).replace(json.dumps(ENTRIES), json.dumps(entries))
-    assert "".join(in_parts(document, iter(entries), indent)) == json.dumps(json.loads(text), indent=indent)
+    assert "".join(json_parts(document, iter(entries), indent)) == json.dumps(json.loads(text), indent=indent)
 
 
 @pytest.mark.parametrize("form", ["json", "sarif", "gitlab", "rdjson", "junit"])

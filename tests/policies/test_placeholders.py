@@ -63,12 +63,12 @@ def test_as_many_pods_as_are_reported_start_and_preempt_placeholder_pods_alone(s
         own = replace(own, spec=replace(own.spec, images=("pause",)))
         prediction = Prediction(snapshot, own)
         assert prediction.fits
-        snapshot = prediction.in_the_end()
+        snapshot = prediction.final_snapshot()
     for number in range(min(wanted, found.existing.reserve + found.create.fit_now)):
         prediction = Prediction(snapshot, replace(pod, name=f"new-{number}", uid=f"new-{number}"))
         assert prediction.fits or prediction.outcome == "preempts"
         assert all(is_placeholder(victim, Options()) for victim in prediction.victims)
-        snapshot = prediction.in_the_end()
+        snapshot = prediction.final_snapshot()
 
 
 def test_free_capacity_is_not_reserved() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, in_units, parse_quantity
+from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, format_units, parse_quantity
 from tests.cases import each
 
 DATA = json.loads((Path(__file__).parent / "data" / "quantities.json").read_text())
@@ -134,4 +134,4 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     ],
 )
 def test_amounts_in_units(quantity: str, text: str) -> None:
-    assert in_units(parse_quantity(quantity)) == text
+    assert format_units(parse_quantity(quantity)) == text

@@ -724,7 +724,7 @@ def test_a_rollout_that_ends_old_pods_at_once_may_preempt_them(unavailable: int 
     new.obj = changed(made, priority=200)
     found = impact(made, new.obj)
     assert found is not None
-    assert found.by_timing is by_timing
+    assert found.depends_on_timing is by_timing
     assert found.to_dict().get("byTiming", False) is by_timing
     (text,) = [text for text in evaluated(cluster(*made), new) if "its own rollout" in text]
     assert ("may preempt" in text, "would preempt" in text) == (by_timing, not by_timing)
@@ -839,7 +839,7 @@ def test_a_preemption_shortly_before_old_pods_terminate_may_happen(grace: int, i
     found = impact(made, change)
     assert found is not None
     assert [victim.name for each in found.preempting for victim in each.victims] == ["low"]
-    assert (found.by_timing, found.is_close) == (is_close, is_close)
+    assert (found.depends_on_timing, found.is_close) == (is_close, is_close)
     new = Made("apps/v1", "Deployment", "web", "default")
     new.obj = change
     (warning,) = (text for text in evaluated(cluster(*made), new) if "preempt" in text)

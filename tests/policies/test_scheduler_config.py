@@ -83,9 +83,9 @@ def test_what_openshift_changes() -> None:
     high = scheduler_source("openshift-high-node-utilization")(DEFAULT).profiles["default-scheduler"]
     assert high.args["NodeResourcesFit"].strategy == "MostAllocated"
     assert high.weights["NodeResourcesFit"] == 5
-    assert "NodeResourcesBalancedAllocation" not in high.at("score")
+    assert "NodeResourcesBalancedAllocation" not in high.plugins_at("score")
     none = scheduler_source("openshift-no-scoring")(DEFAULT).profiles["default-scheduler"]
-    assert none.at("score") == none.at("preScore") == ()
+    assert none.plugins_at("score") == none.plugins_at("preScore") == ()
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_new_pods_wait_for_the_next_scan(monkeypatch: pytest.MonkeyPatch) -> Non
     scanned = Scanned(monkeypatch)
     scanned.cluster.api.seconds = 14.0
     scanned.cluster.mark(5.0, "a", created=13.0)
-    scanned.cluster.clock.at(20.0, lambda: setattr(scanned.cluster.api, "seconds", 15.0))
+    scanned.cluster.clock.schedule(20.0, lambda: setattr(scanned.cluster.api, "seconds", 15.0))
     scanned.cluster.run(100.0)
     assert scanned.scans == [(25.0, 0)]
 
@@ -131,7 +131,7 @@ def test_changes_that_leave_more_room_cause_no_scan(monkeypatch: pytest.MonkeyPa
     for at, name in ((5.0, "a"), (6.0, "b")):
         scanned.cluster.mark(at, name)
     scanned.cluster.bind(18.0, "b")
-    scanned.cluster.clock.at(28.0, lambda: scanned.cluster.notify(Change("Workload", None, None)))
-    scanned.cluster.clock.at(38.0, lambda: scanned.cluster.notify(Change("Node", None, None)))
+    scanned.cluster.clock.schedule(28.0, lambda: scanned.cluster.notify(Change("Workload", None, None)))
+    scanned.cluster.clock.schedule(38.0, lambda: scanned.cluster.notify(Change("Node", None, None)))
     scanned.cluster.run(100.0)
     assert scanned.scans == [(15.0, 0), (45.0, 0)]

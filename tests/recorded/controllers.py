@@ -154,7 +154,7 @@ class RecordedControllers(ControllerManager):
             self._terminated(key, uid)
             yield from ()
 
-        self.clock.at(ends, partial(self.put_timer, terminated))
+        self.clock.schedule(ends, partial(self.put_timer, terminated))
 
     def _are_idle(self, state: PodState) -> bool:
         return False
@@ -184,7 +184,7 @@ class RecordedControllers(ControllerManager):
             sizes_down = isinstance(action, DeletePod) and key[0] in _SIZED
             if not (sizes_down or (isinstance(action, CreatePod) and self.rejections.stops(key))):
                 yield from self._apply(action)
-        self._after(key)
+        self._schedule_retry(key)
 
     def _set_status(self, action: SetStatus) -> Steps:
         if action.key[0] == DISRUPTION_BUDGET:

@@ -136,7 +136,7 @@ class RequestRejected(Exception):
 
 T = TypeVar("T")
 _GENERATED: Final = "xxxxx"
-_LONGEST_PREFIX: Final = 58
+_MAX_PREFIX_LENGTH: Final = 58
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ def decode(
     if subject.operation is Operation.UPDATE:
         old = _old(kind, subject, cluster, name, namespace)
     elif prefix and not name:
-        name = f"{prefix[:_LONGEST_PREFIX]}{_GENERATED}"
+        name = f"{prefix[:_MAX_PREFIX_LENGTH]}{_GENERATED}"
     completed = {**obj, "metadata": {**metadata, "name": name, "namespace": namespace}}
     return DecodedRequest(kind, completed, old, name, given_name, namespace, cluster, options, now)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 RUNS: Final = 12
 """Runs of a case in which upstream's answer depends on the order of a Go map."""
-_MOST_OUTCOMES: Final = 24
+_MAX_OUTCOMES: Final = 24
 _SHOWN_TYPES: Final = 10
 NODE_CLASSES: Final = (("karpenter.k8s.aws", "EC2NodeClass"), ("karpenter.test.sh", "TestNodeClass"))
 _KINDS: Final = {
@@ -162,11 +162,11 @@ def _combined(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the answers of several runs: the commonest one first, and what all share."""
     counts = Counter(json.dumps({**answer, "podErrors": sorted(answer["podErrors"])}) for answer in answers)
     by_text = {json.dumps({**answer, "podErrors": sorted(answer["podErrors"])}): answer for answer in answers}
-    outcomes = [by_text[key] for key, _ in counts.most_common(_MOST_OUTCOMES)]
+    outcomes = [by_text[key] for key, _ in counts.most_common(_MAX_OUTCOMES)]
     combined = {**outcomes[0], "runs": len(answers), "distinct": len(counts)}
     if len(counts) == 1:
         return combined
-    amounts = [count for _, count in counts.most_common(_MOST_OUTCOMES)]
+    amounts = [count for _, count in counts.most_common(_MAX_OUTCOMES)]
     return {**combined, "outcomes": outcomes, "counts": amounts, "agree": _agreement(answers)}
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 ORACLE: Final = ROOT / ".cache" / "yaml-oracle"
 SKIPPED: Final = "(skipped)"
-_LONGEST: Final = 4_000
+_MAX_LENGTH: Final = 4_000
 _PIECES: Final = (
     *(bytes([byte]) for byte in b" \n\t\r:-?,[]{}#&*!|>'\"%@`~<=.\\0aA1_+eExX"),
     *(
@@ -100,7 +100,7 @@ def seeds(suite: Path | None) -> list[bytes]:
                 for mark, meant in _SUITE_MARKS.items():
                     text = text.replace(mark, meant)
                 found.append(text.removesuffix("∎\n").encode())
-    return [text for text in found if len(text) <= _LONGEST]
+    return [text for text in found if len(text) <= _MAX_LENGTH]
 
 
 def mutated(text: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
@@ -127,7 +127,7 @@ def mutated(text: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
             text = b"\n".join(lines)
         else:
             text = text + rng.choice((b"\n---\n", b"\n", b"\n...\n", b" ")) + rng.choice(others)
-    return text[:_LONGEST]
+    return text[:_MAX_LENGTH]
 
 
 class _Everything(ObjectFinder):

@@ -242,7 +242,7 @@ def _with_pods_of(
     omitted = so_far.omitted + (len(pods) > left)
     for pod in pods[:left]:
         left -= 1
-        before, snapshot = snapshot, _with(snapshot, pod)
+        before, snapshot = snapshot, _add_pod(snapshot, pod)
         if before is snapshot:
             break  # the Pod stays Pending, and so do equal Pods
     return Arriving(charged.scheduled_as(snapshot), omitted, left)
@@ -269,7 +269,7 @@ def _charged(
     return replace(so_far, charged_quotas={**so_far.charged_quotas, namespace: check.quotas})
 
 
-def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:
+def _add_pod(snapshot: Snapshot, pod: Pod) -> Snapshot:
     """Return the snapshot with the Pod on its predicted node, if that is known. Raises CutShort."""
     # imports numpy, which the webhook loads at its start
     from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted

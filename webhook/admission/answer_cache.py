@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.review import AdmissionRequest, Hook
 
 _CACHE_SIZE: Final = 1024
-_LARGEST: Final = 16 * 1024
+_MAX_SIZE: Final = 16 * 1024
 """Maximum bytes of a cached response; a response with many warnings may have hundreds of thousands."""
 _SECONDS: Final = 1.0
 """Lifetime of a cached response: some responses depend on the time."""
@@ -163,7 +163,7 @@ class AnswerCache:
         """Cache a response. A response that contains the object's name is cached only for that object."""
         if key.nameless and not answered.silent:
             return
-        if len(answered.body) + sum(len(text) for _, text in answered.withheld) > _LARGEST:
+        if len(answered.body) + sum(len(text) for _, text in answered.withheld) > _MAX_SIZE:
             return
         revision, answers = self._latest
         if revision[0] is not state[0] or revision[1] is not state[1]:

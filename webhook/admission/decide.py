@@ -327,11 +327,11 @@ def decide_validation(review: prediction_access.ReviewContext, subject: Reviewed
             shown=review.shown,
         )
 
-        def of_stored(stored: ReviewedObject) -> list[Finding]:
+        def stored_findings(stored: ReviewedObject) -> list[Finding]:
             return evaluate(new._replace(change_set=ChangeSet((stored,)), predicted=lambda _: None, recall=None))
 
         findings = prediction_access.without_repeats(
-            subject, evaluate(new), config.options.pod_template_paths, of_stored
+            subject, evaluate(new), config.options.pod_template_paths, stored_findings
         )
         seconds = time.clock() - started
         return tuple(doubted(finding) if time.staleness else finding for finding in findings)
@@ -354,12 +354,12 @@ def decide_validation(review: prediction_access.ReviewContext, subject: Reviewed
         and config.disclose_to.subject_access_review
         and not prediction_access.is_on_behalf(request.user, request.object),
         predicting=seconds,
-        **_of_impacts(subject, impacts, staleness=bool(time.staleness)),
+        **_impact_fields(subject, impacts, staleness=bool(time.staleness)),
     )
     return decision.audited(AUDIT_KEY, audit_text(subject, cluster, config) if cluster is not None else "")
 
 
-def _of_impacts(subject: ReviewedObject, impacts: Sequence[Impact], *, staleness: bool) -> dict[str, Any]:
+def _impact_fields(subject: ReviewedObject, impacts: Sequence[Impact], *, staleness: bool) -> dict[str, Any]:
     """Return the fields of a decision that describe the latest prediction; none without a prediction.
 
     A prediction that missed the deadline is not compared with kube-scheduler's decision.

@@ -94,7 +94,7 @@ def _fitted(text: Text, limit: int, name: str) -> str:
     fix, caveats = text.advice, joined(text.caveats)
     if len(fix) > (room := limit - _SHORTEST - len(caveats) - 3):
         fix = truncated_text(fix, min(room, limit // 2))
-        fix = fix if len(fix) > _LEAST_FIX else ""
+        fix = fix if len(fix) > _MIN_FIX else ""
     most = min(limit, max(BEST, _SHORTEST + 1 + len(joined((caveats, fix)))))
     for kept in _with_fewer_sentences(text):
         others = joined((*kept, fix))
@@ -162,7 +162,7 @@ def _clause_end(text: str, limit: int) -> int:
 
 _SHORTEST: Final = 24
 """Minimum number of characters of a problem."""
-_LEAST_FIX: Final = len("Fix: do it")
+_MIN_FIX: Final = len("Fix: do it")
 _AFTER_A_CLAUSE: Final = re.compile(r"; |, | \(|: |\. ")
 
 
@@ -337,7 +337,7 @@ def decision_of(uid: str, findings: tuple[Finding, ...], staleness: str = "") ->
     )
 
 
-def in_full(request: AdmissionRequest, decision: Decision) -> Decision:
+def unredacted(request: AdmissionRequest, decision: Decision) -> Decision:
     """Return the decision for a requester with permission to read all names."""
     findings = tuple(finding._replace(for_requester=None) for finding in decision.findings)
     response = decision_of(request.uid, findings).response

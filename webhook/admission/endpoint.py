@@ -43,10 +43,10 @@ from forewarn.webhook.admission.decision import (
     MAX_WARNINGS,
     Decision,
     audit_of,
-    in_full,
     name_of,
     passed,
     shortened,
+    unredacted,
     warnings_of,
     worst_first,
 )
@@ -488,7 +488,7 @@ Pod gets more time, because its prediction may update data that all predictions 
 """
 _UPKEEP_SECONDS: Final = 0.01
 """CPU seconds to update data that all predictions share, before a prediction."""
-_LEAST_SECONDS: Final = 0.02
+_MIN_SECONDS: Final = 0.02
 """Minimum remaining seconds with which a prediction process is used."""
 _STALE_SECONDS: Final = 0.3
 """Seconds that a prediction process has for its response after its deadline, if the API server waits that long: on a
@@ -543,7 +543,7 @@ class Evaluation:
             if may_read is None:
                 seconds = self.deadline.seconds()
                 may_read = await run(Step(self._may_read, Where.REQUEST, self.cost, lambda: False, seconds))
-            decision = in_full(request, decision) if may_read else replace(decision, withholds=False)
+            decision = unredacted(request, decision) if may_read else replace(decision, withholds=False)
         candidate = default_candidate_of(request, self.call.hook, self.config) if services.reserve else None
         if candidate is None or not needs_reservation(decision):
             return self._finished(decision)
@@ -588,7 +588,7 @@ class Evaluation:
             await run(Step(ask, Where.REQUEST, self.cost, self.access.go_on, self.deadline.seconds()))
             attempted = await self._attempted(run)
         left, decision = self.deadline.seconds(), attempted.decision
-        if not attempted.used_up or left < _LEAST_SECONDS:
+        if not attempted.used_up or left < _MIN_SECONDS:
             return decision
         carried = self.services.memory.recent(self.request.subject)
         predict = partial(self._predicted, decision, carried, self.access.settle(self.request.subject), monotonic())

@@ -310,14 +310,16 @@ def without_repeats(
         return findings
     if all(finding.action is not Action.WARN for finding in findings) or changes_pods(subject, paths):
         return findings
-    stood = {_what(finding) for finding in evaluate(subject._replace(object=subject.old))}
+    stood = {_finding_key(finding) for finding in evaluate(subject._replace(object=subject.old))}
     return [
-        finding._replace(action=Action.AUDIT) if finding.action is Action.WARN and _what(finding) in stood else finding
+        finding._replace(action=Action.AUDIT)
+        if finding.action is Action.WARN and _finding_key(finding) in stood
+        else finding
         for finding in findings
     ]
 
 
-def _what(finding: Finding) -> tuple[str, str, str]:
+def _finding_key(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.path, finding.message
 
 
@@ -372,7 +374,7 @@ class _Bucket(NamedTuple):
             return Level.EXACT
         return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
 
-    def after_call(self, level: Level, budget: Budget) -> _Bucket:
+    def charge(self, level: Level, budget: Budget) -> _Bucket:
         """Return the bucket after one more prediction; a coarse one uses the exact budget if its own is used up."""
         takes_exact = level is Level.EXACT or self.coarse + COST > budget.coarse
         exact = min(self.exact + COST * takes_exact, budget.exact)
@@ -406,7 +408,7 @@ class PredictionBudget:
             buckets = self._now(wanted)
             level = self._level(buckets, wanted)
             if level is not Level.NOTHING:
-                self._buckets |= {key: buckets[key].after_call(level, budget) for key, budget in wanted.items()}
+                self._buckets |= {key: buckets[key].charge(level, budget) for key, budget in wanted.items()}
                 if len(self._buckets) > self._remembered:
                     eighth = max(self._remembered // 8, 1)
                     for key in nsmallest(eighth, self._buckets, key=lambda key: self._buckets[key].full_at):

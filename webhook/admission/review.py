@@ -96,7 +96,7 @@ def route(path: str) -> tuple[Hook | None, str]:
 
 LEAST: Final = 16
 """Minimum characters of a token in a file, because a shorter token can be guessed."""
-_LONGEST: Final = 4_096
+_MAX_LENGTH: Final = 4_096
 
 Tokens = Callable[[], Collection[str]]
 
@@ -192,8 +192,10 @@ def read_tokens(path: Path) -> tuple[str, ...]:
     if not tokens:
         raise BadTokens(f"{path}: no token. Fix: write one token per line")
     for number, line in enumerate(lines, 1):
-        if line and not (LEAST <= len(line) <= _LONGEST and line.isprintable() and " " not in line):
-            raise BadTokens(f"{path}: line {number}: a token must have {LEAST} to {_LONGEST} characters without blanks")
+        if line and not (LEAST <= len(line) <= _MAX_LENGTH and line.isprintable() and " " not in line):
+            raise BadTokens(
+                f"{path}: line {number}: a token must have {LEAST} to {_MAX_LENGTH} characters without blanks"
+            )
     return tokens
 
 

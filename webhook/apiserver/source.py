@@ -131,13 +131,13 @@ class Live:
         """Yield the CapacityBuffers of the cluster, at most MAX_BUFFERS + 1; none if they are not served. Raises
         SourceError."""
 
-        def of_first_version() -> Iterator[dict[str, Any]]:
+        def first_version_objects() -> Iterator[dict[str, Any]]:
             for resource in _BUFFERS:
                 if (yield from _listed(api, context, resource, (404,))):
                     return
 
         api = _api(context)
-        return islice(of_first_version(), MAX_BUFFERS + 1)
+        return islice(first_version_objects(), MAX_BUFFERS + 1)
 
     def autoscalers(self, context: str) -> Iterator[dict[str, Any]]:
         """Return the HorizontalPodAutoscalers of the cluster. Raises SourceError."""

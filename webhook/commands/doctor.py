@@ -40,7 +40,7 @@ def examine(client: Client, version: ApiObject, namespace: str, now: Now) -> lis
         read = answers.read_configuration(client, installed)
         lines += answers.check_responses(client, registered, namespace, read[0], now.time)
         replicas = answers.ask_replicas(client, installed)
-        lines += answers.of_replicas(replicas)
+        lines += answers.replica_lines(replicas)
         lines += answers.clocks(replicas, now.ahead)
         lines += answers.check_predictions(client, replicas, version, now.time.timestamp())
         lines += answers.check_configuration(client, installed, read, now.time)

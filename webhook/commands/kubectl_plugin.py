@@ -37,7 +37,7 @@ _HELP: Final = frozenset(("-h", "--help", "--help-all"))
 _NO_FILES: Final = ":4"
 """The value of cobra's ShellCompDirectiveNoFileComp."""
 _FILES: Final = ":0"
-_LARGEST: Final = 8 << 20
+_MAX_SIZE: Final = 8 << 20
 """Maximum bytes of a kubeconfig; one with a thousand clusters is smaller."""
 
 
@@ -153,7 +153,7 @@ def kubeconfig() -> Kubeconfig:
     for path in (os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep):
         with suppress(OSError, ValueError):
             with open(os.path.expanduser(path), "rb") as file:
-                read = first_value(file.read(_LARGEST), path)
+                read = first_value(file.read(_MAX_SIZE), path)
             current = current or text_at(read, "current-context")
             for entry in list_at(read, "contexts"):
                 if name := text_at(entry, "name"):

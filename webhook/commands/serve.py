@@ -159,7 +159,7 @@ class InCluster(NamedTuple):
     stop: Callable[[], None] = lambda: None
 
 
-def in_cluster(
+def start_in_cluster(
     settings: Settings,
     state: StateSource,
     contexts: tls.SwappingContext,
@@ -265,7 +265,7 @@ def _run(settings: Settings) -> int:
         workers = Workers(settings.prediction_processes)
         metrics.prediction_queue.set_function(lambda: workers.predictions)
         stack.callback(workers.stop)
-        own = in_cluster(settings, state, certificates, metrics, config, workers.fork)
+        own = start_in_cluster(settings, state, certificates, metrics, config, workers.fork)
         stack.callback(own.stop)
         health = Health(faults=(state.fault, own.fault))
         count_dropped(metrics.log_lines_dropped.inc)

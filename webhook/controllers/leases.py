@@ -76,14 +76,14 @@ class Lease:
         new = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": time}
         if holder != self.holder:
             new |= {"acquireTime": time, "leaseTransitions": changes + 1}
-        return self._with({**spec, **new}, annotations)
+        return self._create_lease({**spec, **new}, annotations)
 
     def freed(self) -> ApiObject:
         """Return the Lease to write so that it has no holder."""
         spec = at(self.object, "spec") or {}
-        return self._with({key: value for key, value in spec.items() if key == "leaseTransitions"}, {})
+        return self._create_lease({key: value for key, value in spec.items() if key == "leaseTransitions"}, {})
 
-    def _with(self, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> ApiObject:
+    def _create_lease(self, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> ApiObject:
         kept = {key: value for key, value in self.annotations.items() if not key.startswith("forewarn.dev/")}
         metadata = {**(at(self.object, "metadata") or {}), "annotations": {**kept, **annotations}}
         return {**self.object, "metadata": metadata, "spec": spec}

@@ -17,7 +17,7 @@ from time import monotonic, process_time, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import Finding, Severity, brief, cut
-from forewarn.policies.cli.render.openreports import LONGEST, NAME, OUTCOMES, SOURCE, not_written_lines, summary_of
+from forewarn.policies.cli.render.openreports import MAX_LENGTH, NAME, OUTCOMES, SOURCE, not_written_lines, summary_of
 from forewarn.policies.questions.application.audit import audited_within
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered
 from forewarn.webhook.apiserver.open_reports import is_served, write_reports
@@ -87,7 +87,7 @@ def _events(findings: Sequence[Finding], now: datetime, identity: str) -> Iterat
     serious = [one for one in findings if one.severity is not Severity.NOTE and one.object.name]
     for one in serious[:MAX_EVENTS]:
         namespace = one.object.namespace or _DEFAULT
-        warning, fix = brief(one.as_shown.message, LONGEST), brief(one.as_shown.fix, LONGEST)
+        warning, fix = brief(one.as_shown.message, MAX_LENGTH), brief(one.as_shown.fix, MAX_LENGTH)
         text = cut(f"{warning} [{one.rule}]" + (f" Fix: {fix}" if fix else ""), _EVENT_MESSAGE)
         ref = one.object
         about = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
@@ -181,7 +181,7 @@ def scan(cluster: ClusterSnapshot, config: Config, until: float, share: float = 
     )
 
 
-_LONGEST: Final = 3_600.0
+_MAX_LENGTH: Final = 3_600.0
 """Maximum seconds of one audit, if the interval is not shorter; the remaining objects are not evaluated."""
 _SLACK: Final = 30.0
 """Seconds after the deadline at which the audit's process is killed: it may be slow between two checks of the clock."""
@@ -265,7 +265,7 @@ class Auditor:
     def _audited(self, cluster: ClusterSnapshot) -> Audited:
         """Audit in a forked process, which shares the cluster state. Raises Unanswered."""
         config = self._config()
-        until = monotonic() + min(self._interval, _LONGEST)
+        until = monotonic() + min(self._interval, _MAX_LENGTH)
         process = self._fork(lambda _: scan(cluster, config, until))
         with self._lock:
             self._process = process

@@ -111,7 +111,7 @@ def check_responses(
 def _answer_for_class(client: Client, registered: Registered) -> Line:
     check, path = "dry run of a PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"
     seen = client.create(path, packaged("probes.json")["PriorityClass"], f"the {check}", dry_run=True)
-    if (line := _of_webhook(check, seen)) is not None:
+    if (line := _webhook_line(check, seen)) is not None:
         return line
     if not seen.exists:
         return RESPONSES.unknown(check, seen.why)
@@ -128,7 +128,7 @@ def _answer_for_workload(
     check = "dry run of a Deployment"
     path = f"/apis/apps/v1/namespaces/{part(namespace)}/deployments"
     seen = client.create(path, _workload(), f"the dry run of a Deployment in the namespace {namespace}", dry_run=True)
-    if (line := _of_webhook(check, seen)) is not None:
+    if (line := _webhook_line(check, seen)) is not None:
         return line
     if not seen.exists:
         return RESPONSES.unknown(check, seen.why, "pass another namespace with --namespace" if seen.status else "")
@@ -206,7 +206,7 @@ def _workload() -> ApiObject:
     return workload
 
 
-def _of_webhook(check: str, seen: Seen) -> Line | None:
+def _webhook_line(check: str, seen: Seen) -> Line | None:
     """Return the line for a request whose rejection names a webhook; None for other results."""
     if seen.exists:
         return None
@@ -261,7 +261,7 @@ def _metrics(text: str) -> tuple[Metric, ...]:
     return tuple(lines)
 
 
-def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:
+def replica_lines(replicas: Sequence[Replica]) -> Iterator[Line]:
     """Yield lines of the report about /readyz of each replica."""
     for replica in replicas:
         if replica.fault:

@@ -375,7 +375,7 @@ def check_installation(client: Client, registered: Registered) -> Installed:
     lines: list[Line] = []
     seen = client.get(f"/apis/apps/v1/namespaces/{part(namespace)}/deployments/{NAME}", f"Deployment {NAME}")
     if seen.exists:
-        installation = _of_deployment(installation, seen.object)
+        installation = _installed_deployment(installation, seen.object)
         lines.append(_deployment(seen.object, namespace))
     elif seen.is_missing and registered.webhooks and registered.service:
         text = f"Deployment {NAME} not found in namespace {quote(namespace)}"
@@ -393,7 +393,7 @@ def check_installation(client: Client, registered: Registered) -> Installed:
     return installation._replace(pods=tuple(sorted(running)[:_MAX_PODS]), unready=unready, lines=tuple(lines))
 
 
-def _of_deployment(installation: Installed, deployment: ApiObject) -> Installed:
+def _installed_deployment(installation: Installed, deployment: ApiObject) -> Installed:
     spec = at(deployment, "spec", "template", "spec") or NOTHING
     container = next(iter(list_at(spec, "containers")), NOTHING)
     ports = {

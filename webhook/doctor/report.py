@@ -25,9 +25,9 @@ MAX_PER_CHECK: Final = 10
 """Maximum number of lines of one check in the report; the last one gives the number of omitted lines."""
 AGAIN: Final = "apply the manifests or the chart again (docs/guides/run-the-webhook.md)"
 """Fix for missing objects."""
-LONGEST: Final = 400
+MAX_LENGTH: Final = 400
 """Maximum characters of a message, which can quote texts of the cluster."""
-_LONGEST_FIX: Final = 1_000
+_MAX_FIX_LENGTH: Final = 1_000
 """Maximum characters of a fix. It is longer, because a truncated command is useless."""
 
 
@@ -81,7 +81,7 @@ class Area(NamedTuple):
         return self.problem(check, problem, fix) if seen.is_missing else self.unknown(check, seen.why)
 
     def _line(self, check: str, status: Status, message: str, fix: str) -> Line:
-        return Line(self.name, check, status, brief(message, LONGEST), brief(fix, _LONGEST_FIX))
+        return Line(self.name, check, status, brief(message, MAX_LENGTH), brief(fix, _MAX_FIX_LENGTH))
 
 
 def kubectl_patch(what: str, *changes: object) -> str:
@@ -112,7 +112,7 @@ def summary(lines: Sequence[Line]) -> str:
 
 _CONNECT, _READ = 4.0, 8.0
 """Timeouts of one request in seconds: API servers wait up to 30 s for a webhook, and 5 s for forewarn."""
-_LARGEST: Final = 4 << 20
+_MAX_SIZE: Final = 4 << 20
 """Maximum bytes of metrics to read."""
 PAGE: Final = 500
 PAGES: Final = 4
@@ -177,7 +177,7 @@ class Client:
 
     def text(self, path: str, what: str, query: dict[str, str] | None = None) -> Seen:
         """Return the text at a path that is not an object. `what`: its name in messages."""
-        return self._within_limit(lambda times: self._api.text(path, _LARGEST, times, query), what)
+        return self._ask_bounded(lambda times: self._api.text(path, _MAX_SIZE, times, query), what)
 
     def all(self, path: str, what: str, query: dict[str, str] | None = None) -> Listed:
         """Return the objects of a list, at most PAGES pages, read once. `what`: the name of the list in messages."""
@@ -203,9 +203,9 @@ class Client:
     def _asked(
         self, method: str, path: str, what: str, body: ApiObject | None = None, query: dict[str, str] | None = None
     ) -> Seen:
-        return self._within_limit(lambda times: self._api.ask(method, path, query, body, timeouts=times), what)
+        return self._ask_bounded(lambda times: self._api.ask(method, path, query, body, timeouts=times), what)
 
-    def _within_limit(self, ask: Callable[[Timeouts], Answer], what: str) -> Seen:
+    def _ask_bounded(self, ask: Callable[[Timeouts], Answer], what: str) -> Seen:
         left = self.remaining
         if not left:
             return Seen({}, f"no time left to read {what}", 0)

@@ -287,7 +287,7 @@ _TINY: Final = 64
 """Records with fewer bytes have hardly any data: a KeyUpdate has 22."""
 USELESS_COST: Final = 16 << 10
 """Cost of a tiny record, and of a record without application data. The data of a turn also pay this amount once."""
-LEAST_COST: Final = 1 << 10
+MIN_COST: Final = 1 << 10
 """Cost of any other small record; a large record costs its length."""
 MAX_HANDSHAKE: Final = 16 << 10
 """Maximum bytes of handshake messages without encryption. OpenSSL compares each key share of a ClientHello with each
@@ -331,7 +331,7 @@ class RecordDebt:
     def _begin(self, kind: int, major: int, length: int) -> int:
         """Add a record; return its length without the header."""
         is_useless = kind != _APPLICATION_DATA or length < _TINY
-        self.debt += max(length, USELESS_COST if is_useless else LEAST_COST)
+        self.debt += max(length, USELESS_COST if is_useless else MIN_COST)
         self._handshake += length if kind == _HANDSHAKE else 0
         if kind not in _TYPES or major != _MAJOR or length > _MAX_LENGTH:
             raise UselessRecords

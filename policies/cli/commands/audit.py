@@ -9,14 +9,7 @@ from forewarn.policies.base.findings import Finding, Severity
 from forewarn.policies.cli import terminal
 from forewarn.policies.cli.commands import cluster_command, known_findings
 from forewarn.policies.cli.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.cli.commands.parser import (
-    Output,
-    Parser,
-    Printed,
-    add_rule_options,
-    document_in,
-    in_every_format,
-)
+from forewarn.policies.cli.commands.parser import Output, Parser, Printed, add_rule_options, document_in, print_formats
 from forewarn.policies.cli.commands.release import release_of, settle
 from forewarn.policies.cli.commands.simulated import add_simulation_options, autoscaling_of
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
@@ -84,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
         skipped = cache.skipped if options.namespace is None else {}
         result = result._replace(skipped=skipped, findings=findings, suppressed=suppressed)
         result = result._replace(changes=_changes(previous, since, result, run))
-        printed = in_every_format(run.output, lambda output: _printed(output, result))
+        printed = print_formats(run.output, lambda output: _printed(output, result))
         fails = None if options.exit_zero or options.write_baseline else fails_at
         return _evaluated(result, fails, printed, _notices(form, result, notices, writer, quiet=quiet))
 
@@ -142,12 +135,12 @@ def _changes(
     if (earlier := known_findings.earlier_report(previous, since, run)) is None:
         return None
     from forewarn.policies.questions.application.audit import namespace_of
-    from forewarn.policies.questions.application.report_changes import of_findings, ref_in
+    from forewarn.policies.questions.application.report_changes import finding_changes, ref_in
 
     if result.namespace is not None and isinstance(entries := earlier.get("findings"), list):
         own = [each for each in entries if isinstance(each, dict) and namespace_of(ref_in(each)) == result.namespace]
         earlier = {**earlier, "findings": own}
-    return known_findings.compared(since, lambda: of_findings(result.findings, earlier))
+    return known_findings.compared(since, lambda: finding_changes(result.findings, earlier))
 
 
 def _printed(output: Output, result: Audit) -> Printed:

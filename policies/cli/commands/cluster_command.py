@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.base.documents import json_of
-from forewarn.policies.base.findings import LONGEST_PATH, cut, one_line, plural
+from forewarn.policies.base.findings import MAX_PATH_LENGTH, cut, one_line, plural
 from forewarn.policies.base.forks import cores
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.cli.commands.impersonation import add_impersonation_options, use_impersonation
@@ -180,7 +180,7 @@ def _check_context(
         if value and not is_read:
             other, source = ("cluster", given[0]) if given else ("clusters", snapshots[0])
             parser.error(
-                f"--{option} selects a running cluster. Fix: remove it or --{other} {cut(source, LONGEST_PATH)}"
+                f"--{option} selects a running cluster. Fix: remove it or --{other} {cut(source, MAX_PATH_LENGTH)}"
             )
 
 
@@ -361,9 +361,9 @@ def check_several(options: argparse.Namespace, run: Run, parser: argparse.Argume
             parser.error(f"--{name.replace('_', '-')}: takes one cluster. Fix: pass --cluster")
     for file in getattr(options, "filename", None) or ():
         if file != STDIN and not os.path.exists(file):
-            parser.error(f"-f {cut(file, LONGEST_PATH)}: {no_such_file(file)}")
+            parser.error(f"-f {cut(file, MAX_PATH_LENGTH)}: {no_such_file(file)}")
         if File(file).is_stream and not os.path.isdir(file):
-            what = f"-f {cut(file, LONGEST_PATH)}: takes one cluster, because forewarn can read it only once"
+            what = f"-f {cut(file, MAX_PATH_LENGTH)}: takes one cluster, because forewarn can read it only once"
             parser.error(f"{what}. Fix: pass a file")
 
 

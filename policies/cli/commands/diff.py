@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.disclosure import Disclose
 from forewarn.policies.base.documents.answer import CONDITIONS, AnswerStatus
-from forewarn.policies.base.findings import LONGEST_PATH, cut, duration, listed
+from forewarn.policies.base.findings import MAX_PATH_LENGTH, cut, duration, listed
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.comment import NoComment, post
 from forewarn.policies.cli.commands.many_clusters import clusters_of, name_of
@@ -21,7 +21,7 @@ from forewarn.policies.cli.commands.parser import (
     add_config_option,
     any_duration,
     cleaned,
-    in_every_format,
+    print_formats,
 )
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.cli.commands.simulated import add_until_option
@@ -101,7 +101,7 @@ def _print(result: Diff, output: Output, disclose: Disclose, fail_on: Sequence[s
         lines = partial(clusters.text, document, answer.head, several, level=target.level)
         return Printed(cleaned(target, lambda paint: lines(paint=paint)))
 
-    in_every_format(output, printed).print()
+    print_formats(output, printed).print()
     if comments:
         try:
             comment = as_markdown(clusters.comment(document, answer.head, several))
@@ -151,7 +151,7 @@ def _clusters(run: Run, release: Release, config: Config, max_age: float | None)
         return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(run.several)}
     for source in run.cluster:
         if source.partition(":")[0] not in (cluster_command.LIVE, STDIN) and not os.path.exists(source):
-            raise MissingFile(f"--cluster {cut(source, LONGEST_PATH)}", no_such_file(source))
+            raise MissingFile(f"--cluster {cut(source, MAX_PATH_LENGTH)}", no_such_file(source))
     kind, _, context = run.cluster[0].partition(":")
     name = context or kind if kind == cluster_command.LIVE else name_of(run.cluster[0])
     return {name: partial(loaded, *run.cluster)}

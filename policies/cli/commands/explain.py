@@ -20,10 +20,10 @@ from forewarn.policies.linting.config.load import read_config
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, audit, audit_request, evaluate
 from forewarn.policies.linting.evaluation.foreign_rules import Guarded
-from forewarn.policies.linting.evaluation.suppressions import of_annotations, of_comments, suppress
+from forewarn.policies.linting.evaluation.suppressions import annotation_suppressions, comment_suppressions, suppress
 from forewarn.policies.linting.lint.fixes import FIXED
 from forewarn.policies.linting.lint.input import as_update, wanted_kinds
-from forewarn.policies.linting.lint.templates import by_directory, engine_of
+from forewarn.policies.linting.lint.templates import engine_of, merge_by_directory
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.support.context import Rule, Target, linter_severity
 from forewarn.policies.linting.rules.support.documentation import Example, documentation_of
@@ -225,10 +225,10 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
     subjects = [reviewed(subject, example, cluster) for subject in reading.subjects]
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
     config = config if rule in RULES else config._replace(foreign=(Guarded(rule),))
-    diagnostics = tuple(by_directory(reading.diagnostics, {FILE: engine_of(example.yaml.encode())}))
+    diagnostics = tuple(merge_by_directory(reading.diagnostics, {FILE: engine_of(example.yaml.encode())}))
     change = ChangeSet(tuple(subjects), diagnostics)
     findings = evaluate(EvaluationRequest(change, cluster, config, phase=phase, now=NOW))
-    suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
+    suppressions = [*comment_suppressions(reading.comments), *annotation_suppressions(subjects)]
     return suppress(findings, suppressions, config.linter_severity, NOW.date())[0]
 
 

@@ -137,13 +137,13 @@ def _scheduler_lines(configuration: SchedulerConfiguration, entry: info.Schedule
     yield f"backoff of unschedulable Pods: {initial} s, doubled up to {most} s"
     for profile, shown in zip(configuration.profiles.values(), entry.profiles, strict=True):
         yield ""
-        yield from _of_profile(profile, shown)
+        yield from _profile_lines(profile, shown)
     for extender in configuration.extenders:
         yield ""
-        yield from _of_extender(extender)
+        yield from _extender_lines(extender)
 
 
-def _of_profile(profile: Profile, shown: info.Profile) -> Iterator[str]:
+def _profile_lines(profile: Profile, shown: info.Profile) -> Iterator[str]:
     yield f"profile {profile.scheduler_name}: Pods with spec.schedulerName {profile.scheduler_name}"
     share = shown.percentage_of_nodes_to_score
     part = f"{share} %" if share else "50 % less 1 % per 125 nodes"
@@ -160,8 +160,8 @@ def _of_profile(profile: Profile, shown: info.Profile) -> Iterator[str]:
     for name, args in sorted(shown.plugin_config.items()):
         texts = [f"{key} {json.dumps(value)}" for key, value in args.items() if value not in (None, [], "", False)]
         yield f"  {name}: {', '.join(texts) or 'defaults'}"
-    for name in profile.at("score"):
-        if profile.plugins[name].needs_pre_score and name not in profile.at("preScore"):
+    for name in profile.plugins_at("score"):
+        if profile.plugins[name].needs_pre_score and name not in profile.plugins_at("preScore"):
             error = "if several nodes are feasible, the scheduling cycle ends in an error"
             yield f"  {name} scores without its PreScore: {error}. Fix: enable it at preScore, or disable it at score"
     without = shown.without_columns
@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:
     return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _of_extender(extender: Extender) -> Iterator[str]:
+def _extender_lines(extender: Extender) -> Iterator[str]:
     verbs = [verb for verb in ("filter", "prioritize", "preempt", "bind") if getattr(extender, f"{verb}_verb")]
     resources = ", ".join(sorted(extender.managed_resources))
     pods = f"Pods that request {resources}" if extender.managed_resources else "all Pods"
@@ -205,7 +205,8 @@ def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> i
 
     weights = {"score": profile.weights}
     points = {
-        point: [info.PluginAt(name, weights.get(point, {}).get(name)) for name in profile.at(point)] for point in _ROLES
+        point: [info.PluginAt(name, weights.get(point, {}).get(name)) for name in profile.plugins_at(point)]
+        for point in _ROLES
     }
     args = {name: _plain(profile.args[name]) for name in profile.plugin_names if name in profile.args}
     unknown = [name for name in profile.plugin_names if profile.plugins[name].__name__ == "NamedOnly"]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HEADS = ("group", "nodes", "size", "min", "max", "zones", "found by", "sizes from", "template", "not used")
 NODE_POOL_HEADS = ("NodePool", "nodes", "weight", "limits")
 NO_MAXIMUM = "maximum unknown"
-_LONGEST = 100
+_MAX_LENGTH = 100
 """Maximum characters of a NodePool's limits."""
 
 
@@ -74,7 +74,7 @@ def _node_pools(discovery: Discovery, snapshot: Snapshot) -> Iterator[info.NodeP
         name = text(obj, "metadata", "name")
         limits = ", ".join(f"{resource} {limit}" for resource, limit in mapping(obj, "spec", "limits").items())
         weight = int32(obj, "spec", "weight") or 0
-        yield info.NodePool(name, nodes[name], weight, brief(limits, _LONGEST))
+        yield info.NodePool(name, nodes[name], weight, brief(limits, _MAX_LENGTH))
 
 
 def lines(groups: info.NodeGroups, paint: Painter = plain) -> Iterator[str]:

@@ -140,15 +140,15 @@ def _rendered(form: str, report: Report) -> Iterable[str]:
         return as_markdown(_markdown(report)), "\n"
     from forewarn.policies.cli.render import ci, junit
 
-    return chain({"junit": junit.of_findings, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report), "\n")
+    return chain({"junit": junit.finding_suite, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report), "\n")
 
 
 def _markdown(report: Report) -> str:
-    from forewarn.policies.cli.render.head import below_title
+    from forewarn.policies.cli.render.head import insert_head
     from forewarn.policies.cli.render.table import markdown_findings
 
     text = markdown_findings(report.findings)
-    return text if report.head is None else below_title(text, report.head)
+    return text if report.head is None else insert_head(text, report.head)
 
 
 def _print_for_github(report: Report, stream: TextIO) -> None:
@@ -342,7 +342,7 @@ def _lint(job: _Job, run: Run, *, shows_fixes: bool) -> int:
         if shows_fixes:
             return _show(job, request, cluster)
         if request.base:
-            earlier, request = _since_base(request, cluster)
+            earlier, request = _changes_since_base(request, cluster)
             known = [*earlier["findings"], *(job.baseline or {}).get("findings", [])]
             job = job._replace(baseline={**earlier, "findings": known})
         result = checked(request, cluster)
@@ -374,7 +374,7 @@ def _with_cluster(job: _Job, run: Run) -> tuple[ClusterSnapshot | None, LintRequ
     return cluster, request._replace(config=request.config._replace(options=rules))
 
 
-def _since_base(request: LintRequest, cluster: ClusterSnapshot | None) -> tuple[dict[str, Any], LintRequest]:
+def _changes_since_base(request: LintRequest, cluster: ClusterSnapshot | None) -> tuple[dict[str, Any], LintRequest]:
     """Return the findings on the commit `base` as a baseline, and the request with the commit's PriorityClasses.
 
     Raises SourceError.

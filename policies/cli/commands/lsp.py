@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies import VERSION
-from forewarn.policies.base.findings import LONGEST_PATH, Finding, Location, Severity, brief, cut, one_line, printable
+from forewarn.policies.base.findings import (
+    MAX_PATH_LENGTH,
+    Finding,
+    Location,
+    Severity,
+    brief,
+    cut,
+    one_line,
+    printable,
+)
 from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.terminal import complain
 from forewarn.policies.inputs.manifests.groups import Member
@@ -24,7 +33,7 @@ from forewarn.policies.kubernetes.objects.fields import group_kind
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.linting.config.model import Config, ConfigError, find_config
 from forewarn.policies.linting.evaluation.foreign_rules import with_rules
-from forewarn.policies.linting.evaluation.suppressions import of_annotations, of_comments
+from forewarn.policies.linting.evaluation.suppressions import annotation_suppressions, comment_suppressions
 from forewarn.policies.linting.lint.fixes import Edit, class_names, defined_classes, edits_of
 from forewarn.policies.linting.lint.input import Input, LintRequest, read_input, wanted_kinds, with_schemas
 from forewarn.policies.questions.application.lint import SourceLines, evaluated
@@ -42,7 +51,7 @@ PAUSE: Final = 0.2
 """Seconds without input after which a text is checked."""
 _MAX: Final = 1_000
 """Maximum number of findings of one file."""
-_LONGEST: Final = 2_000
+_MAX_LENGTH: Final = 2_000
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -87,7 +96,7 @@ class _Session:
             if self.workspace is not None:
                 self.workspace.refresh()
         except ConfigError as fault:
-            message = brief(str(fault), _LONGEST)
+            message = brief(str(fault), _MAX_LENGTH)
             self.server.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))
 
     def soon(self, uri: str) -> None:
@@ -163,7 +172,7 @@ class _Session:
         where = finding.location
         return types.Diagnostic(
             range=self.span(where.line, where.column, where.end_column, lines),
-            message="\n".join(one_line(part) for part in cut(message, _LONGEST).split("\n")),
+            message="\n".join(one_line(part) for part in cut(message, _MAX_LENGTH).split("\n")),
             severity=severities[finding.severity],
             code=finding.rule,
             source="forewarn",
@@ -244,7 +253,7 @@ def _server() -> tuple[LanguageServer, _Session]:
             return None
         column = session.character(params.position, checked.lines)
         text = meaning(checked, params.position.line + 1, column)
-        content = types.MarkupContent(kind=types.MarkupKind.PlainText, value=cut(text, _LONGEST))
+        content = types.MarkupContent(kind=types.MarkupKind.PlainText, value=cut(text, _MAX_LENGTH))
         return types.Hover(contents=content) if text else None
 
     @server.feature(
@@ -298,8 +307,8 @@ _FIELD: Final = re.compile(
     r"""[pP]riorityClass(?:Name)?["']?:(?P<gap>[ \t]*)(?P<quote>["']?)(?P<name>[-A-Za-z0-9.]*)(?=["',}\s]|$)"""
 )
 _NOT_STRINGS: Final = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null"))
-_LONGEST_NAME: Final = 253
-_LONGEST_LINE: Final = 10_000
+_MAX_NAME_LENGTH: Final = 253
+_MAX_LINE_LENGTH: Final = 10_000
 _MAX_LISTED: Final = 3
 """Maximum number of definitions of one class in a description: a directory tree may have one for each environment."""
 
@@ -359,7 +368,7 @@ class Workspace:
 
         Raises only internal errors of rules, regardless of the text.
         """
-        given = self._with(path, text)
+        given = self._replace_text(path, text)
         findings = evaluated(given, given.grouping(self.config), self.config).findings
         return Checked(text, [f for f in findings if f.location.file == path], given, list(_classes(given)))
 
@@ -367,7 +376,7 @@ class Workspace:
         """The line of a location in a saved file; "" if it no longer exists."""
         return SourceLines(self._read()).line_of(where.file, where.line) or ""
 
-    def _with(self, path: str, text: str) -> Input:
+    def _replace_text(self, path: str, text: str) -> Input:
         """Return the linter's input for the directory, with this text in place of the file."""
         files, own = self._read(), os.path.realpath(path)
         reading = read(text, path, wanted_kinds(self.config), namespace=NAMESPACE)
@@ -378,7 +387,7 @@ class Workspace:
         given.kustomizations = files.kustomizations
         given.reported, given.objects = [path], reading.objects
         given.diagnostics = list(reading.diagnostics)
-        given.suppressions = [*of_comments(reading.comments), *of_annotations(reading.subjects)]
+        given.suppressions = [*comment_suppressions(reading.comments), *annotation_suppressions(reading.subjects)]
         return given
 
     def _read(self) -> Input:
@@ -395,7 +404,7 @@ def meaning(checked: Checked, line: int, column: int) -> str:
     messages = [
         f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in findings
     ]
-    text = checked.lines[line - 1][:_LONGEST_LINE] if line <= len(checked.lines) else ""
+    text = checked.lines[line - 1][:_MAX_LINE_LENGTH] if line <= len(checked.lines) else ""
     if re.search(r"[cC]lass|name", text):
         names = {m[0] for m in _NAME.finditer(text) if m.start() < column <= m.end() + 1}
         same = [(c, file) for c, file in checked.classes if c.name in names]
@@ -416,7 +425,7 @@ def fixes_on(checked: Checked, first: int, last: int) -> list[tuple[Finding, Edi
 
 def class_field_at(line: str, column: int) -> ClassField | None:
     """The field for a class name at a column (from 1) of a line."""
-    for match in _FIELD.finditer(line[:_LONGEST_LINE]):
+    for match in _FIELD.finditer(line[:_MAX_LINE_LENGTH]):
         start, end = match.span("name")
         if start <= column - 1 <= end:
             prefix = line[start : column - 1]
@@ -428,7 +437,7 @@ def completions(checked: Checked, prefix: str) -> list[tuple[str, str]]:
     """The names of all classes with a description of each, first those that begin with `prefix`."""
     lines: dict[str, str] = {}
     for name, file in checked.classes:
-        if _NAME.fullmatch(name.name) and len(name.name) <= _LONGEST_NAME:
+        if _NAME.fullmatch(name.name) and len(name.name) <= _MAX_NAME_LENGTH:
             lines.setdefault(name.name, _class_line(name, file))
     return sorted(lines.items(), key=lambda item: (not item[0].startswith(prefix), item[0]))
 
@@ -451,5 +460,5 @@ def _classes(files: Input) -> Iterator[tuple[PriorityClass, str]]:
 
 def _class_line(item: PriorityClass, file: str) -> str:
     default = ", the default of pods without a class" if item.global_default else ""
-    line = f"PriorityClass {item.name}: {item.value}, {item.preemption_policy}{default} ({cut(file, LONGEST_PATH)})"
-    return cut(line, LONGEST_PATH + 1_000)
+    line = f"PriorityClass {item.name}: {item.value}, {item.preemption_policy}{default} ({cut(file, MAX_PATH_LENGTH)})"
+    return cut(line, MAX_PATH_LENGTH + 1_000)

@@ -16,7 +16,7 @@ from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.findings import LONGEST_PATH, brief, cut, no_command_in_json, one_line, quote
+from forewarn.policies.base.findings import MAX_PATH_LENGTH, brief, cut, no_command_in_json, one_line, quote
 from forewarn.policies.base.process_pool import Lost, pooled
 from forewarn.policies.cli import terminal
 from forewarn.policies.cli.commands.cluster_command import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 
 MAX_CLUSTERS: Final = 1_000
-_LONGEST_REASON: Final = 1_000
+_MAX_REASON_LENGTH: Final = 1_000
 _SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
 
 
@@ -131,7 +131,7 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> Outcome
             terminal.print_notice(line, errors)
     except NO_ANSWER as fault:
         # The row names the context.
-        why = brief(str(fault), _LONGEST_REASON).removeprefix(f"{LIVE}:{cluster.name}: ") or type(fault).__name__
+        why = brief(str(fault), _MAX_REASON_LENGTH).removeprefix(f"{LIVE}:{cluster.name}: ") or type(fault).__name__
         if verdict := verdict_on(fault):
             terminal.print_faults(evaluation.command, [fault], errors)
             why = verdict
@@ -140,7 +140,7 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> Outcome
     except MemoryError:
         return Outcome(*own, FAILED, "out of memory")
     except Exception as fault:
-        return Outcome(*own, FAILED, f"internal error: {type(fault).__name__}: {brief(str(fault), _LONGEST_REASON)}")
+        return Outcome(*own, FAILED, f"internal error: {type(fault).__name__}: {brief(str(fault), _MAX_REASON_LENGTH)}")
     headline, messages = result.headline or result.printed.verdict(), errors.getvalue().splitlines()
     return Outcome(*own, result.status, "", result.rank, result.row, report, headline, messages, result.head)
 
@@ -167,7 +167,7 @@ def print_outcomes(command: str, outcomes: Sequence[Outcome], output: Output, *,
     sys.stdout.flush()
     for outcome in outcomes:
         for line in outcome.messages:
-            terminal.print_notice(f"{brief(outcome.name, LONGEST_PATH)}: {line}")
+            terminal.print_notice(f"{brief(outcome.name, MAX_PATH_LENGTH)}: {line}")
 
 
 def clusters_of(several: Several) -> list[Cluster]:
@@ -213,7 +213,7 @@ def _snapshots(patterns: Sequence[str]) -> Iterator[Cluster]:
         if not matches:
             expected = ("no file matches", "pass snapshots that exist, such as 'snapshots/*.json.gz'")
             problem = no_such_file(pattern, *(expected if is_pattern(pattern) else ()))
-            raise MissingFile(f"--clusters {cut(pattern, LONGEST_PATH)}", brief(problem, 300))
+            raise MissingFile(f"--clusters {cut(pattern, MAX_PATH_LENGTH)}", brief(problem, 300))
         paths.update(dict.fromkeys(sorted(matches)))
     names = [*map(name_of, paths)]
     for path, name in zip(paths, names, strict=True):

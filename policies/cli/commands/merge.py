@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from forewarn.policies.base.documents.answer import AnswerStatus
-from forewarn.policies.base.findings import LONGEST_PATH, brief
+from forewarn.policies.base.findings import MAX_PATH_LENGTH, brief
 from forewarn.policies.cli.commands import test as tests
 from forewarn.policies.cli.commands.cluster_command import (
     PAGES,
@@ -21,7 +21,7 @@ from forewarn.policies.cli.commands.cluster_command import (
 )
 from forewarn.policies.cli.commands.many_clusters import print_outcomes
 from forewarn.policies.cli.commands.parser import Output, Parser, document_in
-from forewarn.policies.cli.commands.shards import FIX_OF_PART, Part, in_order, read_part
+from forewarn.policies.cli.commands.shards import FIX_OF_PART, Part, read_part, sort_parts
 from forewarn.policies.inputs.sources.files import FAILED, File, SourceError, read_file, unreadable
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ def main(arguments: Sequence[str]) -> int:
     def answer() -> int:
         values = [value for path in options.paths for value in _values(path)]
         if any(_is_of_clusters(value) for _, value in values):
-            return _of_clusters(values, output)
-        parts = in_order([read_part(name, value) for name, value in values])
+            return _merge_clusters(values, output)
+        parts = sort_parts([read_part(name, value) for name, value in values])
         is_test = parts[0].options.get("command") == "test"
         formats = tests.FORMATS if is_test else PAGES
         if output.form not in formats:
             what = "of a test" if is_test else "of a sweep"
             raise SourceError(parts[0].file, f"a part {what}, written as {', '.join(formats)}, not {output.form}")
-        return _of_test(parts, output) if is_test else _of_sweep(parts, output, options.fail_on)
+        return _merge_test(parts, output) if is_test else _merge_sweep(parts, output, options.fail_on)
 
     return answered("whatif merge", output, answer)
 
@@ -62,7 +62,7 @@ def _is_of_clusters(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("clusters"), list)
 
 
-def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
+def _merge_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
     """Combine reports on different clusters, the worst cluster first; returns the highest exit status of a cluster."""
     from forewarn.policies.cli.render.clusters import from_dict, worst_first
 
@@ -98,12 +98,12 @@ def _named(named: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
     names, sources = Counter(part.name for _, part in named), dict[str, str]()
     for file, part in named:
         if part.source in sources:
-            raise SourceError(file, f"{brief(part.source, LONGEST_PATH)}: also in {sources[part.source]}")
+            raise SourceError(file, f"{brief(part.source, MAX_PATH_LENGTH)}: also in {sources[part.source]}")
         sources[part.source] = file
     return [item._replace(name=item.name if names[item.name] == 1 else item.source) for _, item in named]
 
 
-def _of_test(parts: Sequence[Part], output: Output) -> int:
+def _merge_test(parts: Sequence[Part], output: Output) -> int:
     """Merge the results of a divided `forewarn test`, in the order of the expectations; return the exit status."""
     from forewarn.policies.questions.application.expectations import Expectations, from_dict
 
@@ -114,7 +114,7 @@ def _of_test(parts: Sequence[Part], output: Output) -> int:
     return tests.status_of(whole)
 
 
-def _of_sweep(parts: Sequence[Part], output: Output, fail_on: Sequence[str]) -> int:
+def _merge_sweep(parts: Sequence[Part], output: Output, fail_on: Sequence[str]) -> int:
     from dataclasses import replace
 
     from forewarn.policies.questions.whatif.sweep import Row, from_dict, worst_first

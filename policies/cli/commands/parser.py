@@ -10,7 +10,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from forewarn.policies.base.findings import LONGEST_PATH, brief, cut, nearest_word, no_command, one_line, quote
+from forewarn.policies.base.findings import MAX_PATH_LENGTH, brief, cut, nearest_word, no_command, one_line, quote
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.cli.terminal import (
     as_invoked,
@@ -99,7 +99,7 @@ class Printed(NamedTuple):
         sys.stdout.writelines(self.parts)
 
 
-def in_every_format(output: Output, printed: Callable[[Output], Printed]) -> Printed:
+def print_formats(output: Output, printed: Callable[[Output], Printed]) -> Printed:
     """Return the answer in all formats of a command line. `printed`: returns the answer in one format."""
     others = [(each.file, printed(each._replace(level=output.level))) for each in output.others]
     return printed(output._replace(others=()))._replace(others=others)
@@ -118,7 +118,7 @@ def cleaned(output: Output, lines: Lines) -> Iterator[str]:
 
 def document_in(output: Output, result: Result | Audit, more: Lines | None = None) -> Printed:
     """An answer in the common answer format. `more`: lines of text after it."""
-    return in_every_format(output, lambda each: _document_in(each, result, more))
+    return print_formats(output, lambda each: _document_in(each, result, more))
 
 
 def _document_in(output: Output, result: Result | Audit, more: Lines | None) -> Printed:
@@ -156,7 +156,7 @@ def _manifests(result: Any) -> Iterator[str]:
         yield f"# {NOTHING_TO_SUGGEST}\n"
 
 
-_LONGEST: Final = LONGEST_PATH + 400
+_MAX_LENGTH: Final = MAX_PATH_LENGTH + 400
 """Maximum characters of an error."""
 _UNRECOGNIZED: Final = later(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 _NO_VALUE: Final = later(r"argument ((?:-\w/)?(--?[\w-]+)): expected one argument$")
@@ -283,7 +283,7 @@ class Parser(argparse.ArgumentParser):
         text = _NO_CHOICE.sub(
             lambda m: f"{m[1]}: unknown value {quote(m[2])}; known: {m[3].replace(_QUOTE, '')}", message
         )
-        text = cut(no_command(one_line(text)), _LONGEST)
+        text = cut(no_command(one_line(text)), _MAX_LENGTH)
         text += "" if _IS_COMPLETE.search(text) else self._advice(message)
         print(as_invoked(f"{self.prog}: {text}"), file=sys.stderr)  # noqa: T201
         self.exit(2)
@@ -366,7 +366,7 @@ def existing(path: str) -> str:
     if path not in ("", "-") and not os.path.exists(path):
         from forewarn.policies.inputs.sources.files import no_such_file
 
-        raise argparse.ArgumentTypeError(f"{cut(path, LONGEST_PATH)}: {no_such_file(path)}")
+        raise argparse.ArgumentTypeError(f"{cut(path, MAX_PATH_LENGTH)}: {no_such_file(path)}")
     return path
 
 

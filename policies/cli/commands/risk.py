@@ -41,13 +41,13 @@ def _with_changes(since: str, risks: Risks, previous: dict[str, Any], workloads:
     """Add the changes since the previous report, for the selected workloads. Raises InvalidInput."""
     from dataclasses import replace
 
-    from forewarn.policies.questions.application.report_changes import of_risks
+    from forewarn.policies.questions.application.report_changes import risk_changes
 
     if isinstance(rows := previous.get("workloads"), list):
         names = [(str(at(row, "namespace")), str(at(row, "priorityClass"))) for row in rows]
         rows_of_selected = [row for row, of in zip(rows, names, strict=True) if workloads.has(*of)]
         previous = {**previous, "workloads": rows_of_selected}
-    return replace(risks, changes=compared(since, lambda: of_risks(risks, previous)))
+    return replace(risks, changes=compared(since, lambda: risk_changes(risks, previous)))
 
 
 def argument_parser() -> argparse.ArgumentParser:

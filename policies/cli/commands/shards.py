@@ -164,7 +164,7 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value < 2**31 else -1
 
 
-def in_order(parts: Sequence[Part]) -> list[Part]:
+def sort_parts(parts: Sequence[Part]) -> list[Part]:
     """Return all parts of one run in order. Raises SourceError for missing or duplicate parts, or parts of different
     runs.
     """

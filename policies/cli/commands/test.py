@@ -12,8 +12,8 @@ from forewarn.policies.cli.commands.parser import (
     Printed,
     add_config_option,
     document_in,
-    in_every_format,
     integer_between,
+    print_formats,
 )
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
@@ -88,12 +88,14 @@ def status_of(result: Expectations) -> int:
 
 def write_results(result: Expectations, output: Output) -> None:
     """Print the results."""
-    from forewarn.policies.cli.render.junit import of_expectations
+    from forewarn.policies.cli.render.junit import expectation_suite
 
     def printed(target: Output) -> Printed:
-        return Printed(of_expectations(result.expectations)) if target.form == "junit" else document_in(target, result)
+        return (
+            Printed(expectation_suite(result.expectations)) if target.form == "junit" else document_in(target, result)
+        )
 
-    in_every_format(output, printed).print()
+    print_formats(output, printed).print()
 
 
 def _parser() -> argparse.ArgumentParser:

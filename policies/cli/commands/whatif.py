@@ -182,15 +182,15 @@ def argument_parser() -> argparse.ArgumentParser:
 
     def add(name: str, help_text: str, *examples: str, request: _Request | None = None) -> Callable[..., object]:
         sub = kinds.add_parser(name, help=help_text, description=f"Simulate: {help_text}.", examples=examples)
-        sub.set_defaults(own=sub, request=request or _of_options(name.capitalize()))
+        sub.set_defaults(own=sub, request=request or _request_creator(name.capitalize()))
         _common_options(sub, name)
         return sub.add_argument
 
     _lose(add)
-    _of_nodes(add)
-    _of_workloads(add)
-    _of_class(add)
-    _of_manifests(add)
+    _add_node_options(add)
+    _add_workload_options(add)
+    _add_class_options(add)
+    _add_manifest_options(add)
     for name, help_text in (
         ("pressure", "a node runs out of memory, disk or process IDs, shuts down, or admits a critical Pod"),
         ("merge", "combine the parts of a divided run"),
@@ -199,7 +199,7 @@ def argument_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _of_options(name: str) -> _Request:
+def _request_creator(name: str) -> _Request:
     """Return a function that creates a request of the type `name` from options: each field has the value of the option
     with its name; `manifests` are the files of -f. Each fix that is tried reads the manifests again.
     """
@@ -235,7 +235,7 @@ def _loss(options: argparse.Namespace) -> Change:
     return (forewarn.LoseZone if options.scope == "zone" else forewarn.LosePool)(options.names[0])
 
 
-def _of_nodes(add: _Add) -> None:
+def _add_node_options(add: _Add) -> None:
     argument = add(
         "drain",
         "nodes are cordoned and drained, all at the same time",
@@ -283,7 +283,7 @@ def _of_nodes(add: _Add) -> None:
     argument("--until-scheduled", action="store_true", help="add as many nodes as Pending Pods need")
 
 
-def _of_workloads(add: _Add) -> None:
+def _add_workload_options(add: _Add) -> None:
     argument = add(
         "restart",
         "the Pods of a workload are replaced",
@@ -304,11 +304,11 @@ def _of_workloads(add: _Add) -> None:
         "HorizontalPodAutoscalers scale to maxReplicas",
         "whatif hpa",
         "whatif hpa --fail-on pending",
-        request=_of_options("MaxReplicas"),
+        request=_request_creator("MaxReplicas"),
     )
 
 
-def _of_manifests(add: _Add) -> None:
+def _add_manifest_options(add: _Add) -> None:
     from forewarn.policies.prediction.simulation.scenario import FORM
 
     argument = add(
@@ -336,13 +336,13 @@ def _of_manifests(add: _Add) -> None:
 _FILE: Final = "manifest (file or directory, repeatable)"
 
 
-def _of_class(add: _Add) -> None:
+def _add_class_options(add: _Add) -> None:
     argument = add(
         "class",
         "a PriorityClass is created, changed or deleted",
         "whatif class gold --value 100000",
         "whatif class gold --workloads namespace=shop",
-        request=_of_options("ChangeClass"),
+        request=_request_creator("ChangeClass"),
     )
     argument("name", metavar="NAME")
     help_text = "new value; a missing PriorityClass is created"

@@ -13,7 +13,7 @@ def plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a Pa
     return text
 
 
-def within(items: Sequence[T], limit: int, size_of: Callable[[T], int]) -> list[T]:
+def fitting_prefix(items: Sequence[T], limit: int, size_of: Callable[[T], int]) -> list[T]:
     """Return the first of the items, whose sizes are at most `limit` together."""
     sizes = accumulate(map(size_of, items))
     return [item for item, _ in takewhile(lambda pair: pair[1] <= limit, zip(items, sizes, strict=True))]

@@ -28,9 +28,9 @@ _SHORTENED: Final = ((_MAX_FIXES, 4, MAX_WARNINGS), (2, 4, 3), (2, 3, 3), (1, 3,
 """Maximum number of fixes, rows of causes, and warnings without -v: the first with which the rows of the first table
 have room. One fix and one warning stay, and so do causes of at least a quarter of the counter.
 """
-_LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
+_NAME_LENGTHS: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
-_LEAST_ROWS: Final = 4
+_MIN_ROWS: Final = 4
 """Rows of the first table that take precedence over fixes and causes; a table with a total takes it for all rows."""
 _MIN_ROOM: Final = 32
 """Minimum characters of a wrapped column."""
@@ -73,7 +73,7 @@ def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = pla
     after = [*_input_lines(head, level)] if head is not None else []
     after += [f"MORE   {' | '.join(document.more)}"] if document.more and not level else []
     first, why, fixes = next((each for each in document.tables if each.detail <= level), None), list[str](), list[str]()
-    height = _height(first, MAX_ROWS if first.total else _LEAST_ROWS) if first is not None else 0
+    height = _height(first, MAX_ROWS if first.total else _MIN_ROWS) if first is not None else 0
     warnings, used = list[str](), 0
     for max_fixes, max_causes, max_warnings in _SHORTENED:
         why, fixes = [*_why_lines(document, paint, level, max_causes)], [*_fix_lines(document, paint, max_fixes)]
@@ -131,10 +131,10 @@ def _status_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     """The text wrapped to lines that fit beside an indent; a word that is too long stays on one line."""
-    return _in_lines(one_line(text), WIDTH - len(indent))
+    return _wrap_text(one_line(text), WIDTH - len(indent))
 
 
-def _in_lines(text: str, width: int) -> list[str]:
+def _wrap_text(text: str, width: int) -> list[str]:
     whole = text.replace(" → ", "\xa0→\xa0")  # a change of a number stays on one line
     lines = wrap(whole, width, break_long_words=False, break_on_hyphens=False) or [""]
     return [line.replace("\xa0→\xa0", " → ") for line in lines]
@@ -187,7 +187,7 @@ def _why_lines(document: AnswerDocument, paint: Painter, level: int, limit: int)
 def table_lines(table: Table, paint: Painter, limit: int = 0) -> Iterator[str]:
     """Yield a table as lines. `limit`: maximum number of rows; 0 for all. Columns without a value are left out."""
     if table.subheads:
-        yield from _under_subheads(table, paint)
+        yield from _subhead_lines(table, paint)
         return
     used = [at for at in range(len(table.columns)) if table.zeros or any(row[at] for row in table.rows)]
     shown = _shown_rows(table, limit)
@@ -212,7 +212,7 @@ def _shown_rows(table: Table, limit: int) -> Sequence[Sequence[Cell]]:
     return table.rows if has_room else table.rows[:limit]
 
 
-def _under_subheads(table: Table, paint: Painter) -> Iterator[str]:
+def _subhead_lines(table: Table, paint: Painter) -> Iterator[str]:
     count = table.subheads
     for place, (cells, rows) in enumerate(groupby(table.rows, key=lambda row: tuple(row[:count]))):
         first, *others = [text for text in map(str, cells) if text]
@@ -237,7 +237,7 @@ def _aligned(
         if is_number[-1]:
             return ["  ".join([*first, row[-1].rjust(widths[-1])])]
         text = _first_clauses(row[-1], room, is_counted) if is_brief else row[-1]
-        texts = _in_lines(text, max(room, _MIN_ROOM))
+        texts = _wrap_text(text, max(room, _MIN_ROOM))
         others = [[" " * sum(widths[:-1], 2 * len(first) - 2)] if first else []] * len(texts[1:])
         return ["  ".join([*start, text]).rstrip() for start, text in zip((first, *others), texts, strict=True)]
 
@@ -246,7 +246,7 @@ def _aligned(
 
 def _narrowed(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The rows with texts cut so that a line has room beside a last column of some length."""
-    for longest in _LONGEST_NAMES:
+    for longest in _NAME_LENGTHS:
         cut_rows = [
             [
                 *(cut(cell, max(longest, 0 if place else _SHORTEST_NAME)) for place, cell in enumerate(row[:-1])),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from forewarn.policies.base.findings import Finding, Severity, no_command, one_line
-from forewarn.policies.cli.render.report import ENTRIES, in_parts
+from forewarn.policies.cli.render.report import ENTRIES, json_parts
 from forewarn.policies.linting.evaluation.suppressions import path_of
 from forewarn.policies.questions.application.findings import Report, fingerprints, one_line_finding, worst_first
 
@@ -31,12 +31,12 @@ def gitlab(report: Report) -> Iterator[str]:
         }
         for finding, mark in zip(report.findings, marks, strict=True)
     )
-    return in_parts(ENTRIES, entries, 1)
+    return json_parts(ENTRIES, entries, 1)
 
 
 def rdjson(report: Report) -> Iterator[str]:
     """A report for reviewdog: end positions are exclusive, and columns count bytes of UTF-8."""
-    return in_parts({"source": {"name": "forewarn"}, "diagnostics": ENTRIES}, _diagnostics(report), 1)
+    return json_parts({"source": {"name": "forewarn"}, "diagnostics": ENTRIES}, _diagnostics(report), 1)
 
 
 def _diagnostics(report: Report) -> Iterator[dict[str, Any]]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.base.documents import json_of
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus
 from forewarn.policies.base.findings import brief, one_line, plural
-from forewarn.policies.cli.render import Painter, answer, within
+from forewarn.policies.cli.render import Painter, answer, fitting_prefix
 from forewarn.policies.cli.render.head import merged
-from forewarn.policies.cli.render.openreports import as_list, of_cluster, without_answer
+from forewarn.policies.cli.render.openreports import as_list, rename_for_cluster, without_answer
 from forewarn.policies.cli.render.table import fitting, folded, left_out, text_of
 from forewarn.policies.questions.application import several_clusters
 from forewarn.policies.questions.application.several_clusters import AnswerOn, OnCluster
@@ -31,14 +31,14 @@ def text(
     yield from answer.text(document, head, paint, level)
     for each in clusters if level else ():
         yield ""
-        yield paint(brief(each.cluster, _LONGEST), "bold")
+        yield paint(brief(each.cluster, _MAX_LENGTH), "bold")
         yield from answer.text(each.document, each.head, paint, level)
 
 
 def comment(document: AnswerDocument, head: AnswerHead, clusters: Sequence[AnswerOn]) -> str:
     """The answer as Markdown for a comment of limited length, with folded answers about the affected clusters."""
     first = answer.markdown(document, head, 0 if clusters else 1).splitlines()
-    kept = within(first, MAX_BYTES // 2, lambda line: len(line.encode()) + 1)
+    kept = fitting_prefix(first, MAX_BYTES // 2, lambda line: len(line.encode()) + 1)
     parts = ["\n".join([*kept, *(["", *left_out(len(first), len(kept), "line")] if first[len(kept) :] else [])])]
     if details := [table for table in document.tables if clusters and table.detail == 1]:
         parts.append(folded("details of the change", "\n".join(answer.tables_as_markdown(details))))
@@ -51,7 +51,7 @@ VERSION: Final = 1
 """The version of the JSON document."""
 MAX_RUNS: Final = 20
 """Maximum number of runs that GitHub accepts in a SARIF file."""
-_LONGEST: Final = 120
+_MAX_LENGTH: Final = 120
 """Maximum characters of a cluster's name in a heading."""
 
 
@@ -112,14 +112,14 @@ def lines(outcomes: Sequence[Outcome], paint: Painter, level: int) -> Iterator[s
     yield from answer.text(document_of(outcomes), head_of(outcomes), paint, level)
     for outcome in outcomes if level else ():
         yield ""
-        yield paint(brief(outcome.name, _LONGEST), "bold")
+        yield paint(brief(outcome.name, _MAX_LENGTH), "bold")
         yield from (outcome.reason or str(outcome.report)).splitlines() or ["no findings"]
 
 
 def markdown(outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """Return the answer as Markdown; with `in_full`, followed by the report on each cluster below its name."""
     answered = (outcome for outcome in outcomes if in_full and not outcome.reason)
-    reports = (f"## {text_of(brief(each.name, _LONGEST))}\n\n{str(each.report).strip()}\n" for each in answered)
+    reports = (f"## {text_of(brief(each.name, _MAX_LENGTH))}\n\n{str(each.report).strip()}\n" for each in answered)
     return "\n".join([answer.markdown(document_of(outcomes), head_of(outcomes), 0), *reports])
 
 
@@ -152,10 +152,10 @@ def _outcome(value: Any) -> Outcome:
     headline, row, rank = document.get("headline"), document.get("row"), document.get("rank")
     is_named = isinstance(headline, str) and "report" in document
     if not (is_named and isinstance(row, dict) and row and isinstance(rank, list)):
-        raise ValueError(f"{brief(name, _LONGEST)}: incomplete report. Fix: write it again with -o json")
+        raise ValueError(f"{brief(name, _MAX_LENGTH)}: incomplete report. Fix: write it again with -o json")
     is_clean = all(type(cell) in (str, int) and one_line(head) == head for head, cell in row.items())
     if not (is_clean and row.get("STATUS") in [*AnswerStatus] and all(type(number) is int for number in rank)):
-        raise ValueError(f"{brief(name, _LONGEST)}: not a report of forewarn")
+        raise ValueError(f"{brief(name, _MAX_LENGTH)}: not a report of forewarn")
     report, head = document["report"], None
     with suppress(ValueError):  # a report without a head, such as SARIF
         head = merged([report])
@@ -171,7 +171,7 @@ def sarif(outcomes: Sequence[Outcome], version: str) -> str:
     driver = {"driver": {"name": "forewarn", "semanticVersion": version}}
     runs, document = list[Any](), {"$schema": SCHEMA, "version": "2.1.0"}
     for outcome in outcomes:
-        name = {"automationDetails": {"id": f"forewarn/{brief(outcome.name, _LONGEST)}/"}}
+        name = {"automationDetails": {"id": f"forewarn/{brief(outcome.name, _MAX_LENGTH)}/"}}
         if outcome.reason:
             parts = {"level": "error", "message": {"text": outcome.reason}}
             failed = {"executionSuccessful": False, "toolExecutionNotifications": [parts]}
@@ -184,4 +184,4 @@ def sarif(outcomes: Sequence[Outcome], version: str) -> str:
 def openreports(outcomes: Sequence[Outcome]) -> str:
     """Return a List with a ClusterReport for each cluster, as JSON."""
     reports = (without_answer(each.reason) if each.reason else each.report["items"][0] for each in outcomes)
-    return as_list([of_cluster(report, each.name) for report, each in zip(reports, outcomes, strict=True)])
+    return as_list([rename_for_cluster(report, each.name) for report, each in zip(reports, outcomes, strict=True)])

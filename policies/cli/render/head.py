@@ -36,7 +36,7 @@ def assumptions_of(head: AnswerHead) -> list[str]:
     return [clause for clause in head.assumes if clause != f"Kubernetes {head.release}"]
 
 
-def below_title(markdown: str, head: AnswerHead) -> str:
+def insert_head(markdown: str, head: AnswerHead) -> str:
     """Return an answer as Markdown, with the head below the title and the sentence that follows it, if any."""
     parts = markdown.split("\n\n", 2)
     first = 2 if len(parts) > 2 and parts[1][:1] not in "|-#" else 1

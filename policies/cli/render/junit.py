@@ -25,7 +25,7 @@ _Case = tuple[str, str, Sequence[_Part]]
 """A class name, a name by which GitLab identifies the case, and what the case reports; () for a passed case."""
 
 
-def of_findings(report: Report) -> Iterator[str]:
+def finding_suite(report: Report) -> Iterator[str]:
     """Yield a suite: a failed case for each error, and passed ones for other findings and files without findings."""
     by_file = grouped((finding.location.file, finding) for finding in report.findings)
     clean = [name for name in report.names if name not in by_file][:_MAX_CLEAN]
@@ -52,7 +52,7 @@ def _cases(file: str, findings: Iterable[Finding]) -> Iterator[_Case]:
         yield file, name, [("failure" if is_error else "system-out", lines, about)]
 
 
-def of_expectations(results: Sequence[Tested]) -> Iterator[str]:
+def expectation_suite(results: Sequence[Tested]) -> Iterator[str]:
     """Yield a suite with a case for each expectation."""
     broken = sum(bool(result.failures) for result in results)
     unanswered = sum(bool(result.not_evaluated) for result in results)

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Finding, Severity, brief, listed, no_command_in_json, plural
-from forewarn.policies.cli.render import within
+from forewarn.policies.cli.render import fitting_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ HEAD: Final = "forewarn.dev/answer-head"
 """The annotation with the state of the cluster, the release, the profile, and what the answer assumes."""
 MAX_BYTES: Final = 900_000
 """Maximum bytes of the results in one report: etcd accepts 1.5 MiB."""
-LONGEST: Final = 600
+MAX_LENGTH: Final = 600
 """Maximum characters of a text."""
 OUTCOMES: Final = {Severity.ERROR: "fail", Severity.WARNING: "warn", Severity.NOTE: "warn"}
 _SEVERITY: Final = {Severity.ERROR: "high", Severity.WARNING: "medium", Severity.NOTE: "low"}
@@ -46,13 +46,13 @@ def not_written_lines(written: Written) -> Iterator[str]:
     if written.omitted:
         yield f"{plural(written.omitted, 'more namespace')} with findings: only in the ClusterReport"
     if written.denied:
-        why = brief(next(iter(written.denied.values())), LONGEST)
+        why = brief(next(iter(written.denied.values())), MAX_LENGTH)
         yield f"Reports denied in {plural(len(written.denied), 'namespace')} ({listed([*written.denied], 5)}): {why}"
 
 
 def result_of(finding: Finding) -> dict[str, Any]:
     """A finding as a result of a report. The result `error` is a rule that was not evaluated."""
-    ref, fix = finding.object, brief(finding.fix, LONGEST)
+    ref, fix = finding.object, brief(finding.fix, MAX_LENGTH)
     subject = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
     about = {key: value for key, value in subject.items() if value}
     return {
@@ -61,7 +61,7 @@ def result_of(finding: Finding) -> dict[str, Any]:
         "category": "priority and preemption",
         "severity": _SEVERITY[finding.severity],
         "result": _NOT_EVALUATED if finding.not_evaluated else OUTCOMES[finding.severity],
-        "message": brief(finding.message, LONGEST),
+        "message": brief(finding.message, MAX_LENGTH),
         **({"resources": [about]} if about else {}),
         **({"properties": {"fix": fix}} if fix else {}),
     }
@@ -80,29 +80,29 @@ def report_of(kind: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "metadata": {"name": NAME, "labels": {"app.kubernetes.io/managed-by": SOURCE}},
         "source": SOURCE,
         "summary": summary_of(result["result"] for result in results),
-        "results": within(results, MAX_BYTES, lambda result: len(json.dumps(result))),
+        "results": fitting_prefix(results, MAX_BYTES, lambda result: len(json.dumps(result))),
     }
 
 
 def cluster_report(findings: Iterable[Finding], head: str) -> dict[str, Any]:
     """The ClusterReport of an audit, with all names. `head`: of the answer."""
     report = report_of("ClusterReport", [result_of(finding) for finding in findings])
-    report["metadata"]["annotations"] = {HEAD: brief(head, LONGEST)}
+    report["metadata"]["annotations"] = {HEAD: brief(head, MAX_LENGTH)}
     return report
 
 
 def without_answer(reason: str) -> dict[str, Any]:
     """The ClusterReport of a cluster that could not be evaluated."""
     result = {"source": SOURCE, "policy": "audit", "severity": "high", "result": _NOT_EVALUATED}
-    return report_of("ClusterReport", [{**result, "message": brief(reason, LONGEST)}])
+    return report_of("ClusterReport", [{**result, "message": brief(reason, MAX_LENGTH)}])
 
 
-def of_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
+def rename_for_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
     """Return the report of one of several clusters, under an object name that is unique for the name of the cluster."""
     digest = hashlib.sha256(cluster.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     word = re.sub(r"[^a-z0-9]+", "-", cluster[:200].lower()).strip("-")[:39].strip("-")
     name = "-".join(part for part in (NAME, word, digest) if part)
-    annotations = {**report["metadata"].get("annotations", {}), CLUSTER: brief(cluster, LONGEST)}
+    annotations = {**report["metadata"].get("annotations", {}), CLUSTER: brief(cluster, MAX_LENGTH)}
     return {**report, "metadata": {**report["metadata"], "name": name, "annotations": annotations}}
 
 

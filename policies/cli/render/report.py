@@ -31,7 +31,7 @@ def findings_text(findings: Sequence[Finding], suppressed: int = 0) -> str:
     return f"{nothing_bad}{', '.join(numbers) or 'no findings'}{f' ({suppressed} suppressed)' if suppressed else ''}"
 
 
-def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[str]:
+def json_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[str]:
     """Yield the JSON of a document in parts, with `entries` in place of ENTRIES. Only one entry is in memory at a
     time.
     """
@@ -53,4 +53,4 @@ def as_json(report: Report) -> Iterator[str]:
     """Yield the report as indented JSON, in parts. docs/reference/json.md documents its keys."""
     empty = to_dict(report._replace(findings=()))
     document = {**empty, "findings": ENTRIES, "summary": json_of(report.summary)}
-    return in_parts(document, map(json_of, report.entries()), 2)
+    return json_parts(document, map(json_of, report.entries()), 2)

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Finding, Location, ObjectRef, Severity, cut
-from forewarn.policies.cli.render.report import ENTRIES, in_parts, uri
+from forewarn.policies.cli.render.report import ENTRIES, json_parts, uri
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.support.documentation import documentation_of
 from forewarn.policies.questions.application.findings import Report, fingerprints, one_line_finding, worst_first
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.linting.rules.support.context import Rule
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-_LONGEST: Final = 1024
+_MAX_LENGTH: Final = 1024
 _MAX_ERRORS: Final = 100
 _BRACKETS: Final = re.compile(r"[\\\[\]]")
 MAX_RESULTS: Final = 25_000
@@ -36,7 +36,7 @@ def notices(report: Report) -> Iterator[str]:
 
 def render(report: Report, version: str) -> Iterator[str]:
     """The report as SARIF, in parts, with one run. `version`: of forewarn."""
-    return in_parts(_document(report, version, ENTRIES), _results(report), 1)
+    return json_parts(_document(report, version, ENTRIES), _results(report), 1)
 
 
 def document(report: Report, version: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _document(report: Report, version: str, results: list[Any]) -> dict[str, Any
     driver = {"name": "forewarn", "version": version, "semanticVersion": version, "rules": _rules(report)}
     head = {} if report.head is None else {"properties": report.head.to_dict()}
     is_complete = not report.errors and not any(finding.not_evaluated for finding in report.findings)
-    notes = [{"level": "error", "message": {"text": cut(error, _LONGEST)}} for error in report.errors[:_MAX_ERRORS]]
+    notes = [{"level": "error", "message": {"text": cut(error, _MAX_LENGTH)}} for error in report.errors[:_MAX_ERRORS]]
     invocation = {"executionSuccessful": is_complete, "toolExecutionNotifications": notes}
     run = {
         "tool": {"driver": driver},
@@ -91,8 +91,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
     documentation = documentation_of(rule)
     return {
         "id": rule.ID,
-        "shortDescription": {"text": cut(documentation.what, _LONGEST)},
-        "fullDescription": {"text": cut(documentation.why, _LONGEST)},
+        "shortDescription": {"text": cut(documentation.what, _MAX_LENGTH)},
+        "fullDescription": {"text": cut(documentation.why, _MAX_LENGTH)},
         "help": {"text": documentation.fix, "markdown": f"{documentation.why}\n\n**Fix:** {documentation.fix}"},
         "defaultConfiguration": {"level": str(rule.SEVERITY or Severity.WARNING)},
     }
@@ -124,7 +124,7 @@ def _fix(edit: Edit) -> dict[str, Any]:
         region |= {"startColumn": 1, "endLine": edit.location.line + 1, "endColumn": 1}
     replacement = {"deletedRegion": region, "insertedContent": {"text": edit.new or ""}}
     changes = [{"artifactLocation": {"uri": uri(edit.location.file)}, "replacements": [replacement]}]
-    return {"description": {"text": without_links(cut(edit.title, _LONGEST))}, "artifactChanges": changes}
+    return {"description": {"text": without_links(cut(edit.title, _MAX_LENGTH))}, "artifactChanges": changes}
 
 
 def without_links(text: str) -> str:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Finding, brief, cut, one_line, plural
-from forewarn.policies.cli.render import within
+from forewarn.policies.cli.render import fitting_prefix
 from forewarn.policies.cli.render.report import findings_text
 from forewarn.policies.linting.evaluation.suppressions import path_of
 from forewarn.policies.questions.application.findings import worst_first
@@ -33,7 +33,7 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str | int]]) ->
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
     for row in rows:
-        yield f"| {' | '.join(text_of(brief(str(cell), _LONGEST_CELL)) for cell in row)} |"
+        yield f"| {' | '.join(text_of(brief(str(cell), _MAX_CELL_LENGTH)) for cell in row)} |"
 
 
 def left_out(count: int, limit: int, noun: str = "", indent: str = "", many: str = "") -> Iterator[str]:
@@ -64,8 +64,8 @@ def folded(summary: str, body: str) -> str:
 MAX_ROWS: Final = 100
 _MAX_BYTES: Final = 900_000
 """Maximum bytes of a summary; GitHub accepts 1 MiB."""
-_LONGEST: Final = 400
-_LONGEST_CELL: Final = 200
+_MAX_LENGTH: Final = 400
+_MAX_CELL_LENGTH: Final = 200
 _SPECIAL: Final = re.compile(
     r"([\\`*\[\]<>#|~$@&]|(?<![^\W_])_|_(?![^\W_])|^[-+=](?=[-+=\s])|:(?=//|\d+:\D|[\w+-]*[a-z+-][\w+-]*:))"
 )
@@ -85,15 +85,15 @@ def markdown_findings(findings: Sequence[Finding]) -> str:
         lines += map(_row, worst_first(findings)[:MAX_ROWS])
         if len(findings) > MAX_ROWS:
             lines += ["", f"and {len(findings) - MAX_ROWS} more"]
-    return "\n".join(within(lines, _MAX_BYTES, lambda line: len(line.encode("utf-8", "replace")) + 1))
+    return "\n".join(fitting_prefix(lines, _MAX_BYTES, lambda line: len(line.encode("utf-8", "replace")) + 1))
 
 
 def _row(finding: Finding) -> str:
     place = finding.location
     where = f"{_code(path_of(place.file))}:{place.line}" if place.file else "the cluster"
     about = f"**{text_of(str(finding.object))}** " if str(finding.object) else ""
-    what = f"{about}{text_of(cut(finding.message, _LONGEST))} ({_code(finding.rule)})"
-    return f"| {finding.severity} | {where} | {what} | {text_of(cut(finding.remediation, _LONGEST))} |"
+    what = f"{about}{text_of(cut(finding.message, _MAX_LENGTH))} ({_code(finding.rule)})"
+    return f"| {finding.severity} | {where} | {what} | {text_of(cut(finding.remediation, _MAX_LENGTH))} |"
 
 
 def text_of(text: str) -> str:

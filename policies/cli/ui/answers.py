@@ -87,7 +87,7 @@ class UiCluster(NamedTuple):
     nodes: Sequence[UiNode]
 
 
-def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
+def cluster_answer(cluster: ClusterSnapshot) -> dict[str, Any]:
     """Return all nodes by node pool and zone, without changes over time."""
     return node_data(NodeBands(Placed(cluster, ()), ()), (), between=False) | {"frames": []}
 
@@ -131,7 +131,7 @@ class UiPrediction(NamedTuple):
     nodes: dict[str, Any]
 
 
-_LONGEST: Final = 500
+_MAX_LENGTH: Final = 500
 _SAMPLE: Final = """
 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sample"},
  "spec": {"containers": [{"name": "sample", "resources": {"requests": {"cpu": "1000"}}}]}}
@@ -174,7 +174,7 @@ class State(NamedTuple):
                     command_line = CommandLine(command, tuple(question["words"]), question["text"])
             return self._asked(command_line, print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
-            raise Unanswered(no_command(brief(str(fault), _LONGEST))) from None
+            raise Unanswered(no_command(brief(str(fault), _MAX_LENGTH))) from None
 
     def _asked(self, command_line: CommandLine, print_notice: PrintNotice) -> dict[str, Any]:
         """Return the answer to a command."""
@@ -225,7 +225,7 @@ class State(NamedTuple):
         head = result.head if is_known else replace(result.head, assumes=(*result.head.assumes, NO_NODE_GROUPS))
         page = pages.page_of(result, head)
         return {
-            "title": no_command(brief(page.title, _LONGEST)),
+            "title": no_command(brief(page.title, _MAX_LENGTH)),
             "markup": page.markup(),
             "document": result.to_dict(),
             "scripts": page.scripts,
@@ -243,7 +243,7 @@ class State(NamedTuple):
         """Return the result of `forewarn predict` for a manifest."""
         result = self._predicted(manifest)
         command = CommandLine("predict", ("-f", "-"), manifest).line(self.named)
-        faults = [no_command(brief(str(fault), _LONGEST)) for fault in result.faults]
+        faults = [no_command(brief(str(fault), _MAX_LENGTH)) for fault in result.faults]
         document = result.document
         assert document.counters is not None
         markup = Page("", [header(document, "h3"), *body(document), footer(result.head)]).markup()
@@ -278,7 +278,7 @@ def _parsed(question: Question, words: Sequence[str], text: str) -> argparse.Nam
             options = parsed(parser, words)
             question.check(options, getattr(options, "own", parser))
     except SystemExit:
-        raise Unanswered(no_command(brief(errors.getvalue().strip(), _LONGEST))) from None
+        raise Unanswered(no_command(brief(errors.getvalue().strip(), _MAX_LENGTH))) from None
     file = File(STDIN, data=text.encode())
     for name, value in vars(options).items():
         if value in (STDIN, [STDIN]):

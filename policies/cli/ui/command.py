@@ -15,7 +15,7 @@ from forewarn.policies.cli.commands.parser import Parser, integer_between
 from forewarn.policies.cli.commands.release import add_release_options, release_of
 from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.render.head import line_of
-from forewarn.policies.cli.ui.answers import State, document_of, of_cluster, pools_of
+from forewarn.policies.cli.ui.answers import State, cluster_answer, document_of, pools_of
 from forewarn.policies.cli.ui.app import Cluster, Shown, create_ui_app
 from forewarn.policies.cli.ui.processes import Processes, Unanswered
 from forewarn.policies.cli.ui.questions import is_name
@@ -116,7 +116,7 @@ def shown_of(state: State, source: str) -> Shown:
         "pending": {cluster.top_workload_of(pod): pod.key for pod in reversed(pending)}.values(),
     }
     known = {key: list(islice(filter(is_name, each), _MAX_NAMES)) for key, each in names.items()}
-    head, picture, levels = line_of(head_of(cluster)), of_cluster(cluster), levels_of(cluster)
+    head, picture, levels = line_of(head_of(cluster)), cluster_answer(cluster), levels_of(cluster)
     totals = {
         "nodes": f"{len(cluster.objects.nodes)}",
         "running": plural(sum(level.running.pods for level in levels.classes), "Pod"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 MAX_NAMES: Final = 200
-_LONGEST: Final = 20_000
+_MAX_LENGTH: Final = 20_000
 
 
 class Field(NamedTuple):
@@ -194,7 +194,7 @@ class CommandLine(NamedTuple):
         If a shell could misread the text, the command reads the file manifest.yaml instead.
         """
         is_safe = all(line.isprintable() for line in self.text.replace("\t", " ").split("\n"))
-        if not self.text or not is_safe or len(self.text) > _LONGEST:
+        if not self.text or not is_safe or len(self.text) > _MAX_LENGTH:
             arguments = ("manifest.yaml" if word == "-" else word for word in self.arguments)
             return shlex.join(["forewarn", self.command, *arguments, *cluster])
         end = "EOF"
@@ -206,7 +206,7 @@ class CommandLine(NamedTuple):
 
 def command_line_of(page: str, query: Mapping[str, str]) -> CommandLine | None:
     """The question of an address; None if it has none. Raises BadLink."""
-    if sum(map(len, query.values())) > _LONGEST:
+    if sum(map(len, query.values())) > _MAX_LENGTH:
         raise BadLink("the address is too long")
     question = OTHERS.get(page) or QUESTIONS.get(query.get("change", ""))
     if question is None:

@@ -25,7 +25,7 @@ _MAX_BESIDE: Final = 200
 """Maximum number of objects of a directory that are compared with an object that no kustomization lists."""
 _RULE: Final = "update-without-effect"
 _SHOWN: Final = 40
-_LONGEST_FILE: Final = 60
+_MAX_FILE_LENGTH: Final = 60
 Key = tuple[str, str]
 """The `group/Kind` and name of an object."""
 
@@ -152,7 +152,7 @@ def _made_equal(
     Source: kustomize api/filters/namespace/namespace.go; Namespaces get the namespace as their name.
     """
     place = objects[0].subject.locate(("metadata", "name"))
-    what = f"{_shown(objects[0].key)} ({cut(os.path.normpath(place.file), _LONGEST_FILE)}:{place.line})"
+    what = f"{_shown(objects[0].key)} ({cut(os.path.normpath(place.file), _MAX_FILE_LENGTH)}:{place.line})"
     start = f"with namespace: {cut(kustomization.namespace, _SHOWN)}"
     message = f"{start}, {what} is equal to another object: kustomize build fails"
     if len(objects) > 1:

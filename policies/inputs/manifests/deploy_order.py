@@ -22,7 +22,7 @@ _HELM_HOOK, _WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
 _PHASES: Final = {"pre-install": 0, "PreSync": 0, "": 1, "Sync": 1, "post-install": 2, "PostSync": 2, "test": 3}
 _OF_UPGRADE: Final = {"pre-upgrade": 0, "post-upgrade": 2, "crd-install": 0}
 _INTEGER: Final = later(r"[+-]?[0-9]{1,9}")
-LONGEST: Final = 30
+MAX_LENGTH: Final = 30
 """Maximum characters of a name."""
 
 
@@ -40,7 +40,7 @@ def step_of(obj: ApiObject) -> Step | None:
     phases = [_PHASES[part] for part in _parts(hook) if part in _PHASES]
     if not phases or not _INTEGER.fullmatch(wave):
         return None
-    shown = f"in hook {cut(hook, LONGEST)}" if hook else "in no hook"
+    shown = f"in hook {cut(hook, MAX_LENGTH)}" if hook else "in no hook"
     words = f"in wave {wave}" if _WAVE in annotations else shown + f" ({wave})" * (wave != "0")
     return Step((min(phases), int(wave)), words)
 

@@ -62,7 +62,7 @@ def deployed(files: Iterable[tuple[str, bytes]], clusters: Collection[str]) -> D
         is_of_flux = group_kind(obj) == registry.FLUX_KUSTOMIZATION
         if is_of_flux:
             kustomizations.append(obj)
-        for target in islice(_of_object(obj, path), _MAX_TARGETS):
+        for target in islice(_object_targets(obj, path), _MAX_TARGETS):
             directory = posixpath.normpath(target.directory.lstrip("/"))
             if names := target.clusters.intersection(clusters):
                 places[directory] |= names
@@ -134,24 +134,24 @@ _PATTERN: Final = re.compile(r"[*?\[{]")
 _MAX_SCALARS: Final = 100_000
 
 
-def _of_object(obj: ApiObject, path: str) -> Iterator[_Target]:
+def _object_targets(obj: ApiObject, path: str) -> Iterator[_Target]:
     kind, spec = group_kind(obj), obj["spec"]
     if kind == registry.APPLICATION:
-        yield from _of_application(spec, {})
+        yield from _application_targets(spec, {})
     elif kind == registry.APPLICATION_SET and isinstance(spec := at(obj, "spec", "template", "spec"), OBJECT):
         for generator in list_at(obj, "spec", "generators"):
             for element in list_at(generator, "list", "elements")[:_MAX_ELEMENTS]:
-                yield from _of_application(spec, element if isinstance(element, OBJECT) else {})
+                yield from _application_targets(spec, element if isinstance(element, OBJECT) else {})
     elif kind == registry.FLUX_KUSTOMIZATION and (directory := text_at(spec, "path")):
         yield _Target(directory, {*path.split("/")[:-1]}, text_at(spec, "targetNamespace"))
 
 
-def _of_application(spec: ApiObject, parameters: ApiObject) -> Iterator[_Target]:
+def _application_targets(spec: ApiObject, parameters: ApiObject) -> Iterator[_Target]:
     """Yield what an Application deploys. `parameters`: of the template of an ApplicationSet."""
 
     def filled(value: Any, key: str) -> str:
         return _PARAMETER.sub(
-            lambda match: str(parameters.get(match[1], match[0]))[:_LONGEST], text_at(value, key)[:1_000]
+            lambda match: str(parameters.get(match[1], match[0]))[:_MAX_LENGTH], text_at(value, key)[:1_000]
         )
 
     destination = spec.get("destination")
@@ -168,7 +168,7 @@ def _of_application(spec: ApiObject, parameters: ApiObject) -> Iterator[_Target]
 
 _PARAMETER: Final = re.compile(r"\{\{\s*\.?(\w+)\s*\}\}")
 _MAX_ELEMENTS, _MAX_TARGETS = 1_000, 10_000
-_LONGEST: Final = 253
+_MAX_LENGTH: Final = 253
 
 
 _Value = TypeVar("_Value")

@@ -13,7 +13,7 @@ from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.documents import NOT_TEXT, Document, Fault
 from forewarn.policies.inputs.manifests.yaml.nodes import UNREAD, Collection, Node, Scalar
 from forewarn.policies.inputs.manifests.yaml.scalars import doubtful
-from forewarn.policies.inputs.manifests.yaml.source import Repeated, YamlSource, by_key, scalar_value, span
+from forewarn.policies.inputs.manifests.yaml.source import Repeated, YamlSource, index_by_key, scalar_value, span
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
@@ -120,13 +120,13 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
         if match.start() >= line_start and not (match[0].startswith("${") and _IN_VALUE.search(before)):
             return match
         if match[0].startswith(_SURE) and not (before.count('"') % 2 or before.count("'") % 2):
-            left, is_text = in_block(text, match.start(), left)
+            left, is_text = is_in_block(text, match.start(), left)
             if not is_text:
                 return match
     return None
 
 
-def in_block(text: str, at: int, limit: int) -> tuple[int, bool]:
+def is_in_block(text: str, at: int, limit: int) -> tuple[int, bool]:
     """Report whether a position is in a block scalar (`|`, `>`), judging by the lines above it.
 
     `limit`: maximum number of lines to read. Returns (the remaining number, the result; true if it is 0).
@@ -150,7 +150,7 @@ _A_LINE: Final = 1_000
 """How many characters of a line are searched."""
 
 
-def of_yaml(
+def yaml_diagnostics(
     document: Document, root: Node, repeats: Sequence[Repeated], subjects: Sequence[ReviewedObject], tool: str
 ) -> Iterator[FileDiagnostic]:
     """Yield the problems of a YAML document that a tool reads: repeated keys everywhere, ambiguous scalars in the
@@ -180,12 +180,12 @@ def of_yaml(
         if owner is not None:
             import json
 
-            string, value = f'"{cut(scalar.text, _LONGEST_KEY)}"', json.dumps(scalar_value(scalar))
+            string, value = f'"{cut(scalar.text, _MAX_KEY_LENGTH)}"', json.dumps(scalar_value(scalar))
             fix = f"write {string}" if string == value else f"write {string} for a string, else {value}"
             yield FileDiagnostic("ambiguous-value", message, span(document, scalar), fix, owner)
 
 
-def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Iterator[FileDiagnostic]:
+def json_diagnostics(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Iterator[FileDiagnostic]:
     """Yield the problems of a JSON text: repeated keys in the subjects."""
     from forewarn.policies.inputs.manifests.json_text import JsonSource, repeated
 
@@ -198,7 +198,7 @@ def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Ite
             yield _duplicate(str(kept.key), document.line_of(lost.key_start), where, owner, "kubectl")
 
 
-_LONGEST_KEY: Final = 40
+_MAX_KEY_LENGTH: Final = 40
 
 
 def _is_same(one: Node, other: Node) -> bool:
@@ -216,7 +216,7 @@ def _is_same(one: Node, other: Node) -> bool:
                 return False
             to_do += zip(one.children, other.children, strict=True)
         else:
-            mine, others = by_key(one), by_key(other)
+            mine, others = index_by_key(one), index_by_key(other)
             if mine.keys() != others.keys() or not 2 * len(mine) == len(one.children) == len(other.children):
                 return False
             to_do += ((value, others[key]) for key, value in mine.items())
@@ -231,7 +231,7 @@ def _type(scalar: Scalar) -> object:
 
 
 def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None, tool: str) -> FileDiagnostic:
-    problem = f"duplicate key {quote(cut(key, _LONGEST_KEY))}"
+    problem = f"duplicate key {quote(cut(key, _MAX_KEY_LENGTH))}"
     effect = f"{tool} drops the value on line {line} without a warning"
     return FileDiagnostic("duplicate-key", problem, where, "keep one of them", owner, effect=effect)
 
@@ -248,7 +248,7 @@ def _not_separated(line: int, where: Location, owner: ObjectRef | None, tool: st
 
 
 def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None, tool: str) -> FileDiagnostic:
-    name = quote(cut(key, _LONGEST_KEY))
+    name = quote(cut(key, _MAX_KEY_LENGTH))
     message = f"{tool} overwrites key {name} with the << after it (line {line}); YAML 1.2 keeps it"
     return FileDiagnostic("ambiguous-value", message, where, "put << before the keys that override it", owner)
 

@@ -50,7 +50,7 @@ TEMPLATE: Final = "template"
 """The field name for a change of a Pod template that only replaces the Pods, such as another image."""
 IMMUTABLE: Final = "immutable"
 """The field name for changed immutable fields of an object that no tool recreates."""
-_LONGEST: Final = 120
+_MAX_LENGTH: Final = 120
 """Maximum characters of a value."""
 
 
@@ -105,7 +105,7 @@ class Difference(NamedTuple):
 def differences(before: Version, after: Version, differs: Callable[[str], bool]) -> list[Difference]:
     """Return the differences, sorted by directory and identity. `differs`: whether a directory can have any."""
     old, new = (
-        {place: subject for place, subject in _by_place(version).items() if differs(place[0])}
+        {place: subject for place, subject in _index_by_place(version).items() if differs(place[0])}
         for version in (before, after)
     )
     gone = {_content(old[place]): place for place in old.keys() - new}
@@ -118,7 +118,7 @@ def differences(before: Version, after: Version, differs: Callable[[str], bool])
 
 def supporting(before: Version, after: Version) -> list[Difference]:
     """Return the new and changed objects that Pods of the new version may need, such as claims and Namespaces."""
-    old, new = _by_place(before, _SUPPORTING), _by_place(after, _SUPPORTING)
+    old, new = _index_by_place(before, _SUPPORTING), _index_by_place(after, _SUPPORTING)
     return [
         Difference(ChangedObject(place[0], *new[place].ref[1:], "created", ()), None, new[place])
         for place in sorted(new)
@@ -126,7 +126,7 @@ def supporting(before: Version, after: Version) -> list[Difference]:
     ]
 
 
-def of_kinds(version: Version, kinds: Container[str]) -> list[Difference]:
+def new_objects(version: Version, kinds: Container[str]) -> list[Difference]:
     """Return the objects of these `group/Kind` as if they were new."""
     return [
         Difference(ChangedObject(directory, *subject.ref[1:], "created", ()), None, subject)
@@ -144,7 +144,7 @@ class Version(NamedTuple):
 _Place = tuple[str, "Identity"]
 
 
-def _by_place(version: Version, kinds: Container[str] | None = None) -> dict[_Place, ReviewedObject]:
+def _index_by_place(version: Version, kinds: Container[str] | None = None) -> dict[_Place, ReviewedObject]:
     members = _members(version, _KINDS if kinds is None else kinds)
     return {(directory, identity): subject for directory, identity, subject in members}
 
@@ -229,17 +229,17 @@ def _difference(directory: str, before: ReviewedObject | None, after: ReviewedOb
     fields = changed_fields(before.object if before else {}, after.object if after else {})
     subject = after or before
     if before and after:
-        fields += tuple(_of_template(before.object, after.object, fields))
+        fields += tuple(_template_changes(before.object, after.object, fields))
     if subject is None or (not fields and ((before and after) or group_kind(subject.object) == registry.NAMESPACE)):
         return None
     ref, operation = subject.ref, _OPERATIONS[before is not None, after is not None]
     return Difference(ChangedObject(directory, ref.kind, ref.namespace, ref.name, operation, fields), before, after)
 
 
-def _of_template(before: ApiObject, after: ApiObject, fields: Iterable[ChangedField]) -> Iterator[ChangedField]:
+def _template_changes(before: ApiObject, after: ApiObject, fields: Iterable[ChangedField]) -> Iterator[ChangedField]:
     kind, is_replaced, paths = group_kind(after), is_recreated(after), ", ".join(_immutable(before, after))
     if paths and not is_replaced:
-        yield ChangedField(IMMUTABLE, "", cut(paths, _LONGEST))
+        yield ChangedField(IMMUTABLE, "", cut(paths, _MAX_LENGTH))
         return
     is_same = at(before, "spec", "template") == at(after, "spec", "template") and not paths
     has_new_pods = kind in registry.ROLLED_OUT or (kind == registry.JOB and is_replaced)
@@ -293,7 +293,7 @@ def _elements(one: Sequence[Any], other: Sequence[Any]) -> str:
     """Return the elements that only the first list has, as text."""
     others = {json.dumps(item, sort_keys=True, default=str) for item in other}
     items = [item for item in one if json.dumps(item, sort_keys=True, default=str) not in others]
-    return cut(", ".join(map(_text, items)), _LONGEST)
+    return cut(", ".join(map(_text, items)), _MAX_LENGTH)
 
 
 def _text(value: Any) -> str:
@@ -302,8 +302,8 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, OBJECT) and all(isinstance(inner, (str, int, float)) for inner in value.values()):
-        return cut(", ".join(f"{name} {inner}" for name, inner in value.items()), _LONGEST)
-    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
+        return cut(", ".join(f"{name} {inner}" for name, inner in value.items()), _MAX_LENGTH)
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _MAX_LENGTH)
 
 
 def facts_of(obj: ApiObject) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Document:
         self.masks: dict[str, str] = {}
         """Mask character in this text -> the original character that it replaces."""
 
-    def like(self, text: str) -> Document:
+    def create_like(self, text: str) -> Document:
         return Document(text.encode(), self.file, self.line, self.column, self.indent, self.at)
 
     @cached_property
@@ -125,7 +125,7 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
     Every line that starts with `---` is a separator, because kubectl splits before it parses. Skips most documents
     that contain only comments.
     """
-    start = at = _after_empty(data, 0)
+    start = at = _first_nonempty(data, 0)
     line, column, broken = line + data.count(b"\n", 0, start), 0 if start else column, False
     while (begin := _separator(data, at)) >= 0:
         at = data.find(b"\n", begin) + 1 or len(data)
@@ -144,7 +144,7 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
                 start, column, broken = begin + len(_SEPARATOR), len(_SEPARATOR), False
                 continue
         else:
-            at = _after_empty(data, at)
+            at = _first_nonempty(data, at)
         line += data.count(b"\n", start, at)
         start, column = at, 0
     if not broken:
@@ -157,7 +157,7 @@ def _separator(data: bytes, at: int) -> int:
     return at if data.startswith(_SEPARATOR, at) else data.find(b"\n" + _SEPARATOR, max(at - 1, 0)) + 1 or -1
 
 
-def _after_empty(data: bytes, at: int) -> int:
+def _first_nonempty(data: bytes, at: int) -> int:
     """Return the start of the first document that contains more than comments: a file may contain two million others.
 
     A separator in the first line of a document does not end it.
@@ -200,7 +200,7 @@ def _comments(lines: list[str], file: str) -> Iterator[Comment]:
             own = (number, number)
             if not line[: match.start()].strip():
                 # Consecutive comments apply to the same line, which is searched only once.
-                own = below = below if below[0] > number else _below(lines, number, is_fresh=is_fresh)
+                own = below = below if below[0] > number else _commented_lines(lines, number, is_fresh=is_fresh)
             text = match[1].rstrip(" \t\r")
             yield Comment(text, Location(file, number, match.start() + 1, match.start(1) + len(text) + 1), *own)
         # Fresh: the document has only comments before the next line.
@@ -210,7 +210,7 @@ def _comments(lines: list[str], file: str) -> Iterator[Comment]:
             is_fresh = _NOTHING.fullmatch(line) is not None
 
 
-def _below(lines: list[str], number: int, *, is_fresh: bool) -> tuple[int, int]:
+def _commented_lines(lines: list[str], number: int, *, is_fresh: bool) -> tuple[int, int]:
     """Return the first and last line to which a comment at line `number` applies: the next line, or the whole
     document.
 

@@ -127,13 +127,13 @@ class Group(NamedTuple):
 
 def group_of(name: str, members: Sequence[Member], context: Sequence[Member] = ()) -> Group:
     """Return a group of the members. `context`: objects of the group whose findings are not reported."""
-    subjects = in_order([*context, *members])
+    subjects = order_members([*context, *members])
     reported = {id(m.subject) for m in members if m.reported}
     evaluated = tuple(new for old, new in subjects if id(old) in reported)
     return Group(name, tuple(new for _, new in subjects if not new.is_partial), evaluated)
 
 
-def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:
+def order_members(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:
     """Return pairs (subject, the same subject as reviewed in this order: an update if the same object precedes)."""
     last: dict[Identity, ReviewedObject] = {}
     pairs = []
@@ -455,7 +455,7 @@ def _built(
     from forewarn.policies.inputs.manifests.builds import Built
 
     placed = [
-        (member, _into(member, member.subject, place, by).subject, place, changing, by)
+        (member, _moved_into(member, member.subject, place, by).subject, place, changing, by)
         for path, members in unread.items()
         for place, changing in placements.get(path, ())
         for by in [overlays.moving(changing)]
@@ -498,7 +498,9 @@ def _copies(
         subject = overlays.built(member.subject, changing)
         is_known = subject is not None or id(member.subject) not in overlays.not_applied
         by = overlays.moving(changing)
-        copy = _into(member if is_known else member._replace(reported=False), subject or member.subject, place, by)
+        copy = _moved_into(
+            member if is_known else member._replace(reported=False), subject or member.subject, place, by
+        )
         is_deleted = is_known and subject is None
         built.append(Built(copy.subject, copy.file, copy.affixes, copy.reported, changing, is_deleted, by))
         if subject is not None or (not is_known and group_kind(member.subject.object) not in LIMITS):
@@ -531,7 +533,7 @@ _Placement = tuple[_Place, tuple[str, ...]]
 """A place, and the directories of the kustomizations that change the file's objects, the outermost one last."""
 _AS_IT_IS: Final[_Place] = ("", None, _NO_AFFIXES)
 _LEFT_OUT: Final[Sequence[_Placement]] = ((_AS_IT_IS, ()),)
-_LONGEST_NAME: Final = 253
+_MAX_NAME_LENGTH: Final = 253
 _MAX_CHANGING: Final = 100
 """Maximum number of kustomizations that change one object; only a cycle exceeds it."""
 _TOO_MANY: Final = ("",)
@@ -558,9 +560,9 @@ def _reached(
         steps += len(kustomization.resources) + len(changing)
         inside = os.path.join(current, "")
         affixes = prefix + kustomization.affixes[0], kustomization.affixes[1] + suffix
-        affixes = affixes if len("".join(affixes)) < _LONGEST_NAME else (prefix, suffix)  # a cycle of kustomizations
+        affixes = affixes if len("".join(affixes)) < _MAX_NAME_LENGTH else (prefix, suffix)  # a cycle of kustomizations
         outer = home if home is not None else kustomization.overlay
-        components = _in_order(kustomization.components, kustomizations)
+        components = _order_components(kustomization.components, kustomizations)
         changing = (current, *changing) if kustomization.content or not changing else changing
         if len(components) + len(changing) > _MAX_CHANGING:
             components, changing = [], _TOO_MANY
@@ -576,7 +578,7 @@ def _reached(
     return list(files), steps
 
 
-def _in_order(components: Sequence[str], kustomizations: Mapping[str, Kustomization]) -> list[str]:
+def _order_components(components: Sequence[str], kustomizations: Mapping[str, Kustomization]) -> list[str]:
     """Return components in the order in which they change objects: each after the components that it includes."""
     to_do, order, opened = [*reversed(components)], dict[str, None](), set[str]()
     while to_do:
@@ -595,7 +597,7 @@ def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Coll
     return dict.fromkeys(path for k in map(kustomizations.__getitem__, used) for path in (*k.patches, *k.resources))
 
 
-def _into(member: Member, subject: ReviewedObject, place: _Place, by: Kustomization | None) -> Member:
+def _moved_into(member: Member, subject: ReviewedObject, place: _Place, by: Kustomization | None) -> Member:
     """Return a copy of the member with this object, and with the namespace, home and affixes of `place`. `by`: the
     kustomization that sets the namespace.
     """

@@ -126,7 +126,7 @@ NO_KIND: Final = "objects without a kind"
 CLASS_KIND: Final = "PriorityClass"
 CLASS_VERSION: Final = "scheduling.k8s.io/v1"
 _NEAR: Final = 0.8
-_LONGEST_TYPE: Final = 200
+_MAX_TYPE_LENGTH: Final = 200
 _NESTED_LISTS: Final = 20
 _MAX_CHECKED: Final = 100
 _MAX_NESTED: Final = 10_000
@@ -281,7 +281,7 @@ class ObjectFinder:
         for where, text in _texts_of(value, kind):
             chart_values, inner = self._texts.values(text, source, where)
             if isinstance(chart_values, dict):
-                value, sources[where] = _with(value, where, chart_values), inner
+                value, sources[where] = _replace_at(value, where, chart_values), inner
         if any(True for path in class_paths.PRESETS[kind] for _ in class_paths.found_at(value, path.steps)):
             self._keep(value, kind, ExpandedSource(source, sources) if sources else source, within)
         else:
@@ -358,11 +358,11 @@ def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:
     return group_kind(manifest) == registry.PRIORITY_CLASS and "value" not in manifest
 
 
-def _with(value: Any, path: Path, new: Any) -> Any:
+def _replace_at(value: Any, path: Path, new: Any) -> Any:
     if not path:
         return new
     copy: Any = list(value) if isinstance(value, list) else dict(value)
-    copy[path[0]] = _with(value[path[0]], path[1:], new)
+    copy[path[0]] = _replace_at(value[path[0]], path[1:], new)
     return copy
 
 
@@ -398,7 +398,7 @@ _OTHER_GROUPS: Final = ("apps", "batch", "policy", "autoscaling", "autoscaling.k
 
 @lru_cache(maxsize=1024)
 def _intended(api_version: str, kind: str) -> tuple[str, str] | None:
-    if len(kind) + len(api_version) > _LONGEST_TYPE:
+    if len(kind) + len(api_version) > _MAX_TYPE_LENGTH:
         return None
     if _is_almost_a_class(api_version, kind):
         return CLASS_VERSION, CLASS_KIND

@@ -197,9 +197,9 @@ MAX_DOCUMENTS: Final = 100_000
 MAX_DIAGNOSTICS: Final = 10_000
 """Maximum number of problems in the text of one file; a file with more is not a manifest."""
 
-_LONGEST_KIND: Final = 63
+_MAX_KIND_LENGTH: Final = 63
 _ENDS_WITH_ACTION: Final = later(rb"^\{[{%][^\n]*[%}]\}\s*\Z", re.MULTILINE)
-_LONGEST_ACTION: Final = 1_000
+_MAX_ACTION_LENGTH: Final = 1_000
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
 """Rules that report an unreadable document."""
 UNUSABLE: Final = BROKEN | {"unknown-kind", "removed-api-version"}
@@ -225,7 +225,7 @@ class Reading(NamedTuple):
 
 def only_found(skipped: Mapping[str, int]) -> str:
     """Return a phrase with the kinds of skipped objects, such as `; found only Deploymnet`; "" if there are none."""
-    kinds = sorted({cut(kind.rpartition("/")[2], _LONGEST_KIND) for kind in skipped})
+    kinds = sorted({cut(kind.rpartition("/")[2], _MAX_KIND_LENGTH) for kind in skipped})
     return f"; found only {listed(kinds)}" if kinds else ""
 
 
@@ -325,7 +325,7 @@ class _FileReader:
         for count, piece in enumerate(split(data, self._file, line, column)):
             document, fault = piece if isinstance(piece, tuple) else (piece, None)
             above, before = before, document.data
-            if fault is not None and _ENDS_WITH_ACTION.search(above[-_LONGEST_ACTION:]):
+            if fault is not None and _ENDS_WITH_ACTION.search(above[-_MAX_ACTION_LENGTH:]):
                 continue  # a branch of a template: the previous document reports it
             document = self._place.moved(document) if self._place else document
             if self._exceeds_limit(document, count):
@@ -395,7 +395,7 @@ class _FileReader:
         before = len(finder.subjects)
         self._diagnostics += finder.take(construction.meant(root), lambda prefix: YamlSource(tree, prefix))
         if own := finder.subjects[before:]:
-            self._diagnostics += diagnostics.of_yaml(document, root, construction.repeated, own, "kubectl")
+            self._diagnostics += diagnostics.yaml_diagnostics(document, root, construction.repeated, own, "kubectl")
 
     def json(self, data: bytes) -> None:
         """Read a stream of JSON values; if the first or second is invalid, the rest as YAML, as kubectl does."""
@@ -427,7 +427,7 @@ class _FileReader:
         before = len(finder.subjects)
         self._diagnostics += finder.take(value, lambda prefix: JsonSource(spans, start, prefix))
         if len(finder.subjects) > before and values.repeats(start):
-            self._diagnostics += diagnostics.of_json(spans, start, finder.subjects[before:])
+            self._diagnostics += diagnostics.json_diagnostics(spans, start, finder.subjects[before:])
 
     def _yaml_instead(self, text: str, position: int) -> bool:
         """Read the rest as YAML. Returns false if a .json file is not valid YAML either: the caller reports the JSON

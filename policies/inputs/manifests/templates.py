@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Location, ObjectRef, Path, Severity, grouped
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests.diagnostics import MAX_LINES, harmless, in_block
+from forewarn.policies.inputs.manifests.diagnostics import MAX_LINES, harmless, is_in_block
 from forewarn.policies.inputs.manifests.documents import as_utf8, indent_of
 from forewarn.policies.inputs.manifests.object_finder import intended_type
 from forewarn.policies.inputs.manifests.reading import read
@@ -66,9 +66,9 @@ _INLINE: Final = later(
 _VISIBLE: Final = later(r"\S")
 _CHARACTER: Final = later(r"[^\r\n]")
 _MAX_ACTIONS: Final = 20_000
-_LONGEST_ACTION: Final = 4_000
+_MAX_ACTION_LENGTH: Final = 4_000
 """Maximum characters of an action whose strings may contain braces; a longer action ends at its first braces."""
-_LONGEST: Final = 1 << 20
+_MAX_LENGTH: Final = 1 << 20
 _DEEPEST: Final = 100
 _LONG_CONDITION: Final = 200
 _NOTHING: Final = 1 << 30
@@ -110,7 +110,7 @@ def mask(text: str, *, last: bool = False, every: bool = False) -> Masked | None
 
     Of `if … else`, keeps the first branch; `last`: the last one; `every`: all, which may be no YAML.
     """
-    actions = actions_of(text) if len(text) <= _LONGEST else None
+    actions = actions_of(text) if len(text) <= _MAX_LENGTH else None
     if actions is None or len(actions) > _MAX_ACTIONS or (actions and actions[-1].end < 0):
         return None
     pieces, position = _Pieces(_last_branches(actions) if last else {}, every=every), 0
@@ -150,7 +150,7 @@ class TemplateBlock(NamedTuple):
 
 def blocks_of(text: str) -> Iterator[TemplateBlock]:
     """Yield the blocks of a template that end, except those in many others; nothing if the text is too long."""
-    actions = actions_of(text) if len(text) <= _LONGEST else ()
+    actions = actions_of(text) if len(text) <= _MAX_LENGTH else ()
     opened = list[tuple[Action, bool]]()
     for action in actions:
         if action.word in OPENS:
@@ -196,7 +196,7 @@ def _end_of_go(text: str, start: int) -> int:
     """Return the position of the braces that end an action of Go, by the strings in it; -1 if a string has no end or
     the action is too long.
     """
-    for token in _STRING_OR_END.finditer(text, start, start + _LONGEST_ACTION):
+    for token in _STRING_OR_END.finditer(text, start, start + _MAX_ACTION_LENGTH):
         if token[0] == "}}":
             return token.start()
         if len(token[0]) == 1:
@@ -346,7 +346,7 @@ _FAR: Final = 3
 _UNKNOWN_VERSION: Final = later(
     rf"^(apiVersion:[ ]+)([{_OUTPUT}{_CONTROL}]{{10,500}})(?=[ ]*\r?\nkind:[ ]+(\w+)[ ]*\r?$)", re.MULTILINE
 )
-_LONGEST_LINE: Final = 500
+_MAX_LINE_LENGTH: Final = 500
 _NEAR: Final = 500
 """How many lines above a repeated key to search for its first occurrence."""
 
@@ -490,7 +490,7 @@ def _every_branch(text: str) -> tuple[Sequence[str], Sequence[int]]:
 def _defined_in(text: str) -> str:
     """The text of each `define` that contains an object, as a document that keeps its lines; "" if there are none."""
     pieces, done, start, opened, depth = list[str](), 0, 0, 0, 0
-    if len(text) > _LONGEST or not any(word in text for word in UNPRINTED):
+    if len(text) > _MAX_LENGTH or not any(word in text for word in UNPRINTED):
         return ""
     for action in actions_of(text):
         depth += (action.word in OPENS) - (action.word in CLOSES)
@@ -612,11 +612,11 @@ def _unended_quote(diagnostic: FileDiagnostic, masked: Masked, text: str) -> Fil
     following = ""
     for number in range(last, max(last - _NEAR, -1), -1):
         line = lines[number].rstrip("\r")
-        opened = _UNENDED.match(line) if len(line) <= _LONGEST_LINE else None
+        opened = _UNENDED.match(line) if len(line) <= _MAX_LINE_LENGTH else None
         key = _KEY.match(following) if opened and masked.lost[number] == _NOTHING else None
         if opened and key and len(key[1]) <= len(opened[1]):
             at = sum(map(len, lines[:number])) + number
-            if in_block(text, at + len(opened[1]), MAX_LINES)[1]:
+            if is_in_block(text, at + len(opened[1]), MAX_LINES)[1]:
                 return None
             place = diagnostic.location._replace(line=number + 1, column=opened.start(2) + 1, end_column=len(line) + 1)
             return diagnostic._replace(problem="the quote that begins here has no end", location=place)

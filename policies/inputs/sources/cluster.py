@@ -17,7 +17,7 @@ from functools import partial
 from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeGuard
 
-from forewarn.policies.base.findings import LONGEST_PATH, Finding, brief, listed, plural
+from forewarn.policies.base.findings import MAX_PATH_LENGTH, Finding, brief, listed, plural
 from forewarn.policies.base.light import no_collection
 from forewarn.policies.inputs.manifests.documents import NOT_TEXT, Fault
 from forewarn.policies.inputs.manifests.object_finder import NO_KIND, items_of
@@ -105,7 +105,7 @@ class Identities:
 
     def _note_replaced(self, obj: ApiObject, source: str, before: str) -> None:
         self._others += bool(self._replaced)
-        what, then, first = (brief(str(x), LONGEST_PATH) for x in (ref_of(obj), source, before))
+        what, then, first = (brief(str(x), MAX_PATH_LENGTH) for x in (ref_of(obj), source, before))
         self._replaced = self._replaced or f"{what} as in {then}, not as in {first}"
 
     @property
@@ -351,7 +351,7 @@ class _Loading:
     @property
     def origin(self) -> Origin:
         """The origin of the loaded state. The state of several sources is as old as the oldest."""
-        names = ["<stdin>" if name == files.STDIN else brief(name, LONGEST_PATH) for name in self._names]
+        names = ["<stdin>" if name == files.STDIN else brief(name, MAX_PATH_LENGTH) for name in self._names]
         left = len(names) - _NAMED
         names[_NAMED:] = [plural(left, "more source")] if left > 0 else []
         time, is_read = min(self._read, default=self._newest), bool(self._read)

@@ -194,7 +194,7 @@ class _Walk:
         self._suffixes, self._omitted, self._deployed = suffixes, omitted, deployed
         self._seen: set[tuple[int, int]] = set()
         """The device and inode of each directory read so far, so that links cause no loops."""
-        above = Ignores.above(root, ignores) if ignores is not None else None
+        above = Ignores.load_inherited(root, ignores) if ignores is not None else None
         self._ignores = {} if above is None else {root: above}
 
     def files(self) -> Iterator[tuple[File, bool]]:
@@ -235,11 +235,11 @@ class _Walk:
         above = self._ignores.pop(path)
         ignores = Ignores.from_directory(path) if ".git" in names else above
         if GITIGNORE in names:
-            ignores = ignores.within(path)
+            ignores = ignores.extended_by(path)
         kept = []
         for entry in let_in:
             is_directory = _is_directory(entry)
-            inside = ignores.below(entry.path, is_directory=is_directory)
+            inside = ignores.rules_for(entry.path, is_directory=is_directory)
             if inside is None:
                 self._omitted(entry.path, IGNORED if ignores.tree.is_readable else NAMED)
                 continue

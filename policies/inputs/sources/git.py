@@ -170,7 +170,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 GITIGNORE: Final = ".gitignore"
-_LONGEST: Final = 1 << 18
+_MAX_LENGTH: Final = 1 << 18
 _MAX: Final = 1_000
 """Maximum number of patterns of one file; further ones are ignored."""
 _DEEPEST: Final = 100
@@ -220,7 +220,7 @@ class Ignores:
         return cls(WorkTree(os.path.realpath(top)))
 
     @classmethod
-    def above(cls, directory: str, rules_inside: dict[str, Ignores]) -> Ignores | None:
+    def load_inherited(cls, directory: str, rules_inside: dict[str, Ignores]) -> Ignores | None:
         """The rules that a directory inherits; None outside of a git work tree.
 
         `rules_inside`: adds those in directories above, so that many directories of a tree read each .gitignore once.
@@ -233,12 +233,12 @@ class Ignores:
                 inside.append(path)
             if rules is not None:
                 for above in reversed(inside[1:]):
-                    rules = rules_inside[above] = rules.within(above)
+                    rules = rules_inside[above] = rules.extended_by(above)
                 return rules
             inside.append(path)
         return None
 
-    def within(self, directory: str) -> Ignores:
+    def extended_by(self, directory: str) -> Ignores:
         """The rules together with those of a directory's own .gitignore."""
         patterns = () if self._everything else tuple(_patterns(os.path.join(directory, GITIGNORE)))
         if not patterns:
@@ -250,7 +250,7 @@ class Ignores:
     def inside(self) -> Ignores:
         return Ignores(self.tree, everything=True)
 
-    def below(self, path: str, *, is_directory: bool) -> Ignores | None:
+    def rules_for(self, path: str, *, is_directory: bool) -> Ignores | None:
         """Return the rules for the contents of a path; None if git ignores the path. Git ignores no tracked path."""
         if not self.ignore(path, is_directory=is_directory):
             return self
@@ -308,7 +308,7 @@ def pattern_of(text: str) -> Pattern | None:
     return Pattern(steps, negated, directories_only, None if begins == _ANY else _step(begins))
 
 
-def _text(file: str, limit: int = _LONGEST) -> str:
+def _text(file: str, limit: int = _MAX_LENGTH) -> str:
     """The contents of a file; "" for links (as in git) and pipes."""
     try:
         return contents(file, limit)[:limit].decode("utf-8", "replace")
@@ -353,7 +353,7 @@ def _literal(escaped: re.Match[str]) -> str:
 
 
 PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
-_LARGEST: Final = 3 << 20
+_MAX_SIZE: Final = 3 << 20
 """Maximum bytes of a file that GitHub reads."""
 _MAX_LINES: Final = 2_000
 _SECTION: Final = r"\^?\[([^]]*)\](?:\[\d+\])?(.*)"
@@ -397,7 +397,7 @@ def _owns(pattern: Pattern, steps: tuple[str, ...]) -> bool:
 
 def _lines(path: str) -> Iterator[_Line]:
     section, of_section = "", list[str]()
-    for line in _text(path, _LARGEST).split("\n")[:_MAX_LINES]:
+    for line in _text(path, _MAX_SIZE).split("\n")[:_MAX_LINES]:
         given = line.partition(" #")[0].strip()
         if match := re.fullmatch(_SECTION, given):
             section, of_section = match[1].casefold(), re.findall(_OWNER, match[2])

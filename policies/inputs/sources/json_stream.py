@@ -17,7 +17,7 @@ from forewarn.policies.kubernetes.kinds.registry import incomplete_list, listed_
 from forewarn.policies.kubernetes.objects.fields import ApiObject, text_at
 
 _CHUNK: Final = 1 << 20
-_LONGEST: Final = 64 << 20
+_MAX_LENGTH: Final = 64 << 20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _COMMA: Final = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 _CUT_SHORT: Final = 16
@@ -212,8 +212,8 @@ class Window:
         if self._ended:
             return False
         left = self._buffer[self._position :]
-        if len(left) > _LONGEST:
-            raise self.fault(f"value longer than {_LONGEST >> 20} MiB")
+        if len(left) > _MAX_LENGTH:
+            raise self.fault(f"value longer than {_MAX_LENGTH >> 20} MiB")
         self.line()
         read = self._stream.read(max(self._block, len(left)))
         self._ended = not read

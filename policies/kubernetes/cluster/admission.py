@@ -27,7 +27,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Toleration, read_tolerations
 from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.kubernetes.quantity import in_units
+from forewarn.policies.kubernetes.quantity import format_units
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -248,6 +248,8 @@ def exceeded_quotas(cluster: ClusterSnapshot) -> dict[str, str]:
                 name for name, limit in sorted(quota.hard.items()) if name in quota.used and quota.used[name] > limit
             ]
             if over:
-                usage = [f"{in_units(quota.used[name])} of {in_units(quota.hard[name])} {name}" for name in over]
+                usage = [
+                    f"{format_units(quota.used[name])} of {format_units(quota.hard[name])} {name}" for name in over
+                ]
                 found[f"{namespace}/{quota.name}"] = listed(usage)
     return found

@@ -188,7 +188,7 @@ class ClusterSnapshot:
         lazy = LazySnapshot(objects) if built is None else LazySnapshot(objects, built, frozenset())
         return replace(self, _scheduling=lazy)
 
-    def within(self, namespace: str) -> ClusterSnapshot:
+    def restrict_to(self, namespace: str) -> ClusterSnapshot:
         """Return the cluster with only the Pods and workloads of one namespace; scheduling still uses all Pods."""
         return replace(self, pods=self.pods_of(namespace), workloads=self.workloads_of(namespace))
 

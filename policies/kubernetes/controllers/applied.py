@@ -213,14 +213,14 @@ class _StoredPods:
         """Return the tallies of the Pods that the PDB selects."""
         if (selector := self._pdb.selector) is None:
             return []
-        parts = derived(self._cluster.pods_of(self._pdb.namespace), _by_label)
+        parts = derived(self._cluster.pods_of(self._pdb.namespace), _tallies_by_label)
         label = min(selector.labels, key=lambda label: len(parts[0].get(label, ())), default=None)  # rarely needed
         tallies = [tally for part in parts for tally in part.get(label, ())]
         charge(len(tallies))
         return [tally for tally in tallies if selector.matches(tally.labels)]
 
 
-def _by_label(pods: Mapping[Key, Pod]) -> dict[tuple[str, str] | None, list[Tally]]:
+def _tallies_by_label(pods: Mapping[Key, Pod]) -> dict[tuple[str, str] | None, list[Tally]]:
     """Return label (None: any) -> the tallies of the Pods with the label: one tally for all Pods with equal labels."""
     tallies = dict[int, Tally]()
     for pod in pods.values():

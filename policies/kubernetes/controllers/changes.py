@@ -114,7 +114,7 @@ def pod_change(
         template, same = stored, True
     elif group_kind(obj) == "apps/Deployment" and is_paused(old):
         same = has_replica_set(cluster, obj, template.object)
-    change = _of_change(cluster, obj, old, template.object, own, paths, same=same)
+    change = _changed_workload(cluster, obj, old, template.object, own, paths, same=same)
     if not change.pods:
         return change
     if group_kind(obj) not in CONTROLLERS:
@@ -151,7 +151,7 @@ def _with_replicas(obj: ApiObject, old: ApiObject) -> ApiObject:
     return {**obj, "spec": {**spec, "replicas": replicas}} if is_kept else obj
 
 
-def _of_change(
+def _changed_workload(
     cluster: ClusterSnapshot,
     obj: ApiObject,
     old: ApiObject | None,
@@ -239,7 +239,7 @@ def arriving(
         return missing
     own = pods_of(cluster, obj) if own is None else own
     waits = _first_pending(obj, own)
-    return missing if waits is None else _before(obj, own, missing, waits)
+    return missing if waits is None else _lower_ordinals(obj, own, missing, waits)
 
 
 def creates_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], *, fewer: bool = False) -> bool:
@@ -279,7 +279,7 @@ def _first_pending(obj: ApiObject, own: Sequence[Pod]) -> int | None:
     )
 
 
-def _before(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal: int) -> Sequence[Pod]:
+def _lower_ordinals(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal: int) -> Sequence[Pod]:
     """Return the missing Pods whose ordinals are lower than `ordinal`."""
     name, start = ref_of(obj).name, stateful_set.start_ordinal(obj)
     present = sum(start <= stateful_set.ordinal_of(pod.name, name) < ordinal for pod in own)
@@ -317,15 +317,15 @@ def _rollout(
     """
     kind = group_kind(obj)
     if kind == "apps/Deployment":
-        return _of_deployment(cluster, obj, template, own, before)
+        return _deployment_change(cluster, obj, template, own, before)
     if kind == "apps/StatefulSet":
-        return _of_stateful_set(cluster, obj, template, own)
+        return _stateful_set_change(cluster, obj, template, own)
     if kind == "apps/DaemonSet":
-        return _of_daemon_set(cluster, obj, template, own)
+        return _daemon_set_change(cluster, obj, template, own)
     return PodChange(new_pods(cluster, obj, template, own=own).pods, own)
 
 
-def _of_deployment(
+def _deployment_change(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...], before: ApiObject | None
 ) -> PodChange:
     """Return the effects of a changed template of a Deployment.
@@ -375,7 +375,9 @@ def replaces_no_pods(obj: ApiObject) -> bool:
     return text(strategy, "type") == "OnDelete" or partition >= max(spec_replicas(obj), 1)
 
 
-def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
+def _stateful_set_change(
+    cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]
+) -> PodChange:
     """Return the effects of a changed template of a StatefulSet.
 
     Missing ordinals are created first, then Pods are replaced, from the highest ordinal to the lowest, `maxUnavailable`
@@ -383,7 +385,7 @@ def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObje
     """
     missing = new_pods(cluster, obj, template, own=own).pods
     if (waits := _first_pending(obj, own)) is not None:
-        return PodChange(_before(obj, own, missing, waits), own, one_by_one=True)
+        return PodChange(_lower_ordinals(obj, own, missing, waits), own, one_by_one=True)
     if replaces_no_pods(obj):
         return PodChange(missing, own, one_by_one=is_ordered(obj), replaces_none=True)
     name, requested = ref_of(obj).name, stateful_set.requested_ordinals(obj)
@@ -409,7 +411,9 @@ def _ordinal(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, numb
     return new_pods(cluster, only, template, 1, ()).pods[0]
 
 
-def _of_daemon_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
+def _daemon_set_change(
+    cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]
+) -> PodChange:
     """Return the effects of a changed template of a DaemonSet.
 
     Nodes without a Pod get a Pod. On other nodes, the old Pod terminates first, unless the DaemonSet surges.

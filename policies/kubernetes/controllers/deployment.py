@@ -222,7 +222,7 @@ def scale_in_proportion(rollout: Rollout) -> list[Action]:
         return [write for size in latest for write in resized(rollout, size, rollout.replicas)]
     if rollout.new is not None and _is_saturated(rollout, rollout.new):
         return [w for size in rollout.old if size.replicas for w in resized(rollout, size, 0)]
-    return _in_proportion(rollout, active) if is_rolling(rollout.object) else []
+    return _scale_proportionally(rollout, active) if is_rolling(rollout.object) else []
 
 
 def _is_saturated(rollout: Rollout, new: Size) -> bool:
@@ -230,7 +230,7 @@ def _is_saturated(rollout: Rollout, new: Size) -> bool:
     return new.replicas == annotation_of(new, DESIRED) == new.status.available == rollout.replicas
 
 
-def _in_proportion(rollout: Rollout, active: list[Size]) -> list[Action]:
+def _scale_proportionally(rollout: Rollout, active: list[Size]) -> list[Action]:
     """Return updates that scale active ReplicaSets in proportion. Source: `scale`, `GetReplicaSetProportion`."""
     allowed = rollout.replicas + max_surge(rollout.object, rollout.replicas) if rollout.replicas else 0
     to_add = allowed - sum(size.replicas for size in active)

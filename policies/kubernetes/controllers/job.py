@@ -38,7 +38,7 @@ _BATCH_PERIOD: Final = 1.0
 _COMPLETE: Final = frozenset({"Complete", "SuccessCriteriaMet"})
 _MAX_INDEXES: Final = 100_000
 """Maximum completion index that is read. Upstream allows no more completions for indexed Jobs with high parallelism."""
-_LONGEST: Final = 1 << 20
+_MAX_LENGTH: Final = 1 << 20
 _DIGITS: Final = 10
 
 
@@ -134,7 +134,7 @@ def _with_finished(job_status: JobStatus, job: ApiObject, pods: Sequence[PodStat
     failures = (job_status.failures if last_success is None else 0) + len(recent)
     failed_at = max(recent, default=job_status.failed_at if last_success is None else None)
     started = None if _is_suspended(job) else now if job_status.started is None else job_status.started
-    failed_indexes, index_failures = _of_indexes(job_status, job, failed)
+    failed_indexes, index_failures = _index_failures(job_status, job, failed)
     return job_status._replace(
         failed_indexes=failed_indexes,
         index_failures=index_failures,
@@ -148,7 +148,7 @@ def _with_finished(job_status: JobStatus, job: ApiObject, pods: Sequence[PodStat
     )
 
 
-def _of_indexes(
+def _index_failures(
     status: JobStatus, job: ApiObject, failed: Sequence[PodState]
 ) -> tuple[frozenset[int], Mapping[int, _IndexFailures]]:
     """Return the failed indexes, and the failures of each index for backoffLimitPerIndex, after the Pods `failed`
@@ -207,7 +207,7 @@ def is_finished(job: ApiObject) -> bool:
 def _indexes_in(listed: str, completions: int) -> frozenset[int]:
     """Parse indexes such as `0-2,5`; skip indexes from `completions` on. Source: `parseIndexesFromString`."""
     numbers = set[int]()
-    for part in listed[:_LONGEST].split(","):
+    for part in listed[:_MAX_LENGTH].split(","):
         first, dash, last = part.partition("-")
         last = last if dash else first
         if first.isascii() and first.isdigit() and last.isascii() and last.isdigit():
@@ -323,7 +323,7 @@ def _manage_pods(sync: _Job) -> tuple[list[Action], int]:
     """Return (writes that create or delete Pods, number of active Pods after them). Source: `manageJob`."""
     active = sync.active
     wanted = wanted_pods(sync.object, sync.status._replace(succeeded=_succeeded(sync), active=len(active)))
-    doomed = _for_removal(sync, active, max(len(active) - wanted, 0))[:MAX_PODS_PER_SYNC]
+    doomed = _pods_for_removal(sync, active, max(len(active) - wanted, 0))[:MAX_PODS_PER_SYNC]
     if doomed:
         key = sync.state.key
         return [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in doomed], len(active) - len(doomed)
@@ -366,7 +366,7 @@ def _remaining_backoff(failures: int, failed_at: float | None, *, now: float) ->
     return max(backoff - (now - failed_at), 0.0)
 
 
-def _for_removal(sync: _Job, active: Sequence[PodState], least: int) -> list[PodState]:
+def _pods_for_removal(sync: _Job, active: Sequence[PodState], least: int) -> list[PodState]:
     """Return the Pods to delete, in order: at least `least` Pods. Source: `activePodsForRemoval`.
 
     For an indexed Job, Pods without a valid index or with a duplicate index are first.

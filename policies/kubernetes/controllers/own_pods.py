@@ -62,7 +62,9 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     if pods or selector.empty:
         return pods
     namespace = ref_of(obj, "default").namespace
-    groups = [same for part in derived(cluster.pods_of(namespace), _by_label) for same in part.get(selector.label, ())]
+    groups = [
+        same for part in derived(cluster.pods_of(namespace), _pods_by_label) for same in part.get(selector.label, ())
+    ]
     charge(len(groups))
     matching = (same for same in groups if selector.matches(same[0].labels))
     return [pod for same in matching if not _has_owner(cluster, same[0]) for pod in same]
@@ -72,7 +74,7 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     """Return a workload's Pods, including terminal and terminating ones and those of workloads it controls."""
     ref = ref_of(obj, "default")
     of_it = {(group_kind(obj), ref.name), *(_identity(workload) for workload in controlled(cluster, obj))}
-    parts = derived(cluster.pods_of(ref.namespace), _by_owner)
+    parts = derived(cluster.pods_of(ref.namespace), _pods_by_owner)
     pods = [pod for part in parts for owner in of_it for pod in part.get(owner, ())]
     charge(len(pods))
     return pods
@@ -81,7 +83,7 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
 def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
     """Return the workloads whose controller is this object: a Deployment's ReplicaSets, a CronJob's Jobs."""
     ref, kind = ref_of(obj, "default"), group_kind(obj)
-    parts = derived(cluster.workloads_of(ref.namespace), _by_controller)
+    parts = derived(cluster.workloads_of(ref.namespace), _workloads_by_controller)
     return [w for part in parts for w in part.get((kind, ref.name), ())]
 
 
@@ -89,13 +91,13 @@ _Identity = tuple[str, str]
 """(`group/Kind`, name)."""
 
 
-def _by_controller(workloads: Mapping[Any, Workload]) -> dict[_Identity | None, list[Workload]]:
+def _workloads_by_controller(workloads: Mapping[Any, Workload]) -> dict[_Identity | None, list[Workload]]:
     """Return controller -> the workloads that it controls."""
     charge(len(workloads))
     return grouped((workload.controller, workload) for workload in workloads.values())
 
 
-def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, list[Pod]]:
+def _pods_by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, list[Pod]]:
     """Return owner -> its Pods.
 
     Cached for each shard of the table: a namespace may have 100,000 Pods, few of which change.
@@ -104,7 +106,7 @@ def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, list[Pod]]:
     return grouped((_owner_of(pod), pod) for pod in pods.values())
 
 
-def _by_label(pods: Mapping[Any, Pod]) -> dict[tuple[str, str] | None, list[list[Pod]]]:
+def _pods_by_label(pods: Mapping[Any, Pod]) -> dict[tuple[str, str] | None, list[list[Pod]]]:
     """Return label (None: any) -> running or Pending Pods, in groups with the same owner and labels.
 
     Pods of one controller share one labels object.
@@ -465,7 +467,7 @@ def needed(obj: ApiObject, stored: ApiObject) -> int:
 def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: str) -> Pod:
     """Return the Pod `name` of the template, after its creation by the controller and after admission."""
     owner = _owner(cluster, obj, template)
-    with _in_template(obj):
+    with _template_errors(obj):
         pod = made_of(ref_of(obj, "default").namespace, owner, template)
         pod["metadata"]["name"] = name
         if group_kind(obj) == "apps/Deployment":
@@ -483,7 +485,7 @@ def check_template(obj: ApiObject, cluster: ClusterSnapshot | None) -> None:
 
     template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
     if template is not None:
-        with _in_template(obj):
+        with _template_errors(obj):
             is_pod, namespace = not template.is_template, ref_of(obj, "default").namespace
             Pod.from_api(obj if is_pod else made_of(namespace, obj, template.object))
         if template.is_template or not (cluster and cluster.limit_ranges_of(ref_of(obj, "default").namespace)):
@@ -491,7 +493,7 @@ def check_template(obj: ApiObject, cluster: ClusterSnapshot | None) -> None:
 
 
 @contextmanager
-def _in_template(obj: ApiObject) -> Iterator[None]:
+def _template_errors(obj: ApiObject) -> Iterator[None]:
     """Context manager that adds the object and the path of its template to InvalidObject errors."""
     try:
         yield
@@ -508,20 +510,20 @@ def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject)
 
     Its controller counts without admission. Source: pkg/controller/daemon, `NodeShouldRunDaemonPod`.
     """
-    with _in_template(obj):
+    with _template_errors(obj):
         pod = Pod.from_api(made_of(ref_of(obj, "default").namespace, obj, with_daemon_fields(template)))
     return len(_daemon_nodes(cluster, obj, template, pod))
 
 
 def _daemon_nodes(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pod: Pod) -> list[str]:
     """Return the sorted names of the nodes that should have a Pod. `pod`: the DaemonSet's Pod without a target node."""
-    with _in_template(obj):
+    with _template_errors(obj):
         return nodes_that_should_run(template, pod, {name: node for (_, name), node in cluster.objects.nodes.items()})
 
 
 def daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Pod:
     """Return the Pod of a DaemonSet after admission, without a target node."""
-    with _in_template(obj):
+    with _template_errors(obj):
         anywhere = with_daemon_fields(template)
     return _pod(cluster, obj, anywhere, f"{ref_of(obj).name}-")
 

@@ -36,7 +36,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return one sync's writes, also of a ReplicationController. Raises InvalidObject. Upstream `syncReplicaSet`."""
     counts, replicas = view.counts(state.key), spec_replicas(state.object)
     if counts is not None and counts.active <= replicas and not min_ready_seconds(state):
-        return _of_counts(view, state, counts, replicas)
+        return _count_actions(view, state, counts, replicas)
     active = [pod for pod in view.pods_of(state.key) if pod.active]
     actions = _manage_replicas(view, state, active, now)
     status, seconds = calculate_status(state, active, now), min_ready_seconds(state)
@@ -48,7 +48,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     return actions
 
 
-def _of_counts(view: View, state: WorkloadState, counts: PodCounts, replicas: int) -> list[Action]:
+def _count_actions(view: View, state: WorkloadState, counts: PodCounts, replicas: int) -> list[Action]:
     """Return the writes of a sync that deletes no Pods; such a sync needs only the numbers of Pods."""
     actions = _create(view, state, replicas - counts.active)
     status = ReplicaSetStatus(counts.active, counts.ready, counts.ready, mapping(state.object, "spec"))
@@ -110,10 +110,10 @@ def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count:
     if count >= len(pods):
         return pods
     on_node = Counter(pod.pod.node_name for pod in related if pod.active)
-    return by_rank([(pod, on_node[pod.pod.node_name]) for pod in pods], now)[:count]
+    return sort_by_rank([(pod, on_node[pod.pod.node_name]) for pod in pods], now)[:count]
 
 
-def by_rank(ranked: Iterable[tuple[PodState, int]], now: float) -> list[PodState]:
+def sort_by_rank(ranked: Iterable[tuple[PodState, int]], now: float) -> list[PodState]:
     """Sort Pods for deletion. `ranked`: (Pod, related Pods on its node). Source: `ActivePodsWithRanks`."""
     return [pod for pod, _ in sorted(ranked, key=cmp_to_key(partial(_compare, now=now)))]
 
@@ -155,11 +155,11 @@ def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float)
     if first != second:
         return -1 if first < second else 1
     if pod.ready is not None and pod2.ready is not None and pod.ready != pod2.ready:
-        return _younger_first(pod.ready, pod2.ready, now) or _by_uid(pod, pod2)
+        return _younger_first(pod.ready, pod2.ready, now) or _compare_uids(pod, pod2)
     if pod.restarts != pod2.restarts:
         return -1 if pod.restarts > pod2.restarts else 1
     if pod.created != pod2.created:
-        return _younger_first(pod.created, pod2.created, now) or _by_uid(pod, pod2)
+        return _younger_first(pod.created, pod2.created, now) or _compare_uids(pod, pod2)
     return 0
 
 
@@ -181,5 +181,5 @@ def _magnitude(seconds: float) -> int:
     return int(log2(nanoseconds)) if nanoseconds > 0 else -1
 
 
-def _by_uid(one: PodState, other: PodState) -> int:
+def _compare_uids(one: PodState, other: PodState) -> int:
     return -1 if one.pod.uid < other.pod.uid else 1

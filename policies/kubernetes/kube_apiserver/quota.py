@@ -43,7 +43,7 @@ from forewarn.policies.kubernetes.objects.resources import (
 )
 from forewarn.policies.kubernetes.objects.resources import text as amounts_text
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
-from forewarn.policies.kubernetes.quantity import ZERO, Quantity, in_units, parse_quantity
+from forewarn.policies.kubernetes.quantity import ZERO, Quantity, format_units, parse_quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
@@ -53,7 +53,7 @@ POD_COUNT: Final = "count/pods"
 POD_RESOURCES: Final = COMPUTE | {POD_COUNT, "pods"}
 
 QUOTAS: Final = "ResourceQuotas"
-_LONGEST_NAME: Final = 100
+_MAX_NAME_LENGTH: Final = 100
 _OF_QUOTA: Final = later("(?:exceeded|failed) quota: ([^,:]+)")
 _MISSING: Final = later(r"(?:must specify|;) (\S+) for: ")
 
@@ -171,7 +171,7 @@ _NAMED: Final = ("cpu", "memory", "ephemeral-storage")
 _MUST_BE_SET: Final = frozenset(name for name in COMPUTE if not name.endswith(_NAMED[2]))
 
 
-def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
+def _rename_for_quota(requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
     """Return the requests and limits by their names in quotas (`podComputeUsageHelper`)."""
     used = {"pods": _ONE}
     for name in _NAMED:
@@ -219,7 +219,9 @@ class Pods:
             return {}
         missing: dict[str, set[str]] = {}
         for container in (*resources.containers, *resources.init_containers):
-            for name in _MUST_BE_SET.intersection(required) - {*_by_quota_name(container.requests, container.limits)}:
+            for name in _MUST_BE_SET.intersection(required) - {
+                *_rename_for_quota(container.requests, container.limits)
+            }:
                 missing.setdefault(name, set()).add(container.name)
         return {name: sorted(containers) for name, containers in sorted(missing.items())}
 
@@ -233,7 +235,7 @@ class Pods:
             return counted
         resources = self.resources(obj)
         requests = resources.total_requests(use_status=True, counting=OF_QUOTAS)
-        return add(counted, _by_quota_name(requests, resources.total_limits()))
+        return add(counted, _rename_for_quota(requests, resources.total_limits()))
 
     def resources(self, obj: ApiObject) -> PodResources:
         return read_pod_resources(obj)
@@ -297,7 +299,7 @@ class ExceededQuota(str):
     def short(self) -> str:
         """The message in forewarn's words: `exceeded quota batch: 1,971 + 1 of 900 pods`."""
         amounts = (
-            f"{in_units(used)} + {in_units(requested)} of {in_units(limited)} {name}"
+            f"{format_units(used)} + {format_units(requested)} of {format_units(limited)} {name}"
             for name, (requested, used, limited) in self.amounts.items()
         )
         return f"exceeded quota {self.quota}: {', '.join(amounts)}"
@@ -350,7 +352,7 @@ def rejecting(messages: Collection[tuple[str, str]]) -> str:
     quotas = {(namespace, quota_in(message)) for namespace, message in messages}
     missing = {", ".join(_MISSING.findall(message)) for _, message in messages}
     why = f" (must specify {', '.join(missing)})" if len(missing) == 1 and all(missing) else ""
-    return f"quota {cut('/'.join(*quotas), _LONGEST_NAME)}{why}" if len(quotas) == 1 and all(*quotas) else QUOTAS
+    return f"quota {cut('/'.join(*quotas), _MAX_NAME_LENGTH)}{why}" if len(quotas) == 1 and all(*quotas) else QUOTAS
 
 
 def check_request(obj: ApiObject, quotas: Sequence[ResourceQuota], *, evaluator: Pods = PODS) -> Check:

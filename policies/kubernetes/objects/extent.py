@@ -293,7 +293,7 @@ def _counts(spec: ApiObject) -> Iterator[tuple[str, int, int]]:
     yield "containers", len(containers), MAX_CONTAINERS
     yield "volumes", len(list_at(spec, "volumes")), MAX_VOLUMES
     yield "tolerations", len(list_at(spec, "tolerations")), MAX_TOLERATIONS
-    yield from _of_resources(spec, containers)
+    yield from _resource_sizes(spec, containers)
     yield "ports", sum(len(list_at(container, "ports")) for container in containers), MAX_PORTS
     selectors: list[ApiObject] = [{"matchLabels": at(spec, "nodeSelector")}]
     spread = list_at(spec, "topologySpreadConstraints")
@@ -301,12 +301,12 @@ def _counts(spec: ApiObject) -> Iterator[tuple[str, int, int]]:
     selectors += [mapping_at(constraint, "labelSelector") for constraint in spread]
     affinity = mapping_at(spec, "affinity")
     if affinity:
-        yield from _of_node_affinity(affinity, selectors)
-        yield from _of_pod_affinity(affinity, selectors)
-    yield from _of_selectors(selectors)
+        yield from _node_affinity_sizes(affinity, selectors)
+        yield from _pod_affinity_sizes(affinity, selectors)
+    yield from _selector_sizes(selectors)
 
 
-def _of_resources(spec: ApiObject, containers: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+def _resource_sizes(spec: ApiObject, containers: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
     holders = (spec, *containers)
     lists = [mapping_at(holder, "resources", part) for holder in holders for part in ("requests", "limits")]
     lists.append(mapping_at(spec, "overhead"))
@@ -316,14 +316,14 @@ def _of_resources(spec: ApiObject, containers: list[ApiObject]) -> Iterator[tupl
         yield "resources", len({name for amounts_of in lists for name in amounts_of}), MAX_RESOURCES
 
 
-def _of_node_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+def _node_affinity_sizes(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
     required = list_at(affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms")
     preferred = list_at(affinity, "nodeAffinity", PREFERRED)
     yield "terms of node affinity", len(required) + len(preferred), MAX_NODE_TERMS
     selectors += [*required, *(mapping_at(term, "preference") for term in preferred)]
 
 
-def _of_pod_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+def _pod_affinity_sizes(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
     kinds = ("podAffinity", "podAntiAffinity")
     lists = [list_at(affinity, kind, how) for kind in kinds for how in (REQUIRED, PREFERRED)]
     yield "terms of Pod affinity", sum(map(len, lists)), MAX_POD_TERMS
@@ -335,7 +335,7 @@ def _of_pod_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterato
             yield "names in a term of affinity", named, MAX_REQUIREMENTS
 
 
-def _of_selectors(selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+def _selector_sizes(selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
     lists = [list_at(s, key) for s in selectors for key in ("matchExpressions", "matchFields")]
     labels = sum(len(mapping_at(s, "matchLabels")) for s in selectors)
     yield "requirements in selectors", labels + sum(map(len, lists)), MAX_REQUIREMENTS

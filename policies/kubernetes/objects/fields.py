@@ -163,12 +163,12 @@ def integer(obj: ApiObject, *path: str | int) -> int | None:
 
 def int32(obj: ApiObject, *path: str | int) -> int | None:
     """Return a 32-bit integer field; None if the field is absent or null. Raises InvalidObject for other values."""
-    return _of_bits(32, obj, path)
+    return _bounded_integer(32, obj, path)
 
 
 def int64(obj: ApiObject, *path: str | int) -> int | None:
     """Return a 64-bit integer field as `int32` does."""
-    return _of_bits(64, obj, path)
+    return _bounded_integer(64, obj, path)
 
 
 def period(obj: ApiObject, *path: str | int) -> int | None:
@@ -179,7 +179,7 @@ def period(obj: ApiObject, *path: str | int) -> int | None:
     return None if value is None else ((value * 10**9 + 2**63) % 2**64 - 2**63) // 10**9
 
 
-def _of_bits(bits: int, obj: ApiObject, path: tuple[str | int, ...]) -> int | None:
+def _bounded_integer(bits: int, obj: ApiObject, path: tuple[str | int, ...]) -> int | None:
     value = integer(obj, *path)
     if value is not None and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         raise InvalidObject(f"{cut(str(value), 40)} does not fit into {bits} bits", path, ref_of(obj))

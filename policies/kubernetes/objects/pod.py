@@ -41,7 +41,7 @@ from forewarn.policies.kubernetes.objects.node import (
     untolerated_taint,
 )
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource, as_resource, in_nano, mask
+from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, Resource, as_resource, mask, to_nano
 from forewarn.policies.kubernetes.objects.view import NAME, NAMESPACE, Namespaced, View, by
 from forewarn.policies.kubernetes.objects.volumes import Volume, read_volumes
 
@@ -395,8 +395,8 @@ def _counted(pod: pod_resources.PodResources, counting: pod_resources.Counting) 
     non_zero = amounts
     if missing:
         non_zero = pod.total_requests(use_status=True, counting=counting, non_missing=missing)
-    scored = as_resource(in_nano(mask(non_zero, (CPU, MEMORY))))
-    return PodResource(as_resource(in_nano(amounts)), scored.milli_cpu, scored.memory)
+    scored = as_resource(to_nano(mask(non_zero, (CPU, MEMORY))))
+    return PodResource(as_resource(to_nano(amounts)), scored.milli_cpu, scored.memory)
 
 
 def read_pod_spec(pod: ApiObject) -> PodSpec:
@@ -496,7 +496,7 @@ def _read_spec(pod: ApiObject, size: int) -> PodSpec:
         size=size,
         resources=resources,
         occupies=as_pod_resource(resources),
-        request=as_resource(in_nano(resources.total_requests(use_status=False))),
+        request=as_resource(to_nano(resources.total_requests(use_status=False))),
         host_ports=_host_ports(pod, (*filter(_restartable, inits), *containers)),
         num_sidecar_ports=len(_host_ports(pod, filter(_restartable, inits))),
         images=tuple(str(c.get("image") or "") for c in (*inits, *containers)),
@@ -587,7 +587,7 @@ def _resources_of(entries: Iterable[Any]) -> list[Any]:
 
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-_LONGEST: Final = 253
+_MAX_LENGTH: Final = 253
 NOW: Final = 2**62
 """The start time of a Pod without one in comparisons: upstream uses the current time."""
 
@@ -597,7 +597,7 @@ _interned: Final = lru_cache(maxsize=16384)(str)
 
 def once(text: str) -> str:
     """Return an equal, shared string. The cache is bounded, while `sys.intern` is permanent in Python 3.12."""
-    return _interned(text) if len(text) <= _LONGEST else text
+    return _interned(text) if len(text) <= _MAX_LENGTH else text
 
 
 @lru_cache(maxsize=256)

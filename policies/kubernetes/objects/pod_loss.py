@@ -75,7 +75,7 @@ def role_of(owner: str, labels: Mapping[str, str]) -> Role | None:
     return None
 
 
-_LONGEST: Final = 253
+_MAX_LENGTH: Final = 253
 
 
 class PodLoss(NamedTuple):
@@ -193,9 +193,11 @@ def named_loss(namespace: str, name: str, owner: Owner | None, labels: Mapping[s
         kind, keys = role.whole
         of_owner = ("", "") if owner is None else (owner.kind, owner.name)
         whole = (kind, "/".join(labels.get(key, "") for key in keys)) if kind else of_owner
-        return PodLoss(f"{namespace}/{name}", namespace, role.loss, whole[0], brief(whole[1], _LONGEST), role.condition)
+        return PodLoss(
+            f"{namespace}/{name}", namespace, role.loss, whole[0], brief(whole[1], _MAX_LENGTH), role.condition
+        )
     if owner is not None and owner.group_kind == JOB:
-        return PodLoss(f"{namespace}/{name}", namespace, Loss.FAILS, owner.kind, brief(owner.name, _LONGEST))
+        return PodLoss(f"{namespace}/{name}", namespace, Loss.FAILS, owner.kind, brief(owner.name, _MAX_LENGTH))
     return None
 
 

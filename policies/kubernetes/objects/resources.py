@@ -39,7 +39,7 @@ def amounts_at(obj: ApiObject, *path: str | int, accept_negative: bool = True) -
     return amounts
 
 
-def in_nano(resources: ResourceList) -> dict[str, int]:
+def to_nano(resources: ResourceList) -> dict[str, int]:
     """Return the amounts in billionths."""
     return {name: quantity.nano for name, quantity in resources.items()}
 
@@ -137,7 +137,7 @@ def is_scalar_resource_name(name: str) -> bool:
 
 def read_resource_list(obj: ApiObject, *path: str) -> ExactAmounts:
     """Return the quantities at a path by resource name, in billionths. Raises InvalidObject, also for negative ones."""
-    return in_nano(amounts_at(obj, *path, accept_negative=False))
+    return to_nano(amounts_at(obj, *path, accept_negative=False))
 
 
 def raise_to(amounts: dict[str, Amount], least: Mapping[str, Amount]) -> None:

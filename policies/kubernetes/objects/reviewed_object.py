@@ -128,7 +128,7 @@ class FileDiagnostic(NamedTuple):
         return f"{self.problem}: {self.effect}" if self.effect else self.problem
 
     @property
-    def in_one_line(self) -> str:
+    def to_line(self) -> str:
         """The message with the fix."""
         return f"{self.message}. Fix: {self.remediation}".replace("?. ", "? ") if self.remediation else self.message
 

@@ -166,7 +166,7 @@ _OF_STORED_CLAIMS: Final = ("apiVersion", "kind", "status")
 """Fields of claim templates that kube-apiserver sets."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation with the manifest of the previous `kubectl apply`."""
-_LONGEST_ANNOTATION: Final = 256 * 1024
+_MAX_ANNOTATION_LENGTH: Final = 256 * 1024
 """Maximum bytes of all annotations of an object. Source: apimachinery `TotalAnnotationSizeLimitB`."""
 
 
@@ -175,7 +175,7 @@ def last_applied(stored: ApiObject) -> ApiObject:
     read it. Source: kubectl `GetOriginalConfiguration`.
     """
     value = mapping(stored, "metadata", "annotations").get(LAST_APPLIED) or "{}"
-    manifest = _parsed(value) if isinstance(value, str) and len(value) <= _LONGEST_ANNOTATION else None
+    manifest = _parsed(value) if isinstance(value, str) and len(value) <= _MAX_ANNOTATION_LENGTH else None
     if not isinstance(manifest, dict):
         path, fix = ("metadata", "annotations", LAST_APPLIED), "kubectl apply edit-last-applied"
         raise InvalidObject("not a manifest in JSON", path, ref_of(stored), fix)
@@ -200,7 +200,7 @@ def applied_to(stored: ApiObject, applied: ApiObject, before: ApiObject = NOTHIN
     """
     with suppress(InvalidObject):  # `not_admitted` reports it
         before = last_applied(stored) or before or _with_containers(stored, applied)
-    containers = _by_name(at(stored, "spec", "template", "spec", "containers")) or {}
+    containers = _index_by_name(at(stored, "spec", "template", "spec", "containers")) or {}
     is_redacted = bool(containers) and not any("image" in container for container in containers.values())
     result: ApiObject = _merged(stored, applied, before, "", is_redacted=is_redacted)
     return result
@@ -211,7 +211,7 @@ def _with_containers(stored: ApiObject, applied: ApiObject) -> ApiObject:
     path, result = (*POD_TEMPLATE_PATHS.get(group_kind(stored), ()), "spec"), dict[str, Any]()
     for field in ("containers", "initContainers"):
         if at(applied, *path, field):
-            result[field] = [{"name": name} for name in _by_name(at(stored, *path, field)) or ()]
+            result[field] = [{"name": name} for name in _index_by_name(at(stored, *path, field)) or ()]
     for key in reversed(path if result else ()):
         result = {key: result}
     return result
@@ -222,8 +222,12 @@ def _merged(stored: Any, applied: Any, before: Any, name: str, *, is_redacted: b
     if isinstance(stored, Mapping) and isinstance(applied, Mapping):
         old = before if isinstance(before, Mapping) else NOTHING
         return _merged_fields(stored, applied, old, name, is_redacted=is_redacted)
-    if name in _MERGED_BY_NAME and (one := _by_name(stored)) is not None and (other := _by_name(applied)) is not None:
-        old = _by_name(before) or NOTHING
+    if (
+        name in _MERGED_BY_NAME
+        and (one := _index_by_name(stored)) is not None
+        and (other := _index_by_name(applied)) is not None
+    ):
+        old = _index_by_name(before) or NOTHING
         kept = {key: value for key, value in one.items() if key in other or key not in old}
         each = name if name in _RETAINS_KEYS else ""
         return [
@@ -263,7 +267,7 @@ def _lacks(applied: Any, stored: Any) -> bool:
     return bool(stored) and not applied and stored != "Filesystem"  # the default of volumeMode
 
 
-def _by_name(value: Any) -> dict[str, Any] | None:
+def _index_by_name(value: Any) -> dict[str, Any] | None:
     """Return name -> element of a list; None unless each element has a unique name."""
     if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
         return None
@@ -321,7 +325,7 @@ def _bounded(obj: dict[str, Any]) -> ApiObject:
     annotations = {key: value for key, value in metadata["annotations"].items() if key != LAST_APPLIED}
     kept = bounded(obj | {"metadata": obj["metadata"] | {"annotations": annotations}})
     with suppress(TooLargeToRetain):
-        annotations = kept["metadata"]["annotations"] | {LAST_APPLIED: applied[: _LONGEST_ANNOTATION + 1]}
+        annotations = kept["metadata"]["annotations"] | {LAST_APPLIED: applied[: _MAX_ANNOTATION_LENGTH + 1]}
         return kept | {"metadata": kept["metadata"] | {"annotations": annotations}}
     return kept
 

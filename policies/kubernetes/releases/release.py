@@ -168,12 +168,12 @@ class Release(NamedTuple):
         `kubelet_minor`: of its newest kubelet, which is assumed if the cluster reports no version.
         Raises BadGates for invalid gates of that release, and ValueError if kube-scheduler would not start.
         """
-        of_release = self._of_release(reported_minor, kubelet_minor)
+        of_release = self._release_semantics(reported_minor, kubelet_minor)
         if self.scheduler is None or of_release.unknown:
             return of_release
         return of_release._replace(scheduler=self.scheduler(of_release))
 
-    def _of_release(self, reported_minor: int | None, kubelet_minor: int | None) -> Semantics:
+    def _release_semantics(self, reported_minor: int | None, kubelet_minor: int | None) -> Semantics:
         minor = self.minor or reported_minor
         if minor is not None:
             return semantics_of(minor, self.gates)

@@ -45,7 +45,7 @@ class Profile:
     plugins: Mapping[str, Any] = field(default_factory=dict)
     percentage_of_nodes_to_score: int | None = None
 
-    def at(self, point: str) -> tuple[str, ...]:
+    def plugins_at(self, point: str) -> tuple[str, ...]:
         """Return the plugins of an extension point, in the order in which they run."""
         return self.points.get(point, ())
 

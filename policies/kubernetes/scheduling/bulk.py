@@ -63,9 +63,9 @@ class Capacity:
         `tiers`: from nodes to larger domains.
         """
         self._names, self._added, self.total = names, (added, tiers), total
-        self.by_node: dict[str, int] | None = None if tiers else self.in_one_order()
+        self.by_node: dict[str, int] | None = None if tiers else self.example_order()
 
-    def in_one_order(self) -> dict[str, int]:
+    def example_order(self) -> dict[str, int]:
         """Return node name -> number of Pods in one possible order: spread evenly over the parts of each domain."""
         added, tiers = self._added
         for tier in reversed(tiers):
@@ -191,10 +191,10 @@ def capacity_in_domains(
         return Capacity(names, capacity, tiers, int(capacity.sum()))
     first, *others = sorted(moving, key=lambda item: item.size)
     if not others:
-        tiers, free = _within(tiers, capacity, by_node, first)
+        tiers, free = _add_domains(tiers, capacity, by_node, first)
         added = first.added(free)
     elif len(others) == 1 and others[0].max_skew == 1 and not tiers:
-        tiers, added = _in_rounds(by_node, first, others[0])
+        tiers, added = _fill_in_rounds(by_node, first, others[0])
     else:
         raise NotValid
     if len(tiers) == 1 and are_nodes(first.of):
@@ -212,12 +212,12 @@ def _nested(by_node: Ints, fixed: Sequence[_Fixed]) -> tuple[list[_Tier], Ints]:
     tiers: list[_Tier] = []
     capacity = by_node
     for bound in sorted(fixed, key=lambda bound: -bound.domains.size):
-        tiers, free = _within(tiers, capacity, by_node, bound.domains)
+        tiers, free = _add_domains(tiers, capacity, by_node, bound.domains)
         capacity = np.minimum(free, bound.capacity)
     return tiers, capacity
 
 
-def _within(tiers: list[_Tier], capacity: Ints, by_node: Ints, domains: _Domains) -> tuple[list[_Tier], Ints]:
+def _add_domains(tiers: list[_Tier], capacity: Ints, by_node: Ints, domains: _Domains) -> tuple[list[_Tier], Ints]:
     """Return (`tiers` with a tier for `domains` added, [domain]: the sum of the capacities of its parts).
 
     `capacity`: [part of the new tier]. Raises NotValid if a part of a tier lies in two of the domains.
@@ -235,15 +235,15 @@ def _within(tiers: list[_Tier], capacity: Ints, by_node: Ints, domains: _Domains
     return [*tiers, tier], tier.sums(domains.size)
 
 
-def _in_rounds(by_node: Ints, zones: _Moving, nodes: _Moving) -> tuple[list[_Tier], Ints]:
+def _fill_in_rounds(by_node: Ints, zones: _Moving, nodes: _Moving) -> tuple[list[_Tier], Ints]:
     """Return (tiers, [zone]: the number of Pods that fit), if the minimum counts of both zones and nodes grow.
 
     No node may have two Pods more than another node. In a round, each node with the minimum count gets one Pod, if the
     limit of its zone allows one. After all nodes have got their Pod, the next round starts.
     """
-    tiers, _ = _within([], by_node, by_node, nodes)
+    tiers, _ = _add_domains([], by_node, by_node, nodes)
     free = nodes.free(by_node)
-    (_, above), _ = _within(tiers, free, by_node, zones)
+    (_, above), _ = _add_domains(tiers, free, by_node, zones)
     placed, more = np.zeros(zones.size, np.int64), np.zeros(nodes.size, np.int64)
     count = zones.count.copy()
     for _ in range(_MAX_ROUNDS):

@@ -36,4 +36,4 @@ def is_gated(pod: Pod, semantics: Semantics) -> bool:
     if not pod.spec.gated:
         return False
     profile = semantics.scheduler.profile(pod.spec.scheduler_name) if semantics.scheduler is not None else None
-    return profile is None or SCHEDULING_GATES in profile.at("preEnqueue")
+    return profile is None or SCHEDULING_GATES in profile.plugins_at("preEnqueue")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MIN_FEASIBLE_NODES: Final = 100
 NOT_SCORED: Final = -1
 """Stands for percentageOfNodesToScore if nothing scores nodes."""
-_LEAST_PERCENT: Final = 5
+_MIN_PERCENT: Final = 5
 """Minimum percentage of nodes that kube-scheduler searches. Source: `numFeasibleNodesToFind`."""
 
 
@@ -107,7 +107,7 @@ def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
     """Return the number of feasible nodes after which the search stops. Source: upstream `numFeasibleNodesToFind`."""
     if percentage == NOT_SCORED:
         return 1
-    percentage = percentage or max(50 - nodes // 125, _LEAST_PERCENT)
+    percentage = percentage or max(50 - nodes // 125, _MIN_PERCENT)
     return nodes if nodes < MIN_FEASIBLE_NODES else min(nodes, max(nodes * percentage // 100, MIN_FEASIBLE_NODES))
 
 
@@ -159,7 +159,7 @@ class NodeFilters:
         profiles = self._configuration.profiles
         profile = self._configuration.profile(scheduler) or next(iter(profiles.values()))
         framework, foreign = Framework(self._snapshot, profile), foreign_at(profile, "filter")
-        own = [name for name in profile.at("filter") if name not in foreign]
+        own = [name for name in profile.plugins_at("filter") if name not in foreign]
         static = [framework.plugin(name) for name in own if implements(profile.plugins[name], StaticFilterPlugin)]
         whole = any(plugin.reads_whole_pod for plugin in static)
         return self._own.setdefault(scheduler, _OwnFilters(framework, static, whole))

@@ -528,49 +528,51 @@ class Plan(NamedTuple):
 @lru_cache(64)
 def foreign_at(profile: Profile, point: str) -> tuple[str, ...]:
     """Return the plugins of an extension point (`point`) that are not part of kube-scheduler."""
-    return tuple(name for name in profile.at(point) if profile.plugins[name].foreign)
+    return tuple(name for name in profile.plugins_at(point) if profile.plugins[name].foreign)
 
 
 @lru_cache(64)
 def plan_of(profile: Profile) -> Plan:
     """Return what the plugins of a profile implement; cached for each profile."""
-    plugins, before = profile.plugins, profile.at("preFilter")
+    plugins, before = profile.plugins, profile.plugins_at("preFilter")
     pre_filters = tuple(name for name in before if implements(plugins[name], PreFilterPlugin))
     extensions = tuple(name for name in before if implements(plugins[name], PreFilterExtensions))
     without = _without_columns(profile)
     if without:
         return Plan(pre_filters, extensions, without)
-    filters = profile.at("filter")
+    filters = profile.plugins_at("filter")
     columns = tuple(name for name in filters if implements(plugins[name], FilterInColumns))
     static = tuple(name for name in filters if implements(plugins[name], StaticFilterPlugin))
     first = next((place for place, name in enumerate(filters) if name in columns), len(filters))
     late = tuple(name for name in static if filters.index(name) >= first)
     whole = any(plugins[name].reads_whole_pod for name in filters)
-    preempts = any(plugins[name].frees_capacity_in_columns for name in profile.at("postFilter"))
+    preempts = any(plugins[name].frees_capacity_in_columns for name in profile.plugins_at("postFilter"))
     return Plan(pre_filters, extensions, "", columns, static, late, whole, preempts, _scores_in_columns(profile))
 
 
 def _without_columns(profile: Profile) -> str:
-    plugins, before, filters = profile.plugins, profile.at("preFilter"), profile.at("filter")
-    for name in (*profile.at("preScore"), *profile.at("score")):
+    plugins, before, filters = profile.plugins, profile.plugins_at("preFilter"), profile.plugins_at("filter")
+    for name in (*profile.plugins_at("preScore"), *profile.plugins_at("score")):
         if _lacking_for_score(plugins[name], name, profile):
             return name
     for name in dict.fromkeys((*filters, *before)):
         is_halved = (implements(plugins[name], PreFilterPlugin) and name not in before) or name not in filters
         if is_halved or not any(implements(plugins[name], form) for form in (FilterInColumns, StaticFilterPlugin)):
             return name
-    return next((name for name in profile.at("postFilter") if plugins[name].frees_capacity_in_columns is None), "")
+    return next(
+        (name for name in profile.plugins_at("postFilter") if plugins[name].frees_capacity_in_columns is None), ""
+    )
 
 
 def _lacking_for_score(plugin: Any, name: str, profile: Profile) -> str:
     """Return upstream's error if the profile lacks PreScore or PreFilter of a plugin that needs it; "" otherwise."""
     before = {"preScore": plugin.needs_pre_score, "preFilter": plugin.scores_what_pre_filter_found}
-    return next((error for point, error in before.items() if error and name not in profile.at(point)), "")
+    return next((error for point, error in before.items() if error and name not in profile.plugins_at(point)), "")
 
 
 def _scores_in_columns(profile: Profile) -> bool:
-    before = profile.at("preScore")
-    plugins = {name: profile.plugins[name] for name in (*before, *profile.at("score"))}
+    before = profile.plugins_at("preScore")
+    plugins = {name: profile.plugins[name] for name in (*before, *profile.plugins_at("score"))}
     return not any(
         plugin.foreign or (name not in before and implements(plugin, PreScorePlugin))
         for name, plugin in plugins.items()
@@ -588,7 +590,7 @@ def _plugins(names: Callable[[Framework], Iterable[str]]) -> cached_property[lis
 
 def _plugins_at(point: str) -> cached_property[list[Any]]:
     """Return a property of `Framework`: the plugins of an extension point in the order of the profile."""
-    return _plugins(lambda framework: framework.profile.at(point))
+    return _plugins(lambda framework: framework.profile.plugins_at(point))
 
 
 class Framework:
@@ -654,7 +656,7 @@ class Framework:
         The method of a plugin that needs its PreFilter, but whose PreFilter is not in the profile, returns an error, as
         in upstream.
         """
-        prepared = self.profile.at("preFilter")
+        prepared = self.profile.plugins_at("preFilter")
         result = []
         for plugin in self._filters:
             lacks = plugin.needs_pre_filter and plugin.name not in prepared

@@ -56,7 +56,7 @@ def run_binding_cycle(framework: Framework, pod: Pod, node_name: str) -> Binding
     A failure releases the reserved resources. Source: upstream `bindingCycle`, `handleBindingCycleError`.
     """
     cycle, timeouts = (CycleState(), pod, node_name), dict[str, float]()
-    failure = next(_before_binding(framework, cycle, timeouts), None)
+    failure = next(_binding_failures(framework, cycle, timeouts), None)
     if failure is None and timeouts:
         return Binding(timeouts=timeouts)
     failure = failure or next(_while_binding(framework, cycle), None)
@@ -69,7 +69,7 @@ def run_binding_cycle(framework: Framework, pod: Pod, node_name: str) -> Binding
     return Binding()
 
 
-def _before_binding(
+def _binding_failures(
     framework: Framework, cycle: tuple[CycleState, Pod, str], timeouts: dict[str, float]
 ) -> Iterator[tuple[str, Status]]:
     """Yield the failures (extension point, status) of Reserve, Permit and PreBindPreFlight; the first ends the cycle.
@@ -80,13 +80,13 @@ def _before_binding(
     """
     for reserve in framework.reserves:
         if status := reserve.reserve(*cycle):
-            yield "Reserve", _of_binding(status, "Reserve", reserve.name)
+            yield "Reserve", _binding_status(status, "Reserve", reserve.name)
     for permit in framework.permits:
         status, timeout = permit.permit(*cycle)
         if status is not None and status.code is Code.WAIT:
             timeouts[permit.name] = min(timeout, MAX_PERMIT_TIMEOUT)
         elif status is not None:
-            yield "Permit", _of_binding(status, "Permit", permit.name)
+            yield "Permit", _binding_status(status, "Permit", permit.name)
     announced = framework.snapshot.semantics.expected_bindings_are_announced
     for name, status in ((p.name, p.pre_bind_pre_flight(*cycle)) for p in framework.pre_binds if announced):
         if status is not None and status.code is Code.SKIP:
@@ -105,18 +105,18 @@ def _while_binding(framework: Framework, cycle: tuple[CycleState, Pod, str]) -> 
     """
     for pre_bind in framework.pre_binds:
         if pre_bind.name not in cycle[0].skip_pre_bind and (status := pre_bind.pre_bind(*cycle)):
-            yield "PreBind", _of_binding(status, "PreBind", pre_bind.name)
+            yield "PreBind", _binding_status(status, "PreBind", pre_bind.name)
     skipped = SKIP
     for bind in framework.binds:
         if (status := bind.bind(*cycle)) is None:
             return
         if status.code is not Code.SKIP:
-            yield "Bind", _of_binding(status, "Bind", bind.name)
+            yield "Bind", _binding_status(status, "Bind", bind.name)
         skipped = status
     yield "Bind", skipped
 
 
-def _of_binding(status: Status, point: str, plugin: str) -> Status:
+def _binding_status(status: Status, point: str, plugin: str) -> Status:
     if status.rejected:
         return status.with_plugin(plugin)
     return status.while_running(f'running {point} plugin "{plugin}"', plugin)
@@ -136,7 +136,7 @@ def named(extender: Extender) -> str:
     return f'the extender "{extender.url_prefix}"'
 
 
-def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot, *, ties: bool = True) -> list[str]:
+def preemption_caveats(pod: Pod, preemption: Preemption, snapshot: Snapshot, *, ties: bool = True) -> list[str]:
     """Return the caveats for a Pod that does not fit without preemption. `ties`: include those about equal choices."""
     caveats = []
     if ties and preemption.may_stop_early and preemption.candidates:
@@ -281,7 +281,7 @@ def is_scheduled_by_group(pod: Pod, snapshot: Snapshot) -> bool:
     return bool(pod.spec.pod_group) and snapshot.objects.has_pod_groups
 
 
-def of_a_group(pod: Pod, snapshot: Snapshot) -> str:
+def group_reason(pod: Pod, snapshot: Snapshot) -> str:
     """Return why forewarn does not predict a Pod of a PodGroup alone; "" for Pods without a PodGroup."""
     if not is_scheduled_by_group(pod, snapshot):
         return ""
@@ -314,7 +314,7 @@ def unmodelled_fields(group: PodGroup) -> str:
 def without_gang_scheduling(pod: Pod, semantics: Semantics) -> str | None:
     """Return why forewarn does not predict a PodGroup if the profile disables GangScheduling; None if it does not."""
     profile = semantics.scheduler.profile(pod.spec.scheduler_name) if semantics.scheduler is not None else None
-    if profile is None or all("GangScheduling" in profile.at(point) for point in ("preEnqueue", "permit")):
+    if profile is None or all("GangScheduling" in profile.plugins_at(point) for point in ("preEnqueue", "permit")):
         return None
     return f'the profile "{profile.scheduler_name}" disables GangScheduling, and forewarn does not model this'
 
@@ -326,10 +326,10 @@ def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
 
 def unmodelled(pod: Pod, snapshot: Snapshot) -> str:
     """Return the part of kube-scheduler's decision that forewarn does not model; "" if there is none."""
-    return of_a_group(pod, snapshot) or of_claims(pod, snapshot)
+    return group_reason(pod, snapshot) or claims_reason(pod, snapshot)
 
 
-def of_claims(pod: Pod, snapshot: Snapshot) -> str:
+def claims_reason(pod: Pod, snapshot: Snapshot) -> str:
     """Return why forewarn does not predict a Pod with its volumes and devices; "" if forewarn does."""
     objects = snapshot.objects
     if CLAIM in objects.unlisted and (claim := missing_claim(pod, objects)):

@@ -295,7 +295,7 @@ def _post_filter(
 ) -> _PostFiltered:
     """Run the PostFilter plugins for the PodGroup. Source: upstream `RunPodGroupPostFilterPlugins`."""
     reasons: list[str] = []
-    for plugin in framework_of(snapshot, pods[0]).profile.at("postFilter"):
+    for plugin in framework_of(snapshot, pods[0]).profile.plugins_at("postFilter"):
         if plugin == "DynamicResources" and snapshot.semantics.devices_are_allocated:
             if not any(status.ran_pre_filter for status in run.tried):
                 return _PostFiltered(error=f'error in "{plugin}" PodGroupPostFilter plugins: {NOT_FOUND}')

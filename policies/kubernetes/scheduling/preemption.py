@@ -151,7 +151,7 @@ def victims_by_importance(victims: Sequence[Victim], semantics: Semantics) -> li
     return [victims[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
-def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
+def sort_by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
     """Return Pods without PodGroups sorted, the most important first."""
     in_order = semantics.unstarted_victims_in_order
     keys = [importance(pod.effective_priority, pod.start, place, in_order=in_order) for place, pod in enumerate(pods)]

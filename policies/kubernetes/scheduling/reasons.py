@@ -16,7 +16,7 @@ _KINDS: Final = {
 CREATE_IT: Final = "create what is missing first"
 RECREATE_IT: Final = "recreate the claim after its deletion"
 UNCORDON: Final = "uncordon the node"
-_LONGEST: Final = 200
+_MAX_LENGTH: Final = 200
 _FEW: Final = 3
 _SHORT: Final = 120
 """Maximum characters of a few reasons in a first line."""
@@ -121,7 +121,7 @@ class FitError(str):
         if self.cause:
             return self.cause.short
         reasons = ranked(self.reasons)
-        if of_volumes := self._of_volumes:
+        if of_volumes := self._volume_reasons:
             first = FitError("", self.reasons).short
             return f"{FitError('', of_volumes).short} (without preemption: {first})"
         shorts, why = _with_preemption(reasons, self.preemption)
@@ -132,23 +132,23 @@ class FitError(str):
         return "; ".join([*parts, *filter(None, [why])])
 
     @property
-    def _of_volumes(self) -> Mapping[str, int]:
+    def _volume_reasons(self) -> Mapping[str, int]:
         """Volume reason -> number of nodes that only it rejects after preemption; empty if others reject more nodes."""
         after = self.preemption.reasons if isinstance(self.preemption, FitError) else NOTHING
         left = {reason: nodes for reason, nodes in after.items() if reason != NOT_HELPFUL}
         return left if all(as_reason(reason).of_volumes for reason in left) else NOTHING
 
 
-def in_line(phrases: Sequence[str]) -> str:
+def join_phrases(phrases: Sequence[str]) -> str:
     """Return all of a few short phrases, or the first and the number of the others."""
     text = "; ".join(phrases)
     if len(phrases) <= _FEW and len(text) <= _SHORT:
         return text
     more = f" and {plural(len(phrases) - 1, 'more reason')}" if phrases[1:] else ""
-    return f"{cut(phrases[0], _LONGEST)}{more}"
+    return f"{cut(phrases[0], _MAX_LENGTH)}{more}"
 
 
-def in_short(message: str) -> str:
+def shorten(message: str) -> str:
     """Return a message of kube-scheduler or about an exceeded quota in forewarn's words; another text unchanged."""
     return str(getattr(message, "short", message))
 
@@ -160,7 +160,7 @@ def _with_preemption(reasons: Sequence[tuple[Reason, int]], why: str) -> tuple[l
     """
     shorts = [reason.short for reason, _ in reasons]
     if not isinstance(why, FitError):
-        return shorts, in_short(why)
+        return shorts, shorten(why)
     others = [as_reason(reason).short for reason in why.reasons if reason != NOT_HELPFUL]
     if others == [NO_VICTIMS_IN_SHORT]:
         return shorts, NO_VICTIMS_IN_SHORT

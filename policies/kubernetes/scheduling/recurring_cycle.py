@@ -187,7 +187,7 @@ def read_spec(snapshot: Snapshot, pod: Pod) -> Spec | None:
         constrained=len(resources) < len(fit.demands) or has_constraints(spec, cycle.framework),
         reached=reached,
         is_reached=bool((opens & reached).any()),
-        of_volumes=_of_volumes(snapshot, pod, cycle, opens),
+        of_volumes=_volume_rejections(snapshot, pod, cycle, opens),
         percentage=percentage_of(cycle.framework),
     )
 
@@ -217,7 +217,7 @@ def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> Mask:
     return reached
 
 
-def _of_volumes(snapshot: Snapshot, pod: Pod, cycle: Cycle, opens: Mask) -> VolumeRejections | None:
+def _volume_rejections(snapshot: Snapshot, pod: Pod, cycle: Cycle, opens: Mask) -> VolumeRejections | None:
     """Return `Spec.of_volumes`. `opens`: see `Spec.open`."""
     claims = [claim for claim in _claims_of(snapshot, pod) if claim is not None]
     if not claims or not all(claim.fully_bound for claim in claims):

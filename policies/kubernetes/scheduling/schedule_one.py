@@ -43,7 +43,7 @@ from forewarn.policies.kubernetes.scheduling.not_predicted import (
     GATED,
     assumptions,
     named,
-    of_preemption,
+    preemption_caveats,
     run_binding_cycle,
     victims_tie,
     without_ties,
@@ -258,7 +258,7 @@ class Prediction:
         try:
             if self._pre_enqueue_reason:
                 return Decision(fault=self._pre_enqueue_reason)
-            decision = self._of_filters
+            decision = self._filter_decision
             preempts = decision.candidate is not None
             fits = bool(decision.feasible)
             fault = not_predicted.extender_decisions(self.pod, self.snapshot, fits=fits, preempts=preempts)
@@ -267,7 +267,7 @@ class Prediction:
             return Decision(fault=str(fault))
 
     @cached_property
-    def _of_filters(self) -> Decision:
+    def _filter_decision(self) -> Decision:
         """The decision of the filters and of preemption, without the scores."""
         if self._without_reasons is not None:
             return self._without_reasons
@@ -277,7 +277,7 @@ class Prediction:
     @property
     def _error_of_scores(self) -> str:
         """The error with which PreScore or Score ends the cycle, or ""."""
-        feasible, own = self._of_filters.feasible, self.pod.nominated_node_name
+        feasible, own = self._filter_decision.feasible, self.pod.nominated_node_name
         if len(feasible) < 2 or self.framework.plan.scores or (own and own in feasible):
             return ""
         return self._scored.error
@@ -400,7 +400,7 @@ class Prediction:
 
     @cached_property
     def _scored(self) -> Scored:
-        return self.score(self._rows_of(self._of_filters.feasible))
+        return self.score(self._rows_of(self._filter_decision.feasible))
 
     def score(self, rows: Rows) -> Scored:
         """Return the scores of these feasible nodes, given as row numbers, in their order."""
@@ -411,7 +411,7 @@ class Prediction:
         if asked and self.framework.plan.scores:
             return Scored(unknown=asked)
         with self.snapshot.derived.locked(), suppress(NotValid):
-            return Scored(_by_node(self._in_tables().by_plugin(rows), nodes))
+            return Scored(_scores_by_node(self._column_scores().scores_by_plugin(rows), nodes))
         framework, extenders = self.framework, self.configuration.extenders
         prioritize = framework.prioritize_nodes if framework.scores or extenders else framework.run_score_plugins
         try:
@@ -442,13 +442,13 @@ class Prediction:
             return feasible.rows
         return np.fromiter((rows[name] for name in feasible), np.intp, len(feasible))
 
-    def _in_tables(self) -> Scores:
+    def _column_scores(self) -> Scores:
         """Return the scores by the numpy implementation. Hold the lock meanwhile. Raises NotValid."""
         if self._known is None and (self._without_reasons is not None or self.in_columns is not None):
             if self._prioritizer is not None:
                 raise NotValid
             return Scores(self.framework, self.pod, pod_matrix_of(self.snapshot))
-        return Cycle(self.snapshot, self.pod).in_tables
+        return Cycle(self.snapshot, self.pod).column_scores
 
     @cached_property
     def preemption(self) -> Preemption:
@@ -496,7 +496,7 @@ class Prediction:
             return []
         rows, infos = self._rows_of(self._decision.feasible), self.snapshot.node_infos
         with self.snapshot.derived.locked(), suppress(NotValid):
-            totals = self._in_tables().total_scores(rows)
+            totals = self._column_scores().total_scores(rows)
             return sorted(infos[row].name for row in rows[totals == totals.max()].tolist())
         return []
 
@@ -578,7 +578,7 @@ class Prediction:
         """
         if not self.pod.nominated_node_name or self.outcome != "pending":
             return False
-        return self.preemption.eligible or not self.framework.profile.at("postFilter")
+        return self.preemption.eligible or not self.framework.profile.plugins_at("postFilter")
 
     @property
     def pod_after(self) -> Pod:
@@ -599,7 +599,7 @@ class Prediction:
             return self.snapshot.with_preemptions([(self.pod, node, self.victims)])
         return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], ())
 
-    def in_the_end(self) -> Snapshot:
+    def final_snapshot(self) -> Snapshot:
         """Return the Snapshot after all victims have terminated, with the Pod on its node."""
         node = self.node
         if not node:
@@ -739,11 +739,11 @@ class Prediction:
 
     def _caveats(self, *, ties: bool) -> list[str]:
         if not self.fits:
-            return of_preemption(self.pod, self.preemption, self.snapshot, ties=ties)
+            return preemption_caveats(self.pod, self.preemption, self.snapshot, ties=ties)
         awaited = [AWAITED] if awaits_devices(self._device_state(self.node), self.node) else []
         feasible, own, unknown = self.feasible, self.pod.nominated_node_name, self.not_scored
         not_scored = [f"which of {len(feasible)} nodes is not predicted: {unknown}"] if unknown else []
-        of_binding = [GATED] if self.pod.spec.gated else _of_binding_cycle(self)
+        of_binding = [GATED] if self.pod.spec.gated else _binding_caveats(self)
         if not ties:
             return [*of_binding, *not_scored, *awaited]
         caveats = ["fits only after the victims of other Pods have terminated"] if self.after_victims else []
@@ -801,7 +801,7 @@ class Prediction:
         return to_dict(self.document)
 
 
-def _by_node(scores: dict[str, Ints], nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
+def _scores_by_node(scores: dict[str, Ints], nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
     """Return node -> plugin -> weighted score, with their sum as `total`, without plugins that score 0 everywhere."""
     charge(len(nodes))
     scores["total"] = np.sum([np.zeros(len(nodes), np.int64), *scores.values()], axis=0)
@@ -815,7 +815,7 @@ def foreign_after_choice(framework: Framework) -> list[str]:
     return [name for point in points for name in foreign_at(framework.profile, point)]
 
 
-def _of_binding_cycle(prediction: Prediction) -> list[str]:
+def _binding_caveats(prediction: Prediction) -> list[str]:
     """Return caveats about third-party plugins that delay or reject the binding of a Pod."""
     framework = prediction.framework
     if not foreign_after_choice(framework):

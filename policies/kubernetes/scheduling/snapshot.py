@@ -244,7 +244,7 @@ def pdbs_by_namespace(
     in_order = sorted(objects.pdbs.items(), key=itemgetter(0))
     by_namespace = grouped((namespace, counted(pdb)) for (namespace, _), pdb in in_order)
     before: Mapping[str, tuple[PodDisruptionBudget, ...]] = older.pdbs if older else {}
-    return {name: _unless_the_same(before.get(name, ()), pdbs) for name, pdbs in by_namespace.items()}
+    return {name: _keep_if_equal(before.get(name, ()), pdbs) for name, pdbs in by_namespace.items()}
 
 
 def with_replaced(
@@ -257,7 +257,7 @@ def with_replaced(
     return by_namespace
 
 
-def _unless_the_same(
+def _keep_if_equal(
     before: tuple[PodDisruptionBudget, ...], now: Sequence[PodDisruptionBudget]
 ) -> tuple[PodDisruptionBudget, ...]:
     return before if len(before) == len(now) and all(map(operator.is_, before, now)) else tuple(now)
@@ -391,8 +391,8 @@ class Snapshot:
 
     def with_nodes(self, infos: Sequence[NodeInfo]) -> Snapshot:
         """Return a Snapshot with these nodes appended. No node of this Snapshot may have the same name."""
-        nodes = _over(self.objects.nodes, {("", info.name): info.node for info in infos})
-        pods = _over(self.objects.pods_by_node, {info.name: tuple(info.pods) for info in infos})
+        nodes = _layered(self.objects.nodes, {("", info.name): info.node for info in infos})
+        pods = _layered(self.objects.pods_by_node, {info.name: tuple(info.pods) for info in infos})
         every = [*self.node_infos, *infos]
         origin = np.append(np.arange(len(self.node_infos)), np.full(len(infos), -1))
         columns = self.columns.rearranged(origin, infos) or Columns.build(every)
@@ -424,7 +424,7 @@ class Snapshot:
         cycles = ((pod, pod.node_name, evicted.get(pod.node_name, ())) for pod in bound)
         charged = charged_pdbs(self.pdbs, removed) if removed else {}
         nominated = without_nominations(self.objects.nominated, self.nominations, cycles)
-        return self.with_node_states(changed, _over(self.objects.nominated, nominated), charged)
+        return self.with_node_states(changed, _layered(self.objects.nominated, nominated), charged)
 
     def with_node_states(
         self,
@@ -436,8 +436,8 @@ class Snapshot:
 
         `nominated`: node -> all Pods nominated to it. `charged`: (namespace, name) -> PDB after evictions.
         """
-        pods_by_node = _over(self.objects.pods_by_node, {name: tuple(info.pods) for name, info in changed.items()})
-        pdbs = _over(self.objects.pdbs, charged) if charged else self.objects.pdbs
+        pods_by_node = _layered(self.objects.pods_by_node, {name: tuple(info.pods) for name, info in changed.items()})
+        pdbs = _layered(self.objects.pdbs, charged) if charged else self.objects.pdbs
         objects = replace(self.objects, pods_by_node=pods_by_node, nominated=nominated, pdbs=pdbs)
         after = self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
         if charged:
@@ -606,7 +606,7 @@ class Snapshot:
         return grouped((attachment.node_name, attachment) for attachment in self.objects.attachments.values())
 
 
-def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
+def _layered(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
     """Return a table with the entries `changes` added or replaced. The result has at most two layers."""
     if not changes:
         return table

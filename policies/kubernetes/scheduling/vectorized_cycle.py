@@ -32,9 +32,9 @@ from forewarn.policies.kubernetes.scheduling.preemption import (
     Candidate,
     Decision,
     Preemption,
-    by_importance,
     pick_nodes_for_preemption,
     pod_eligible_to_preempt_others,
+    sort_by_importance,
 )
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import (
@@ -82,7 +82,7 @@ class Scores:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return np.zeros(len(rows), np.int64) + sum(worth for _, worth in self._weighted(rows))
 
-    def by_plugin(self, rows: Rows) -> dict[str, Ints]:
+    def scores_by_plugin(self, rows: Rows) -> dict[str, Ints]:
         """Return plugin -> weighted scores [index in `rows`], without plugins that score 0. Raises NotValid."""
         scores = {name: np.broadcast_to(np.asarray(worth), len(rows)) for name, worth in self._weighted(rows)}
         return {name: worth for name, worth in scores.items() if worth.any()}
@@ -174,7 +174,7 @@ class Candidates(MadeOnAccess[Candidate]):
         pods = info.pods
         victims = [pods[number] for number in self._places[begin : self._ends[place]]]
         if self._harmed[place]:  # upstream sorts them again if there are Pods that do not violate a PDB
-            victims = by_importance(victims, self._snapshot.semantics)
+            victims = sort_by_importance(victims, self._snapshot.semantics)
         return Candidate(info.node.name, tuple(victims), int(self._costs[VIOLATIONS, place]))
 
 
@@ -323,7 +323,7 @@ class Cycle:
     def _unschedulable(self) -> Mask:
         """Return [node], bool: whether preemption may resolve the first rejection (Unschedulable). Raises NotValid."""
         rejections = first_rejections(self, rejected(~self.node_fit.static, unresolvable()), Present())
-        return rejections.where(Code.UNSCHEDULABLE)
+        return rejections.node_mask(Code.UNSCHEDULABLE)
 
     def candidates(self, nodes: Rows) -> Sequence[Candidate]:
         """Return the candidates among these nodes. `nodes`: row numbers; only Pods prevent scheduling on these."""
@@ -383,7 +383,7 @@ class Cycle:
         """Dry-run preemption on nodes that Pods keep from fitting. Source: upstream `Preempt`, `DryRunPreemption`."""
         pod, snapshot = self.pod, self.snapshot
         (left, _, static), rejections = self.rejections
-        potential = rejections.where(Code.UNSCHEDULABLE) & left
+        potential = rejections.node_mask(Code.UNSCHEDULABLE) & left
         rows = np.flatnonzero(potential)
         with snapshot.derived.locked():
             matrix = pod_matrix_of(snapshot)  # another Snapshot may have updated it in the meantime
@@ -419,13 +419,13 @@ class Cycle:
         return plugins, reasons, left & (rejections.codes < 0)
 
     @property
-    def in_tables(self) -> Scores:
+    def column_scores(self) -> Scores:
         """The scores of nodes for the Pod. Raises NotValid."""
         return Scores(self.framework, self.pod, self.matrix)
 
     def scores(self, rows: Rows) -> Ints:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
-        return self.in_tables.total_scores(rows)
+        return self.column_scores.total_scores(rows)
 
 
 def _passing(nodes: NodeTables, filters: Sequence[StaticFilter]) -> Mask:
@@ -440,7 +440,7 @@ def _passing(nodes: NodeTables, filters: Sequence[StaticFilter]) -> Mask:
         if one.in_columns is not None:
             passing &= one.in_columns(nodes)
             continue
-        evaluated = passing if one.may_reject is None else passing & nodes.where(one.may_reject)
+        evaluated = passing if one.may_reject is None else passing & nodes.node_mask(one.may_reject)
         rows = np.flatnonzero(evaluated)
         some = known if len(rows) == len(known) else [known[row] for row in rows.tolist()]
         passing[rows] = np.fromiter(map(one.passes, charging(some, 0.4)), np.bool_, len(rows))
@@ -465,7 +465,9 @@ def percentage_of(framework: Framework) -> int:
     Source: upstream `findNodesThatPassFilters`, `hasScoring`.
     """
     configuration = configuration_of(framework.snapshot.semantics)
-    if framework.profile.at("score") or any(e.prioritize_verb or e.filter_verb for e in configuration.extenders):
+    if framework.profile.plugins_at("score") or any(
+        e.prioritize_verb or e.filter_verb for e in configuration.extenders
+    ):
         return configuration.percentage(framework.profile)
     return NOT_SCORED
 
@@ -490,7 +492,7 @@ class FirstRejections:
             self.codes[new] = rejections.codes[new] + len(self.statuses)
             self.statuses += [status.with_plugin(plugin) for status in rejections.statuses]
 
-    def where(self, code: Code) -> Mask:
+    def node_mask(self, code: Code) -> Mask:
         """Return [node], bool: whether the status of the node has this code."""
         return np.array([*(status.code is code for status in self.statuses), False])[self.codes]
 

@@ -102,7 +102,7 @@ def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, value
 
 
 _UPPER: Final = re.compile("[A-Z]")
-_LONGEST: Final = 4 << 20
+_MAX_LENGTH: Final = 4 << 20
 _MAX_CONFIG: Final = 256 << 10
 MAX_ENTRIES: Final = 1000
 """Maximum number of entries of a list in the configuration."""
@@ -132,7 +132,7 @@ class ConfigNode:
         location = self.document.location(self.node.start)
         return location.line, location.column
 
-    def _at(self, node: nodes.Node, path: str) -> ConfigNode:
+    def _child_at(self, node: nodes.Node, path: str) -> ConfigNode:
         return ConfigNode(self.file, node, self.document, path)
 
     @property
@@ -165,7 +165,7 @@ class ConfigNode:
             raise self.fault("must be a mapping")
         seen, children = set(), iter(self.mapping.children)
         for key_node, value_node in zip(children, children, strict=True):
-            entry = self._at(key_node, self.path)
+            entry = self._child_at(key_node, self.path)
             if not isinstance(key_node, nodes.Scalar):
                 raise entry.fault("a mapping or a list cannot be a key")
             key = key_node.text
@@ -174,7 +174,7 @@ class ConfigNode:
             if names is not None and key not in names:
                 raise entry.fault(f'unknown {what} "{key}"{_suggestion(key, names)}')
             seen.add(key)
-            yield key, self._at(value_node, f"{self.path}.{key}".lstrip("."))
+            yield key, self._child_at(value_node, f"{self.path}.{key}".lstrip("."))
 
     def fields(self, names: Collection[str], required: Collection[str] = ()) -> dict[str, ConfigNode]:
         """The entries of a mapping by key. Raises ConfigError for an unknown key, and if a required one is missing."""
@@ -196,7 +196,7 @@ class ConfigNode:
         if self.sequence is None:
             raise self.fault("must be a list")
         for index, node in enumerate(self.sequence.children):
-            yield self._at(node, f"{self.path}[{index}]")
+            yield self._child_at(node, f"{self.path}[{index}]")
 
     def few(self) -> Iterator[ConfigNode]:
         """The entries of a list of at most MAX_ENTRIES."""
@@ -268,7 +268,7 @@ def _error_at(file: str, place: tuple[int, int], problem: str) -> ConfigError:
     return ConfigError(f"{file}:{line}:{column}: {problem}" if line else f"{file}: {problem}")
 
 
-def contents(path: Path | str, limit: int = _LONGEST) -> bytes:
+def contents(path: Path | str, limit: int = _MAX_LENGTH) -> bytes:
     """The bytes of a configuration file. Raises ConfigError, also for a file of more than `limit` bytes."""
     try:
         with open(path, "rb") as file:
@@ -537,8 +537,8 @@ def _promise(entry: ConfigNode, number: int) -> options.Promise:
     if "when" in given:
         raise given["when"].fault("not supported in the configuration. Fix: use `forewarn test`")
     name = given["name"].text()
-    if not 0 < len(name) <= _LONGEST_NAME:
-        raise given["name"].fault(f"must have between 1 and {_LONGEST_NAME} characters")
+    if not 0 < len(name) <= _MAX_NAME_LENGTH:
+        raise given["name"].fault(f"must have between 1 and {_MAX_NAME_LENGTH} characters")
     expected = given["expect"].fields((*_EXPECTED, *_SIMULATED))
     for key in _SIMULATED:
         if key in expected:
@@ -550,7 +550,7 @@ def _promise(entry: ConfigNode, number: int) -> options.Promise:
 
 
 _MAX_PROMISES: Final = 100
-_LONGEST_NAME: Final = 200
+_MAX_NAME_LENGTH: Final = 200
 _EXPECTED: Final = ("noPreemption", "by")
 _SIMULATED: Final = ("run", "within", "noPending", "fit")
 

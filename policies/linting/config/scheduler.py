@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 10
 """Maximum number of reported errors."""
-_LARGEST: Final = 1024 * 1024
+_MAX_SIZE: Final = 1024 * 1024
 """Maximum bytes of a file."""
 _MAX_DIGITS: Final = 4000
 _NUMERIC: Final = frozenset("+-.0123456789")
@@ -64,7 +64,7 @@ class SchedulerSource:
         more = [f"and {len(faults) - _SHOWN} more faults"] if len(faults) > _SHOWN else []
         if entry is None:
             return [*(f"{self.name}: {fault}" for fault in shown), *more]
-        return [*(str(_at(entry, fault.path).fault(fault.text)) for fault in shown), *more]
+        return [*(str(_entry_at(entry, fault.path).fault(fault.text)) for fault in shown), *more]
 
 
 def scheduler_source(source: str) -> SchedulerSource:
@@ -77,7 +77,7 @@ def scheduler_source(source: str) -> SchedulerSource:
     path = Path(source)
     if "/" not in source and "." not in source and not path.exists():
         raise ConfigError(f'"{source}": no such file or preset{suggested(source, PRESETS)}')
-    return read_scheduler(contents(path, _LARGEST), source)
+    return read_scheduler(contents(path, _MAX_SIZE), source)
 
 
 def read_scheduler(text: bytes, file: str) -> SchedulerSource:
@@ -105,7 +105,7 @@ def _inside(entry: ConfigNode) -> Mapping[str | int, ConfigNode]:
     return dict(enumerate(entry.elements())) if entry.sequence else {}
 
 
-def _at(entry: ConfigNode, path: FieldPath) -> ConfigNode:
+def _entry_at(entry: ConfigNode, path: FieldPath) -> ConfigNode:
     """The entry at a path, or the innermost existing entry on the path."""
     for part in path:
         inner = _inside(entry).get(part)

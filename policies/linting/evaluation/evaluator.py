@@ -176,7 +176,7 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
     reader = partial(audience_of, subject, context)
     try:
         target = _target(subject, context)
-        rules = () if target is None else _in_force(target, context.phase, config)
+        rules = () if target is None else _enabled_rules(target, context.phase, config)
         if subject.is_partial:
             rules = tuple(rule for rule in rules if _checks_parts(rule[0], subject))
     except InvalidObject as fault:
@@ -194,7 +194,7 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
             found = (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
             findings += map(_with_rejection, found) if target in POD_SPECS else found
         except CutShort as why:
-            action = _of_unevaluated(action, why, subject, config)
+            action = _unevaluated_action(action, why, subject, config)
             why.with_traceback(None)  # avoids a reference cycle if it is cached
             unevaluated = _finding(subject, _unevaluated(why), rule.ID, severity, action)
             findings.append(unevaluated._replace(not_evaluated=True))
@@ -274,7 +274,7 @@ def _unevaluated(why: CutShort) -> Problem:
     return Problem(f"{_NOT_EVALUATED}{why}", remediation="try again")
 
 
-def _of_unevaluated(action: Action, why: CutShort, subject: ReviewedObject, config: Config) -> Action:
+def _unevaluated_action(action: Action, why: CutShort, subject: ReviewedObject, config: Config) -> Action:
     """Return the action for a rule that was not evaluated.
 
     If time was used up, a denial becomes a warning. If a limit stopped the rule, a denial remains, so that padding
@@ -302,7 +302,7 @@ _RULES_IN_FORCE: Final[dict[tuple[int, Target, Phase], tuple[Config, Sequence[tu
 _MAX_IN_FORCE: Final = 64
 
 
-def _in_force(target: Target, phase: Phase, config: Config) -> Sequence[tuple[Rule, Severity, Action]]:
+def _enabled_rules(target: Target, phase: Phase, config: Config) -> Sequence[tuple[Rule, Severity, Action]]:
     """The enabled rules for a target, each with the severity and action of its findings. Cached by configuration."""
     key = id(config), target, phase
     in_force = _RULES_IN_FORCE.get(key)
@@ -325,7 +325,7 @@ def _enabled(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rul
 def strictest_action(kind: str, operation: Operation, config: Config) -> Action:
     """Return the strictest action of the webhook's rules for an object of this kind (`group/Kind`)."""
     target = _target_of(kind, operation) or Target.TEMPLATE
-    actions = {action for _, _, action in _in_force(target, Phase.VALIDATE, config)}
+    actions = {action for _, _, action in _enabled_rules(target, Phase.VALIDATE, config)}
     if operation is Operation.DELETE and kind != registry.PRIORITY_CLASS:
         actions = {Action.WARN if action is Action.DENY else action for action in actions}
     return next((action for action in (Action.DENY, Action.WARN) if action in actions), Action.AUDIT)
@@ -490,9 +490,13 @@ def unsuppressed(
     findings: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
 ) -> tuple[list[Finding], int]:
     """Return the findings that are not suppressed, the most severe first, and the number of suppressed ones."""
-    from forewarn.policies.linting.evaluation.suppressions import of_annotations, of_configuration, suppress
+    from forewarn.policies.linting.evaluation.suppressions import (
+        annotation_suppressions,
+        configuration_suppressions,
+        suppress,
+    )
 
-    suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]
+    suppressions = [*annotation_suppressions(subjects), *configuration_suppressions(config.options.ignored)]
     if not suppressions:
         return findings, 0
     left, suppressed = suppress(findings, suppressions, config.linter_severity, now.date(), with_cluster=True)

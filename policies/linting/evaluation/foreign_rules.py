@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "forewarn.rules"
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*")
-_LONGEST: Final = 200
+_MAX_LENGTH: Final = 200
 """The maximum number of characters of an exception's message."""
 
 
@@ -139,4 +139,4 @@ def _sound(problem: Any) -> Problem:
 
 def _error_text(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {cut(text, _LONGEST)}" if text else type(error).__name__
+    return f"{type(error).__name__}: {cut(text, _MAX_LENGTH)}" if text else type(error).__name__

@@ -21,10 +21,10 @@ from forewarn.policies.base.findings import (
     ObjectRef,
     Severity,
     Text,
-    by_order,
     cut,
     grouped,
     printable,
+    sort_findings,
 )
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.kubernetes.objects.fields import text_at
@@ -81,7 +81,7 @@ class Suppression(NamedTuple):
         return (not self.paths or one_of(self.paths, file)) and (not self.objects or one_of(self.objects, about))
 
 
-def of_comments(comments: Iterable[Comment]) -> Iterator[Suppression]:
+def comment_suppressions(comments: Iterable[Comment]) -> Iterator[Suppression]:
     """The suppressions in comments. `rules` is empty for a malformed comment."""
     for comment in comments:
         match = _IGNORE.fullmatch(comment.text)
@@ -90,7 +90,7 @@ def of_comments(comments: Iterable[Comment]) -> Iterator[Suppression]:
         yield Suppression(rules, reason, comment.location, until, (comment.first, comment.last))
 
 
-def of_annotations(subjects: Iterable[ReviewedObject]) -> Iterator[Suppression]:
+def annotation_suppressions(subjects: Iterable[ReviewedObject]) -> Iterator[Suppression]:
     """The suppressions in annotations of objects: `rule[,rule] reason [until=DATE]`, several separated by `;`."""
     for subject in subjects:
         text = text_at(subject.object, "metadata", "annotations", ANNOTATION)
@@ -101,7 +101,7 @@ def of_annotations(subjects: Iterable[ReviewedObject]) -> Iterator[Suppression]:
             yield Suppression(_names(names), reason, where, until, object=subject.ref)
 
 
-def of_configuration(entries: Iterable[Ignored]) -> Iterator[Suppression]:
+def configuration_suppressions(entries: Iterable[Ignored]) -> Iterator[Suppression]:
     """The suppressions in the configuration."""
     for entry in entries:
         place = Location(entry.file, entry.line, 1, 2)
@@ -140,7 +140,7 @@ def suppress(
     valid = [s for s in suppressions if id(s) not in faults]
     unsuppressed: list[Finding] = []
     used: set[tuple[int, str]] = set()
-    by_place = _by_place(valid)
+    by_place = _index_by_place(valid)
     for finding in findings:
         near = (s for file in (finding.location.file, None) for s in by_place.get((file, finding.rule), ()))
         covering = [s for s in near if s.covers(finding)]
@@ -154,7 +154,7 @@ def suppress(
     silent = off | _silent(with_cluster=with_cluster, with_release=with_release)
     unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, silent, read)))
     unsuppressed += _reported(unused_suppression, unused, severity)
-    return by_order(unsuppressed), count
+    return sort_findings(unsuppressed), count
 
 
 def _silent(*, with_cluster: bool, with_release: bool) -> frozenset[str]:
@@ -165,7 +165,7 @@ def _silent(*, with_cluster: bool, with_release: bool) -> frozenset[str]:
 _UNUSED: Final = "suppresses nothing: no finding of {} here"
 
 
-def _by_place(suppressions: Iterable[Suppression]) -> dict[tuple[str | None, str], list[Suppression]]:
+def _index_by_place(suppressions: Iterable[Suppression]) -> dict[tuple[str | None, str], list[Suppression]]:
     """Return (file, rule) -> suppressions, so that each finding is compared with few; None: for all files."""
     return grouped(
         ((None if s.is_of_configuration else s.location.file, rule), s)
@@ -180,16 +180,16 @@ def _fault(suppression: Suppression, today: date) -> str:
         return "malformed suppression: no rule and reason"
     for rule in suppression.rules:
         if rule not in _RULES and "." not in rule:  # ids of rules of other packages contain a dot
-            return f'no rule "{cut(rule, _LONGEST)}"{nearest(rule, _RULES)}'
+            return f'no rule "{cut(rule, _MAX_LENGTH)}"{nearest(rule, _RULES)}'
     if not suppression.reason:
         return f"suppression of {suppression.rules[0]} has no reason"
     if suppression.until:
         try:
             end = date.fromisoformat(suppression.until)
         except ValueError:
-            return f'"{cut(suppression.until, _LONGEST)}" is not a date such as until=2027-01-31'
+            return f'"{cut(suppression.until, _MAX_LENGTH)}" is not a date such as until=2027-01-31'
         if end < today:
-            return f"suppression expired on {end}: {cut(suppression.reason, _LONGEST)}"
+            return f"suppression expired on {end}: {cut(suppression.reason, _MAX_LENGTH)}"
     return ""
 
 
@@ -215,7 +215,7 @@ _FIXES: Final = {
     invalid_suppression.ID: "write `# forewarn: ignore[rule] reason until=2027-01-31`",
     unused_suppression.ID: "remove it",
 }
-_LONGEST: Final = 60
+_MAX_LENGTH: Final = 60
 
 
 def path_of(file: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from forewarn.policies.base.findings import Location, Path, Severity, field_path, grouped, quote, reachable
 from forewarn.policies.base.light import NamedTuple, later
-from forewarn.policies.inputs.manifests.diagnostics import of_yaml
+from forewarn.policies.inputs.manifests.diagnostics import yaml_diagnostics
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
 from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.manifests.templates import CLOSES, ELSE, OPENS, Action, actions_of
@@ -336,7 +336,7 @@ _LITERAL: Final = r"([1-9]\d*|true|\"[^\"{}\n]+\")"
 _DEFAULTED: Final = later(rf"default {_LITERAL}(?:\s+(\$?(?:\.\w+)+)(?=[\s)}}]))?")
 """`default 1 .Values.x`, or the end of `.Values.x | default 1`."""
 _PIPED: Final = later(r"(?:\{\{-?|[(=]|\bint)\s*(\$?(?:\.\w+)+)\s*\|\s*(?:int\s*\|\s*)?\Z")
-_LONGEST_PIPE: Final = 200
+_MAX_PIPE_LENGTH: Final = 200
 
 
 def _replaced_values(templates: Sequence[ChartText], values: ChartValues) -> Iterator[FileDiagnostic]:
@@ -344,7 +344,7 @@ def _replaced_values(templates: Sequence[ChartText], values: ChartValues) -> Ite
     for template in templates:
         for match in _DEFAULTED.finditer(template.text):
             start, literal, group = match.start(), match[1], 2 if match[2] else 1
-            read = match if match[2] else _PIPED.search(template.text, max(start - _LONGEST_PIPE, 0), start)
+            read = match if match[2] else _PIPED.search(template.text, max(start - _MAX_PIPE_LENGTH, 0), start)
             if read is None:
                 continue
             path = template.path_at(read.start(group), read[group])
@@ -526,4 +526,6 @@ _EFFECTS: Final = {
 def repeated_keys(tree: Tree, tool: str) -> Iterator[FileDiagnostic]:
     """Yield the duplicate keys of mappings in a document that the named tool reads."""
     with suppress(Fault):
-        yield from of_yaml(tree.document, tree.root, Construction(tree.root).repeated, (), tool) if tree.root else ()
+        yield from (
+            yaml_diagnostics(tree.document, tree.root, Construction(tree.root).repeated, (), tool) if tree.root else ()
+        )

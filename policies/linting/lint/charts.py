@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Final
 
-from forewarn.policies.base.findings import Finding, Severity, by_order
+from forewarn.policies.base.findings import Finding, Severity, sort_findings
 from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.sources.files import File, readable
@@ -60,7 +60,7 @@ _IS_OWN: Final = later(r"file:|$")
 def lowered(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings in order; those about manifests of archives, tests or other projects become notes."""
     is_of_others = cache(_is_of_others)  # each chart is read once
-    return by_order(_lowered(finding, is_of_others) for finding in findings)
+    return sort_findings(_lowered(finding, is_of_others) for finding in findings)
 
 
 def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:

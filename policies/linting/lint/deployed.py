@@ -86,14 +86,14 @@ class _Named:
         number = of_kustomizations = 0
         while of_kustomizations < len(kustomizations) or number < len(deployments):
             if of_kustomizations < len(kustomizations):
-                yield from self._of_kustomization(kustomizations[of_kustomizations])
+                yield from self._kustomization_files(kustomizations[of_kustomizations])
                 of_kustomizations += 1
             else:
                 if self._left_out:
-                    yield from self._of_deployment(deployments[number])
+                    yield from self._deployment_files(deployments[number])
                 number += 1
 
-    def _of_kustomization(self, kustomization: Kustomization) -> Iterator[str]:
+    def _kustomization_files(self, kustomization: Kustomization) -> Iterator[str]:
         for address in kustomization.remotes:
             self._given.leave_out(address, REMOTE)
         for path in (*kustomization.resources, *kustomization.patches):
@@ -110,7 +110,7 @@ class _Named:
             elif os.path.isfile(path):
                 yield shown
 
-    def _of_deployment(self, deployment: str | File) -> Iterator[str]:
+    def _deployment_files(self, deployment: str | File) -> Iterator[str]:
         from forewarn.policies.inputs.manifests.destinations import fixed_directory
 
         directories = {directory for path in paths_of(deployment) if (directory := fixed_directory(path)) is not None}
@@ -121,13 +121,15 @@ class _Named:
                 path = os.path.realpath(path) if os.path.isdir(path) else ""  # may contain null bytes or surrogates
                 path = root.real if path and is_below(root.real, path) else path
                 if is_below(path, root.real) and self._lacks(path):
-                    yield from self._in_directory(root.shown(path), SUFFIXES if isinstance(deployment, File) else _YAML)
+                    yield from self._directory_files(
+                        root.shown(path), SUFFIXES if isinstance(deployment, File) else _YAML
+                    )
 
     def _lacks(self, directory: str) -> bool:
         """Report whether a skipped file or directory is within a directory (a real path), or contains it."""
         return directory in self._above or not self._left_out.isdisjoint(upwards(directory))
 
-    def _in_directory(self, directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+    def _directory_files(self, directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
         """Yield the kustomization of a directory; if there is none, all manifests in the directory and below."""
         if names := _kustomizations(directory):
             yield from names

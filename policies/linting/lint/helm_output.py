@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Finding, Location, by_order, grouped
+from forewarn.policies.base.findings import Finding, Location, grouped, sort_findings
 from forewarn.policies.inputs.manifests.documents import as_utf8, indent_of
 from forewarn.policies.inputs.manifests.reading import first_value
 from forewarn.policies.inputs.sources.files import File, find_files, readable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SOURCE: Final = re.compile(r"^# Source: ([^/\s]+)/(\S+)\s*$")
 _SEPARATOR: Final = re.compile(r"^---(?:\s|$)")
-_LONGEST: Final = 2_000
+_MAX_LENGTH: Final = 2_000
 """Maximum characters of a line that are compared."""
 _FEW: Final = 100
 
@@ -36,7 +36,7 @@ def placed(findings: Sequence[Finding], files: Input) -> list[Finding]:
     printed = files.texts.keys() & {finding.file for finding in findings}
     templates = {name: _templates_in(files.texts[name]) for name in printed}
 
-    def in_template(finding: Finding) -> Finding:
+    def relocate_to_template(finding: Finding) -> Finding:
         template = templates.get(finding.file, {}).get(finding.line)
         location = template.place(finding.location) if template else finding.location
         if template is None or location == finding.location:
@@ -44,7 +44,7 @@ def placed(findings: Sequence[Finding], files: Input) -> list[Finding]:
         files.texts[location.file] = template.text.encode()
         return finding._replace(location=location)
 
-    return by_order(map(in_template, findings))
+    return sort_findings(map(relocate_to_template, findings))
 
 
 def _templates_in(output: bytes) -> Mapping[int, Template]:
@@ -103,7 +103,7 @@ class Template:
 
         Equal lines match by their order; the only equal line of a template matches all lines of a loop.
         """
-        text = part(self._rendered[line][:_LONGEST].strip())
+        text = part(self._rendered[line][:_MAX_LENGTH].strip())
         there, here = (numbers.get(text, []) for numbers in self._by[part])
         if len(here) == len(there) and len(here) <= _FEW:
             return there[here.index(line)] if here else 0
@@ -119,5 +119,5 @@ def _key(text: str) -> str:
 
 def _numbered(lines: Iterable[tuple[int, str]], part: _Part) -> Mapping[str, Sequence[int]]:
     """Return, by part of a line, the numbers of the lines with this part."""
-    texts = ((part(line[:_LONGEST].strip()), number) for number, line in lines)
+    texts = ((part(line[:_MAX_LENGTH].strip()), number) for number, line in lines)
     return grouped((text, number) for text, number in texts if text)

@@ -55,7 +55,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.kubernetes.selectors import one_of
-from forewarn.policies.linting.evaluation.suppressions import Suppression, of_annotations, of_comments
+from forewarn.policies.linting.evaluation.suppressions import Suppression, annotation_suppressions, comment_suppressions
 from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
 from forewarn.policies.linting.lint.charts import CHART
 
@@ -162,8 +162,8 @@ class Input:
     def report_on(self, name: str, reading: Reading) -> None:
         """Add the counts, diagnostics and suppressions of a text on which findings are reported."""
         self.reported.append(name)
-        self.suppressions += of_comments(reading.comments)
-        self.suppressions += of_annotations(reading.subjects)
+        self.suppressions += comment_suppressions(reading.comments)
+        self.suppressions += annotation_suppressions(reading.subjects)
         self.objects += reading.objects
         self.diagnostics += reading.diagnostics
         is_manifest = not _is_of_chart(name)
@@ -232,8 +232,8 @@ class Input:
         """Return the objects of kinds that rules do not read, by the real paths of files that kustomizations list."""
         paths = {
             path for kustomization in self.kustomizations for path in kustomization.resources
-        } & self.by_path.keys()
-        return {path: [*self._unread_in(self.by_path[path])] for path in sorted(paths)}
+        } & self.files_by_path.keys()
+        return {path: [*self._unread_in(self.files_by_path[path])] for path in sorted(paths)}
 
     def _unread_in(self, file: File) -> Iterator[Member]:
         for obj, source in identities(readable(file), file.name):
@@ -242,13 +242,13 @@ class Input:
                 yield Member(ReviewedObject(obj, namespace=namespace, source=source), file.path, reported=False)
 
     @cached_property
-    def by_path(self) -> Mapping[str, File]:
+    def files_by_path(self) -> Mapping[str, File]:
         """The files by their real paths."""
         return {self.real_path(file.path): file for file in self.sources.values() if not file.is_stream}
 
     def content(self, path: str) -> bytes | None:
         """Return the content of a file by its real path; None for files that are not in the input."""
-        return readable(self.by_path[path]) if path in self.by_path else None
+        return readable(self.files_by_path[path]) if path in self.files_by_path else None
 
 
 class LintRequest(NamedTuple):
@@ -317,7 +317,7 @@ def read_input(request: LintRequest) -> Input:
             for each in given.kustomizations
         ]
         given.diagnostics = [
-            *_of_manifests(given),
+            *_manifest_diagnostics(given),
             *undecoded(given),
             *unmatched(given),
             *(fault for _, fault in faults),
@@ -329,7 +329,7 @@ def read_input(request: LintRequest) -> Input:
     return given
 
 
-def _of_manifests(files: Input) -> Iterator[FileDiagnostic]:
+def _manifest_diagnostics(files: Input) -> Iterator[FileDiagnostic]:
     """Yield the diagnostics, except those about patches without `apiVersion` or `kind`, whose target is elsewhere,
     and about data of ConfigMaps and Secrets, which need not be YAML. kustomize rejects repeated keys in resources.
     """
@@ -535,9 +535,9 @@ def read_templates(files: Input, request: LintRequest) -> None:
         files.diagnostics += unread_values(charts, files)
     _read_printed(files, printed)
     if files.engines:
-        from forewarn.policies.linting.lint.templates import by_directory
+        from forewarn.policies.linting.lint.templates import merge_by_directory
 
-        files.diagnostics = list(by_directory(files.diagnostics, files.engines))
+        files.diagnostics = list(merge_by_directory(files.diagnostics, files.engines))
 
 
 def _values_by_chart(files: Input) -> Mapping[str, list[File]]:
@@ -613,14 +613,14 @@ def _read_chart_template(
         _read(file, files, reported=True)
 
 
-def of_values(findings: list[Finding], files: Input) -> list[Finding]:
+def merge_value_findings(findings: list[Finding], files: Input) -> list[Finding]:
     """Return the findings without duplicates about one value (`value: yes`): the error replaces the warning about its
     spelling.
 
     In files of kustomize, which reads a string there, the warning replaces the error. In other files, a boolean for a
     boolean field is right.
     """
-    findings = _of_repeated_keys(findings)
+    findings = _merge_repeated_keys(findings)
     switches = [f for f in findings if f.rule == "ambiguous-value"]
     if not switches:
         return findings
@@ -631,10 +631,10 @@ def of_values(findings: list[Finding], files: Input) -> list[Finding]:
         is_of_text = place in texts and wrong[place].endswith("of type string")
         repeats.add((place, "value-rejected" if is_of_text else "ambiguous-value"))
     kept = (f for f in findings if (f.location, f.rule) not in repeats)
-    return [_of_kustomize(f) if f.rule == "ambiguous-value" and f.location in texts else f for f in kept]
+    return [_kustomize_finding(f) if f.rule == "ambiguous-value" and f.location in texts else f for f in kept]
 
 
-def _of_repeated_keys(findings: list[Finding]) -> list[Finding]:
+def _merge_repeated_keys(findings: list[Finding]) -> list[Finding]:
     """Return the findings with an error about each repeated key whose second value lacks a required field, in place of
     the one about the field, which is below the first key.
     """
@@ -650,7 +650,7 @@ def _texts_of_kustomize(switches: Sequence[Finding], files: Input) -> set[Locati
     return {f.location for f in switches if _BOOLEAN in f.message and os.path.realpath(f.file) in of_kustomize}
 
 
-def _of_kustomize(finding: Finding) -> Finding:
+def _kustomize_finding(finding: Finding) -> Finding:
     return finding.as_note._replace(text=finding.text._replace(problem=f"{finding.text.problem}, as kustomize does"))
 
 
@@ -805,4 +805,4 @@ def _add(file: File, files: Input) -> None:
         files.members.append(Member.from_object(subject, place))
         files.skipped[str(subject.object["kind"])] -= 1
     files.skipped += type(files.skipped)()  # drops counts of 0
-    files.suppressions += of_annotations(reading.subjects)
+    files.suppressions += annotation_suppressions(reading.subjects)

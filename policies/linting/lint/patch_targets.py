@@ -78,7 +78,7 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
     """Yield the patches and replacements that match no object, in kustomizations whose objects have all been read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
     broken = {files.real_path(fault.location.file) for fault in files.diagnostics if fault.rule in BROKEN}
-    read = files.by_path.keys() - broken
+    read = files.files_by_path.keys() - broken
     subjects = grouped((files.real_path(member.file), member.subject) for member in files.members)
     for kustomization in [k for k in by_directory.values() if k.has_patches or "replacements" in k.content]:
         bases = (by_directory[path] for path in reached(kustomization.directory, by_directory) if path in by_directory)
@@ -119,7 +119,7 @@ def failing(files: Input) -> Iterator[tuple[Kustomization | None, FileDiagnostic
 
 def _empty_deployed(files: Input, paths: _Paths) -> Iterator[FileDiagnostic]:
     """Yield the empty kustomizations in directories that Argo CD builds; Flux may add fields to them."""
-    directories = {os.path.dirname(path) for path in files.by_path if os.path.basename(path) in KUSTOMIZATIONS}
+    directories = {os.path.dirname(path) for path in files.files_by_path if os.path.basename(path) in KUSTOMIZATIONS}
     empty = {path: file for path in sorted(directories) if (file := paths.empty_file_in(path)) is not None}
     deployments = [each for each in files.deployments if empty and isinstance(each, File)]
     named = {os.path.normpath(path.lstrip("/")) for each in deployments for path in paths_of(each)}
@@ -147,7 +147,7 @@ class _Paths:
         path, why, fix = kustomization.real(entry), "", "create it, or remove the entry"
         if not is_file and (unfit := self._unfit(kustomization, entry)) is not None:
             return unfit
-        if path in self._files.by_path or _NOT_LOCAL.search(entry):
+        if path in self._files.files_by_path or _NOT_LOCAL.search(entry):
             return "", "", None
         if is_file or not os.path.isdir(path):
             why = "" if os.path.exists(path) else "does not exist"
@@ -178,7 +178,7 @@ class _Paths:
         Source: kustomize api/types/kustomization.go, CheckEmpty.
         """
         paths = (os.path.join(directory, name) for name in KUSTOMIZATIONS)
-        file = next((self._files.by_path[path] for path in paths if path in self._files.by_path), None)
+        file = next((self._files.files_by_path[path] for path in paths if path in self._files.files_by_path), None)
         named = self._directories.get(directory)
         given = named.given if named else None if file and _CONTENT.search(readable(file)) else {}
         has_fields = given is None or any(given[key] is not None for key in given.keys() - {"apiVersion", "kind"})
@@ -188,7 +188,7 @@ class _Paths:
         """Return what an entry names with a `../` less or more at its start; None if that does not exist either."""
         others = (f"../{entry}", entry.removeprefix("../")) if entry.startswith("../") else ()
         paths = (path for path in map(kustomization.real, others) if path != kustomization.directory)
-        loaded = {each for each in self._files.by_path if is_below(each, kustomization.directory)}
+        loaded = {each for each in self._files.files_by_path if is_below(each, kustomization.directory)}
         return next((path for path in paths if path in loaded or path in self._directories), None)
 
     def _nearest(self, entry: str, kustomization: Kustomization) -> str | None:
@@ -198,7 +198,7 @@ class _Paths:
         if (shifted := self._shifted(kustomization, entry)) is not None:
             return shifted
         directory, name = os.path.split(kustomization.real(entry))
-        loaded = (each for each in self._files.by_path if is_below(each, kustomization.directory))
+        loaded = (each for each in self._files.files_by_path if is_below(each, kustomization.directory))
         here = (each for each in loaded if os.path.dirname(each) == directory)
         beside = {os.path.basename(each): each for each in here if each not in kustomization.resources}
         return beside.get(nearest_word(name, beside, _NEAR))
@@ -229,7 +229,9 @@ def _is_file_of(kustomization: Kustomization, path: str) -> bool:
 
 def _ignored_in(directory: str, top: str) -> Ignores:
     """Return the ignore rules for a directory; outside of a work tree, those of the .gitignore at the top."""
-    return (Ignores.above(directory, {}) or Ignores.from_directory(top).within(top)).within(directory)
+    return (Ignores.load_inherited(directory, {}) or Ignores.from_directory(top).extended_by(top)).extended_by(
+        directory
+    )
 
 
 def _written_in(top: str) -> bytes:

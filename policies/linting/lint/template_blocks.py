@@ -10,7 +10,7 @@ from typing import Final
 
 from forewarn.policies.base.findings import Location, Severity, cut
 from forewarn.policies.base.light import later
-from forewarn.policies.inputs.manifests.diagnostics import MAX_LINES, in_block
+from forewarn.policies.inputs.manifests.diagnostics import MAX_LINES, is_in_block
 from forewarn.policies.inputs.manifests.templates import TemplateBlock, actions_of, blocks_of
 from forewarn.policies.kubernetes.kinds.registry import REMOVED
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
@@ -51,7 +51,7 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     remaining = MAX_LINES
     for number, last, message, fix in _dashed(lines):
         column = lines[number].find("{{")
-        remaining, is_text = in_block(text, starts[last + 1] - 1, remaining)
+        remaining, is_text = is_in_block(text, starts[last + 1] - 1, remaining)
         if starts[number] + column in actions and not is_text:
             yield FileDiagnostic("parse-error", message, Location(file, number + 1, column + 1, column + 4), fix)
 

@@ -89,7 +89,9 @@ def has_variable_class(data: bytes) -> bool:
     return b"riorityClassName" in data and _VARIABLE.search(data) is not None
 
 
-def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, Engine]) -> Iterator[FileDiagnostic]:
+def merge_by_directory(
+    diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, Engine]
+) -> Iterator[FileDiagnostic]:
     """Yield the diagnostics, with those about unrendered templates merged to one for each directory.
 
     `engines`: the engine of each template file.
@@ -111,7 +113,7 @@ def unrendered(engines: Mapping[str, Engine]) -> str:
     return f"{' and '.join(each)} read in part, not rendered" if engines else ""
 
 
-_LONGEST: Final = 2_000
+_MAX_LENGTH: Final = 2_000
 """Maximum characters of a line that are searched."""
 _NAME: Final = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _LITERAL: Final = later(
@@ -194,7 +196,7 @@ def literal_names(text: str, file: str, names: Sequence[ReviewedObject] = ()) ->
     """
     done = {line for subject in names for line in lines_of(subject)}
     for number, line in enumerate(_without_comments(text).split("\n"), 1):
-        if "priorityClassName" not in line or len(line) > _LONGEST or number - 1 in done:
+        if "priorityClassName" not in line or len(line) > _MAX_LENGTH or number - 1 in done:
             continue
         for match, group in _names_in(line):
             yield _named(match[group], Location(file, number, match.start(group) + 1, match.end(group) + 1))
@@ -223,7 +225,7 @@ def _without_comments(text: str) -> str:
 
 def keys_of_name(lines: Sequence[str], subject: ReviewedObject) -> set[str]:
     """Return the value keys in the name of a PriorityClass template. `lines`: the lines of the file."""
-    line = lines[subject.locate(("metadata", "name")).line - 1][:_LONGEST]
+    line = lines[subject.locate(("metadata", "name")).line - 1][:_MAX_LENGTH]
     return {key[1:] for key in _VALUE.findall(line)}
 
 
@@ -249,7 +251,7 @@ def keys_of(text: str, file: str) -> dict[str, Use]:
         kind, namespace = _KIND_LINE.search(document), _NAMESPACE_LINE.search(document)
         use = Use(f"the {kind[1]} in {file}" if kind else file, namespace[1] if namespace else "")
         for line in document.split("\n"):
-            if "riorityClass" in line and len(line) <= _LONGEST:
+            if "riorityClass" in line and len(line) <= _MAX_LENGTH:
                 is_name = line.lstrip(" \t-\"'").startswith("priorityClassName")
                 for key in (match[1][1:] for match in _VALUE.finditer(line)):
                     if is_name or key.lower().endswith(("priorityclass", "priorityclassname")):
@@ -280,7 +282,7 @@ _PRINTED: Final = later(
 
 def printed_keys_of(text: str) -> set[str]:
     """The value keys that a template unconditionally prints as PriorityClass names."""
-    lines = (line for line in text.split("\n") if "priorityClassName:" in line and len(line) <= _LONGEST)
+    lines = (line for line in text.split("\n") if "priorityClassName:" in line and len(line) <= _MAX_LENGTH)
     keys = {match[1][1:] for match in map(_PRINTED.match, lines) if match}
     for condition in _CONDITION.findall(text) if keys else ():
         for key in _VALUE.findall(condition):

@@ -170,7 +170,7 @@ def unread_values(charts: Sequence[Chart], files: Input) -> Iterator[FileDiagnos
         for values in reads.chart.files[:MAX_READ]:
             is_default = values is reads.chart.defaults
             yield from _unread_of(_Settings(values.value, values.source, is_default), reads)
-        yield from _under_other_names(reads)
+        yield from _misnamed_dependencies(reads)
     for kustomization in files.kustomizations if known else ():
         home = text_at(kustomization.given, "helmGlobals", "chartHome") or "charts"
         for number, entry in enumerate(list_at(kustomization.given, "helmCharts")):
@@ -210,13 +210,13 @@ class _Release(NamedTuple):
                 value, inner = texts.values(value, self.source, path)
                 yield _Settings(value, inner if isinstance(inner, YamlSource) else self.source)
             elif value is not None:
-                yield _Settings(value, self._at(path))
+                yield _Settings(value, self._source_at(path))
         for number, parameter in enumerate(list_at(self.object, *self.path, "parameters")[:_MAX_NODES]):
             steps = _DOT.split(text_at(parameter, "name").partition("[")[0])
             value = reduce(lambda inner, step: {step: inner}, reversed(steps), at(parameter, "value"))
-            yield _Settings(value, self._at((*self.path, "parameters", number, "name")))
+            yield _Settings(value, self._source_at((*self.path, "parameters", number, "name")))
 
-    def _at(self, path: Path) -> YamlSource:
+    def _source_at(self, path: Path) -> YamlSource:
         return self.source._replace(prefix=(*self.source.prefix, *path))
 
 
@@ -287,7 +287,7 @@ def _meant(path: Path, value: Any, settings: _Settings, reads: _Reads) -> tuple[
         is_holder = ".".join(map(str, wanted)) in reads.keys and not isinstance(value, dict | None)
         if key != name and not is_holder and _is_similar(name, key) and _is_unset(wanted, settings, reads.chart):
             return path, wanted
-    for own, inner in islice(_within(path, value), _MAX_NODES) if path[0] != "global" else ():
+    for own, inner in islice(_walk_values(path, value), _MAX_NODES) if path[0] != "global" else ():
         wanted = reads.only.get(str(own[-1]), ())
         is_meant = wanted not in ((), own) and _SPECIFIC.fullmatch(str(own[-1])) and inner not in _EMPTY
         if is_meant and _is_unset(wanted, settings, reads.chart):
@@ -295,7 +295,7 @@ def _meant(path: Path, value: Any, settings: _Settings, reads: _Reads) -> tuple[
     return path, ()
 
 
-def _within(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+def _walk_values(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
     """Yield a value and all values of mappings in it, with their paths."""
     to_do = [(path, value)]
     while to_do:
@@ -335,7 +335,7 @@ def _is_alike(key: str, other: str) -> bool:
     return one == two or any(one.removesuffix(end) == two.removesuffix(end) for end in ("s", "name"))
 
 
-def _under_other_names(reads: _Reads) -> Iterator[FileDiagnostic]:
+def _misnamed_dependencies(reads: _Reads) -> Iterator[FileDiagnostic]:
     """Yield the values below the name of a dependency that has an alias, or below a name similar to a dependency."""
     values, aliases = reads.chart.files[0], reads.dependency_keys
     own = values.value if isinstance(values.value, dict) and aliases else {}

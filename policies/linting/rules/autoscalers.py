@@ -114,7 +114,7 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     Fix: write the kind and the name of the workload, or of its container, or set the request.
     """
     if group_kind(subject.object) == VERTICAL_AUTOSCALER:
-        yield from _of_vertical(subject, context)
+        yield from _vertical_problems(subject, context)
     scaler = scaler_of(subject)
     if scaler is None:
         return
@@ -137,7 +137,7 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
 
 def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
     """Report a target that is absent or cannot be scaled."""
-    by_name, names = context.once(_by_namespace).get(subject.effective_namespace, _NONE)
+    by_name, names = context.once(_scalable_by_namespace).get(subject.effective_namespace, _NONE)
     named = by_name.get(scaler.name, ())
     scaled = [*filter(scaler.scales, named)]
     scalers = context.once(scalers_of_workloads).get((subject.effective_namespace, scaler.name), ())
@@ -163,7 +163,7 @@ def _without_target(subject: ReviewedObject, scaler: Scaler, context: Context) -
     if near is not None:
         yield from _meant_target(near, scaler)
     elif not by_name and namespace_of(subject.object):
-        yield from _in_another_namespace(subject, scaler, context)
+        yield from _other_namespace_problems(subject, scaler, context)
 
 
 def _meant_target(near: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
@@ -182,11 +182,11 @@ def _meant_target(near: ReviewedObject, scaler: Scaler) -> Iterator[Problem]:
     yield Problem(message, ("spec", "scaleTargetRef", wrong), fix)
 
 
-def _in_another_namespace(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
+def _other_namespace_problems(subject: ReviewedObject, scaler: Scaler, context: Context) -> Iterator[Problem]:
     """Report the namespace of the only workload with the name of the target, beside an object in a namespace without
     workloads.
     """
-    named = context.once(_by_name).get(scaler.name, ())
+    named = context.once(_scalable_by_name).get(scaler.name, ())
     found = [each for each in named if group_kind(each.object) == scaler.kind]
     if len(found) == 1 and namespace_of(found[0].object):
         directories = {os.path.dirname(each.locate(()).file) for each in (subject, found[0])}
@@ -240,7 +240,7 @@ def _scaled_vertically(subject: ReviewedObject, workload: ReviewedObject, contex
 def _vertical_autoscalers(context: Context) -> Mapping[tuple[str, ...], Sequence[ReviewedObject]]:
     """Return those that change requests, by namespace, kind and name of their workload."""
     found: dict[tuple[str, ...], list[ReviewedObject]] = defaultdict(list)
-    for each in context.of_kind(VERTICAL_AUTOSCALER):
+    for each in context.objects_of_kind(VERTICAL_AUTOSCALER):
         if at(each.object, "spec", "updatePolicy", "updateMode") not in ("Off", "Initial"):
             target = mapping_at(each.object, "spec", "targetRef")
             found[each.effective_namespace, text_at(target, "kind"), text_at(target, "name")].append(each)
@@ -288,11 +288,11 @@ def _is_applied_with(other: ReviewedObject, subject: ReviewedObject, context: Co
     )
 
 
-def _of_vertical(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+def _vertical_problems(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Report policies of the first VerticalPodAutoscaler of a workload for containers that it lacks."""
     target = mapping_at(subject.object, "spec", "targetRef")
     key = subject.effective_namespace, text_at(target, "kind"), text_at(target, "name")
-    by_name, _ = context.once(_by_namespace).get(key[0], _NONE)
+    by_name, _ = context.once(_scalable_by_namespace).get(key[0], _NONE)
     workloads = [each for each in by_name.get(key[2], ()) if each.ref.kind == key[1]]
     if len(workloads) == 1 and context.once(_vertical_autoscalers).get(key, (None,))[0] is subject:
         yield from _without_container(subject, workloads[0], context)
@@ -386,7 +386,7 @@ _DISTINCT: Final = 4
 
 def _suggested(context: Context) -> Counter[tuple[str, str]]:
     """Count the names of absent workloads by namespace and the workload whose name is similar."""
-    workloads = context.once(_by_namespace)
+    workloads = context.once(_scalable_by_namespace)
     absent = [
         (namespace, name, workloads[namespace][1])
         for namespace, name in context.once(scalers_of_workloads)
@@ -398,13 +398,13 @@ def _suggested(context: Context) -> Counter[tuple[str, str]]:
 _NONE: Final = (dict[str, list["ReviewedObject"]](), Names(()))
 
 
-def _by_name(context: Context) -> Mapping[str, Sequence[ReviewedObject]]:
+def _scalable_by_name(context: Context) -> Mapping[str, Sequence[ReviewedObject]]:
     """Return the workloads that can be scaled by name."""
-    return grouped((each.ref.name, each) for kind in _SCALED for each in context.of_kind(kind))
+    return grouped((each.ref.name, each) for kind in _SCALED for each in context.objects_of_kind(kind))
 
 
-def _by_namespace(context: Context) -> Mapping[str, tuple[Mapping[str, Sequence[ReviewedObject]], Names]]:
+def _scalable_by_namespace(context: Context) -> Mapping[str, tuple[Mapping[str, Sequence[ReviewedObject]], Names]]:
     """Return the workloads that can be scaled by namespace and name, and the names for lookups of similar ones."""
-    scaled = grouped((each.effective_namespace, each) for kind in _SCALED for each in context.of_kind(kind))
+    scaled = grouped((each.effective_namespace, each) for kind in _SCALED for each in context.objects_of_kind(kind))
     named = {namespace: grouped((each.ref.name, each) for each in group) for namespace, group in scaled.items()}
     return {namespace: (names, Names(names, context.once(Lookups))) for namespace, names in named.items()}

@@ -279,7 +279,7 @@ def _limits_for(restart: Restart, context: Context) -> Iterator[str]:
     """Yield the limits with which a quota admits a rollout: what is used now, and the surge; nothing if unknown."""
     from forewarn.policies.kubernetes.controllers.deployment import max_surge
     from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
-    from forewarn.policies.kubernetes.quantity import ZERO, Quantity, in_units
+    from forewarn.policies.kubernetes.quantity import ZERO, Quantity, format_units
 
     ref, cluster, rejection = restart.ref, context.cluster, restart.rejection
     workload = cluster.workload(DEPLOYMENT, ref.namespace, ref.name) if cluster else None
@@ -289,7 +289,7 @@ def _limits_for(restart: Restart, context: Context) -> Iterator[str]:
     surge = max_surge(workload.object, restart.impact.new)
     for name, each in rejection.amounts.items():
         needed = used.get(name, ZERO).nano + surge * each.requested.nano
-        yield f"{in_units(Quantity(needed, each.limited.format))} {name}"
+        yield f"{format_units(Quantity(needed, each.limited.format))} {name}"
 
 
 _NOT_PREDICTED_FIX: Final = "restart it while its nodes have enough free capacity for the new Pods"
@@ -342,7 +342,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. If nodes are full, you can
     also set `maxUnavailable: 1` in a Deployment.
     """
-    from forewarn.policies.kubernetes.scheduling.reasons import in_short  # the linter starts without it
+    from forewarn.policies.kubernetes.scheduling.reasons import shorten  # the linter starts without it
 
     restarts = context.once(Restarts)
     for restart in restarts.computed:
@@ -353,7 +353,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
             is_helped = new_nodes is not None and new_nodes.pods >= restart.impact.pending
             yield Problem(stuck, object=restart.ref, severity=Severity.NOTE if is_helped else None)
         elif restart.rejection:
-            rejection = api_text(in_short(restart.rejection))
+            rejection = api_text(shorten(restart.rejection))
             limits = ", ".join(_limits_for(restart, context))
             needs = f"; the rollout needs {limits}" if limits else ""
             problem = f"new Pods of a restart now would be rejected: {rejection}{needs}"
@@ -395,7 +395,7 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Fix: raise the quota or create the PriorityClass. For a Pod that is not ready, run `forewarn why NAMESPACE/POD`.
     """
-    from forewarn.policies.kubernetes.scheduling.reasons import in_short  # the linter starts without both
+    from forewarn.policies.kubernetes.scheduling.reasons import shorten  # the linter starts without both
     from forewarn.policies.prediction.forecast.replacements import all_missing
 
     if (cluster := context.cluster) is None:
@@ -403,7 +403,7 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     for workload, found in all_missing(cluster):
         kind = group_kind(workload.object)
         how = "of the next Job would be rejected" if kind == CRON_JOB else "not created"
-        problem = f"{found.missing} of {plural(found.wanted, 'Pod')} {how}: {api_text(in_short(found.why))}"
+        problem = f"{found.missing} of {plural(found.wanted, 'Pod')} {how}: {api_text(shorten(found.why))}"
         pod = found.waits_for
         fix = f"see `forewarn why {pod.key}`" if pod else _CREATE_FIX
         path = (*POD_TEMPLATE_PATHS[kind], "spec", "priorityClassName")

@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kin
 from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt
-from forewarn.policies.linting.rules.support.rule_text import LONGEST_PATH, api_text, diagnostics, shown_path
+from forewarn.policies.linting.rules.support.rule_text import MAX_PATH_LENGTH, api_text, diagnostics, shown_path
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
@@ -243,7 +243,7 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     beside: dict[object, list[tuple[Path, dict[str, Any], str, str]]] = {}
     for number, unknown in enumerate(_unknown_in(obj, subject, context)):
         path = unknown.path
-        detail, hint, fix = advice(unknown, obj) if number < _MOST_ADVISED else ({}, "", "remove it")
+        detail, hint, fix = advice(unknown, obj) if number < _MAX_ADVISED else ({}, "", "remove it")
         under = str(detail.get("under", "[*]"))
         there = (*filter(None, under.split(".")),)
         if "[*]" not in under and path[-1] in mapping_at(obj, *there):
@@ -255,8 +255,8 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         beside.setdefault(cause, []).append((path, detail, hint, fix))
     for unknown_here in beside.values():
         (path, detail, hint, fix), *others = sorted(unknown_here, key=lambda entry: not entry[2])
-        names = [quote(cut(str(other[-1]), LONGEST_PATH)) for other, *_ in others]
-        also = f" (also {listed(names, _MOST_NAMED)})" if names else ""
+        names = [quote(cut(str(other[-1]), MAX_PATH_LENGTH)) for other, *_ in others]
+        also = f" (also {listed(names, _MAX_NAMED)})" if names else ""
         yield Problem(
             f"unknown field {quote(shown_path(path))}: kubectl rejects it{hint}{also}",
             path,
@@ -302,8 +302,8 @@ def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Conte
             yield Problem(text, path, f"write {meant}", location=place, detail=detail, severity=Severity.WARNING)
 
 
-_MOST_NAMED: Final = 5
-_MOST_ADVISED: Final = 1_000
+_MAX_NAMED: Final = 5
+_MAX_ADVISED: Final = 1_000
 """Maximum number of unknown fields of an object for which the field that is meant is searched."""
 _POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
 
@@ -355,7 +355,7 @@ def _homes_of(unknown: Unknown, obj: ApiObject, root: str) -> list[Path]:
         _inside(unknown, root)
         or _outside(unknown.path, root)[-1:]
         or _present(unknown, obj)
-        or ([] if any(not many for _, many in _beside(unknown)) else _anywhere(unknown, root))
+        or ([] if any(not many for _, many in _sibling_structs(unknown)) else _anywhere(unknown, root))
         or [(*holder, field) for field in _MAPS.get(unknown.type, ()) if field[0] == "m" or "/" in name]
     )
 
@@ -407,7 +407,7 @@ def _inside(unknown: Unknown, root: str) -> list[Path]:
 
     If there is one, the struct around both may also be meant.
     """
-    beside = _beside(unknown)
+    beside = _sibling_structs(unknown)
     paths = [path for path, many in beside if not many]
     if not 0 < len(paths) == len(beside) <= _FEW:
         return []
@@ -417,11 +417,11 @@ def _inside(unknown: Unknown, root: str) -> list[Path]:
 
 def _present(unknown: Unknown, obj: ApiObject) -> list[Path]:
     """Return the only struct beside an unknown field that has a field of its name, and that the object has."""
-    paths = [path for path, many in _beside(unknown) if not many and at(obj, *path)]
+    paths = [path for path, many in _sibling_structs(unknown) if not many and at(obj, *path)]
     return paths if len(paths) == 1 else []
 
 
-def _beside(unknown: Unknown) -> list[tuple[Path, str]]:
+def _sibling_structs(unknown: Unknown) -> list[tuple[Path, str]]:
     """Return what contains a field of the same name beside an unknown one: the path, and how many structs it holds."""
     name, nested = str(unknown.path[-1]), fields_of(unknown.type).nested
     return [((*unknown.path[:-1], key), many) for key, many, kind in nested if name in fields_of(kind).known]
@@ -461,7 +461,7 @@ _REMOVED_VERSIONS: Final = {"v1alpha1": 19, "v1alpha2": 19, "v1beta1": 23, "v1be
 """Version -> the minor version of k8s.io/kube-scheduler 1.x that no longer has it."""
 _PREEMPTION: Final = "DefaultPreemption"
 _MAX_PROFILES: Final = 100
-_LONGEST_PROFILE: Final = 40
+_MAX_PROFILE_LENGTH: Final = 40
 
 
 @rule(Target.OTHER, severity=Severity.ERROR, objects={Target.OTHER: "files of kind KubeSchedulerConfiguration"})
@@ -499,7 +499,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
             yield Problem(f"no field {quote(field)} since v1beta1", (field,), fix)
     for number, profile in enumerate(list_at(given, "profiles")[:_MAX_PROFILES]):
         if not _preempts(at(profile, "plugins")):
-            name = cut(str(at(profile, "schedulerName") or "default-scheduler"), _LONGEST_PROFILE)
+            name = cut(str(at(profile, "schedulerName") or "default-scheduler"), _MAX_PROFILE_LENGTH)
             effect = "even critical Pods stay Pending on full nodes"
             message = f"preemption is disabled for Pods of profile {name}: {effect}"
             path = ("profiles", number, "plugins")
@@ -527,7 +527,7 @@ def _invalid_configuration(configuration: ApiObject, context: Context) -> Iterat
     for path, name in found_at(configuration, ("profiles", ITEMS, "plugins", VALUES, VALUES, ITEMS, "name")):
         near = next((known for known in IN_TREE if known != name and is_misspelt(str(name), known)), None)
         if near and name not in IN_TREE:
-            message = f"kube-scheduler has no plugin {quote(cut(str(name), _LONGEST_PROFILE))}"
+            message = f"kube-scheduler has no plugin {quote(cut(str(name), _MAX_PROFILE_LENGTH))}"
             yield Problem(message, path, f"write {near}", severity=Severity.WARNING)
 
 

@@ -89,13 +89,13 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     meant = names.nearest_name(name)
     yield Problem(
         Text(
-            f"WorkloadPriorityClass {quote(name)} not found in this input{_or_the_cluster(context)}",
+            f"WorkloadPriorityClass {quote(name)} not found in this input{_cluster_words(context)}",
             f"create it, or use {quote(meant)}" if meant else "create it, or use one that exists",
             (f"Did you mean {quote(meant)}?",) if meant else (),
         ),
         _LABEL,
         detail={"class": name},
-        severity=None if _or_the_cluster(context) or (meant and is_misspelt(name, meant)) else Severity.WARNING,
+        severity=None if _cluster_words(context) or (meant and is_misspelt(name, meant)) else Severity.WARNING,
     )
 
 
@@ -130,7 +130,7 @@ def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem
         names = context.once(kueue_names).get((kind, namespace), Names(()))
         if name in names or name in context.options.unread_names or is_template_variable(name, subject, context):
             continue
-        near, in_cluster = names.meant(name), _or_the_cluster(context)
+        near, in_cluster = names.meant(name), _cluster_words(context)
         if kind == registry.LOCAL_QUEUE and not near and (elsewhere := _elsewhere(name, namespace, subject, context)):
             yield Problem(f"no LocalQueue {quote(name)} in namespace {namespace}: {elsewhere[0]}", path, elsewhere[1])
         elif near or in_cluster or (names.sorted and kind != registry.RESOURCE_FLAVOR):
@@ -156,14 +156,14 @@ def _local_queues(context: Context) -> tuple[Mapping[tuple[str, str], str], Mapp
     "" if a LocalQueue with this name has none in its file.
     """
     own, places = dict[tuple[str, str], str](), dict[str, str]()
-    for each in context.of_kind(registry.LOCAL_QUEUE):
+    for each in context.objects_of_kind(registry.LOCAL_QUEUE):
         name, place = each.ref.name, namespace_of(each.object)
         own.setdefault((each.effective_namespace, text_at(each.object, "spec", "clusterQueue")), name)
         places[name] = places.get(name, place) if place else ""
     return own, places
 
 
-def _or_the_cluster(context: Context) -> str:
+def _cluster_words(context: Context) -> str:
     """Return words for a cluster whose objects of Kueue are known; "" without one."""
     return " or the cluster" if context.cluster is not None and context.cluster.kueue.get(registry.LOCAL_QUEUE) else ""
 
@@ -239,7 +239,7 @@ def _contradiction(subject: ReviewedObject, template: PodTemplate, context: Cont
 
 def _values(context: Context) -> Mapping[str, int | None]:
     """Return the values of the WorkloadPriorityClasses of the input by name; None for an invalid value."""
-    classes = context.of_kind(registry.WORKLOAD_PRIORITY_CLASS)
+    classes = context.objects_of_kind(registry.WORKLOAD_PRIORITY_CLASS)
     return {name_of(each): integer(each.object.get("value")) for each in classes}
 
 
@@ -339,12 +339,12 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
             yield Problem(message, ("spec", "parentName"), "remove the parentName of one of them")
         return
     policy = text_at(subject.object, "spec", "preemption", "withinClusterQueue")
-    if policy in ("", "Never") and context.of_kind(registry.WORKLOAD_PRIORITY_CLASS):
+    if policy in ("", "Never") and context.objects_of_kind(registry.WORKLOAD_PRIORITY_CLASS):
         message = "no preemption.withinClusterQueue: WorkloadPriorityClasses only order the queue"
         yield Problem(message, ("spec",), "set preemption.withinClusterQueue: LowerPriority", severity=Severity.NOTE)
     nodes = context.cluster.objects.nodes.values() if context.cluster else ()
     severity = Severity.NOTE if context.cluster and autoscaler_of(context.cluster) else Severity.WARNING
-    for name, quota, available in _above_nodes(subject, nodes) if nodes else ():
+    for name, quota, available in _resources_above_nodes(subject, nodes) if nodes else ():
         message = f"nominalQuota of {name} is {quota}, but the nodes have {available}: Pods stay Pending"
         yield Problem(message, ("spec", "resourceGroups"), f"lower nominalQuota to {available}", severity=severity)
 
@@ -397,13 +397,15 @@ def _cohorts_in_cycles(context: Context) -> Collection[str]:
 
     stored = context.cluster.kueue.get(registry.COHORT, {}) if context.cluster is not None else {}
     cohorts = {each.name: each for each in stored.values()}
-    for each in context.of_kind(registry.COHORT):
+    for each in context.objects_of_kind(registry.COHORT):
         parent = text_at(each.object, "spec", "parentName") or text_at(each.object, "spec", "parent")
         cohorts[name_of(each)] = Cohort(name_of(each), parent)
     return cohorts_with_cycle(cohorts)
 
 
-def _above_nodes(subject: ReviewedObject, nodes: Collection[Node]) -> Iterator[tuple[str, Quantity, Quantity]]:
+def _resources_above_nodes(
+    subject: ReviewedObject, nodes: Collection[Node]
+) -> Iterator[tuple[str, Quantity, Quantity]]:
     """Yield the resources of which all flavors together have more than the nodes, both amounts.
 
     Skips resources that no node has.
@@ -534,7 +536,7 @@ def _never(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     own = {**obj, "metadata": {**mapping_at(obj, "metadata"), "namespace": namespace}}
     is_job = group_kind(obj) == registry.JOB
     workload = workload_from_job(own, None, 0) if is_job else smallest_workload(own, templates)
-    result = forecast_alone(_for_namespace(objects, namespace, context), workload)
+    result = forecast_alone(_objects_for_namespace(objects, namespace, context), workload)
     who = f"ClusterQueue {cut(cluster_queue.name, _SHOWN)}"
     if result.admission is not None or result.not_predicted is not None:
         return
@@ -543,15 +545,15 @@ def _never(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield Problem(message, _QUEUE_LABEL, "set namespaceSelector: {} in the ClusterQueue, or label the namespace")
     elif resource := next((each.resource for each in result.reasons if each.resource), ""):
         path = next(_requests_of(resource, templates), _QUEUE_LABEL)
-        is_excludable = resource in _OFTEN_EXCLUDED and not _or_the_cluster(context)
+        is_excludable = resource in _OFTEN_EXCLUDED and not _cluster_words(context)
         severity = Severity.NOTE if is_excludable else None
         fix = f"add {resource} to coveredResources, with a nominalQuota"
         yield Problem(f"Kueue never starts it: {who} has no quota for {resource}", path, fix, severity=severity)
-    elif result.reasons and (_or_the_cluster(context) or not cluster_queue.cohort):  # others may lend to it
-        yield _of_flavors(result.reasons)
+    elif result.reasons and (_cluster_words(context) or not cluster_queue.cohort):  # others may lend to it
+        yield _flavor_problem(result.reasons)
 
 
-def _of_flavors(reasons: Sequence[WhyNot]) -> Problem:
+def _flavor_problem(reasons: Sequence[WhyNot]) -> Problem:
     """Return the problem of a workload for which no flavor suits."""
     shorts = listed([f"{each.short}{f' (flavor {each.flavor})' * bool(each.flavor)}" for each in reasons], 2)
     is_quota = any("possible" in each.short for each in reasons)
@@ -584,19 +586,19 @@ def _queues(context: Context) -> Objects:
         registry.LOCAL_QUEUE: kueue.LocalQueue.from_api,
     }
     for kind, view in views.items():
-        for subject in context.of_kind(kind):
+        for subject in context.objects_of_kind(kind):
             with suppress(InvalidObject):
                 new = view(subject.object)
                 if kind == registry.LOCAL_QUEUE:
                     new = replace(new, namespace=subject.effective_namespace)
                 getattr(objects, TABLES[kind])[getattr(new, "key", new.name)] = new
     for queue in objects.cluster_queues.values():
-        for name in queue.flavors if not _or_the_cluster(context) else ():
+        for name in queue.flavors if not _cluster_words(context) else ():
             objects.flavors.setdefault(name, kueue.ResourceFlavor(name, {}, (), (), ""))
     return objects
 
 
-def _for_namespace(objects: Objects, namespace: str, context: Context) -> Objects:
+def _objects_for_namespace(objects: Objects, namespace: str, context: Context) -> Objects:
     """Return the objects with the labels and LimitRanges of a namespace; if it is unknown, each selector selects it."""
     is_stored = context.cluster is not None and context.cluster.namespace(namespace) is not None
     known = context.namespace(namespace) if is_stored or namespace in context.new_namespaces else None

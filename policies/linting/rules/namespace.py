@@ -22,7 +22,7 @@ from forewarn.policies.linting.rules.support.details import UnknownClass
 from forewarn.policies.linting.rules.support.names import recommended_to
 from forewarn.policies.linting.rules.support.rule_text import is_template_variable, workloads_in
 
-_LONGEST_VALUE: Final = 60
+_MAX_VALUE_LENGTH: Final = 60
 _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 
 
@@ -53,7 +53,9 @@ def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator
         return
     user = subject.user or User()
     if not any(one_of(context.options.break_glass.groups, group) for group in user.groups):
-        message = f"user {cut(user.name, _LONGEST_VALUE) or 'unknown'} may not set annotation {EXEMPT_UNTIL_ANNOTATION}"
+        message = (
+            f"user {cut(user.name, _MAX_VALUE_LENGTH) or 'unknown'} may not set annotation {EXEMPT_UNTIL_ANNOTATION}"
+        )
         yield Problem(message, _PATH, "remove it, or ask a member of breakGlass.groups")
 
 
@@ -227,14 +229,14 @@ def webhook_blocks_itself(subject: ReviewedObject, context: Context) -> Iterator
             and _matches_namespace(at(hook, "namespaceSelector"), namespace, context)
             and _matches_pods(at(hook, "objectSelector"), namespace, context)
         ):
-            place = cut(namespace, _LONGEST_NAMESPACE)
+            place = cut(namespace, _MAX_NAMESPACE_LENGTH)
             message = f"called for the Pods that serve it: if all in {place} are down, none can start"
             field = next((each for each in ("namespaceSelector", "failurePolicy") if each in hook), "name")
             fix = f"exclude {place} in namespaceSelector, by the label {NAME_LABEL}"
             yield Problem(message, ("webhooks", number, field), fix)
 
 
-_LONGEST_NAMESPACE: Final = 40
+_MAX_NAMESPACE_LENGTH: Final = 40
 _FOR_PODS: Final[Mapping[str, Sequence[str]]] = {
     "apiGroups": ("", "*"),
     "apiVersions": ("v1", "*"),

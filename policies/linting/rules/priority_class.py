@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
 
-_LONGEST_BASE: Final = 40
+_MAX_BASE_LENGTH: Final = 40
 _RESTART: Final = "restart the workloads that should get the new priority"
 _FLAG: Final = "--expendable-pods-priority-cutoff"
 _DEFAULT: Final = Options().autoscaler_cutoff
@@ -45,11 +45,11 @@ _DEFAULT: Final = Options().autoscaler_cutoff
 def autoscaler_cutoff(context: Context) -> int:
     """Return the configured cutoff, or that of a cluster-autoscaler in the change set (the lowest of several)."""
     configured = context.options.autoscaler_cutoff
-    return configured if configured != _DEFAULT else context.once(_of_apply)
+    return configured if configured != _DEFAULT else context.once(_apply_priority)
 
 
-def _of_apply(context: Context) -> int:
-    deployments = context.of_kind(registry.DEPLOYMENT)
+def _apply_priority(context: Context) -> int:
+    deployments = context.objects_of_kind(registry.DEPLOYMENT)
     return min((value for deployment in deployments for value in _flags(deployment.object)), default=_DEFAULT)
 
 
@@ -145,7 +145,7 @@ def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterat
             yield Problem(str(fault), fault.path, f"use a value of {HIGHEST_USER_DEFINABLE_PRIORITY} or less")
 
 
-_LONGEST_POLICY: Final = 40
+_MAX_POLICY_LENGTH: Final = 40
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
@@ -174,7 +174,7 @@ def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iter
     if rule_text.is_template_variable(policy, subject, context, str(POLICIES)):
         return
     hint = nearest(policy.capitalize(), POLICIES)
-    shown = quote(cut(policy, _LONGEST_POLICY)) if policy else "empty string"
+    shown = quote(cut(policy, _MAX_POLICY_LENGTH)) if policy else "empty string"
     message = f"unsupported preemptionPolicy: {shown}{hint}"
     yield Problem(message, ("preemptionPolicy",), "write PreemptLowerPriority or Never")
 
@@ -224,8 +224,8 @@ def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> It
     path = ("metadata", "name")
     if not name:
         yield Problem("no name", path, "set metadata.name")
-    elif len(name) > _LONGEST_NAME:
-        yield Problem(f"name too long: at most {_LONGEST_NAME} characters", path, "shorten it")
+    elif len(name) > _MAX_NAME_LENGTH:
+        yield Problem(f"name too long: at most {_MAX_NAME_LENGTH} characters", path, "shorten it")
     elif name_faults(name) and not rule_text.is_template_variable(name, subject, context):
         shown = quote(cut(name, _SHOWN_CHARACTERS))
         yield Problem(f'invalid name {shown}: use lowercase letters, digits, "-", "."', path, _valid_name(name))
@@ -251,7 +251,7 @@ def _valid_name(name: str) -> str:
     return near if near and not _EMPTY_PART.search(near) else "begin and end each part between dots with a-z or 0-9"
 
 
-_LONGEST_NAME: Final = 253
+_MAX_NAME_LENGTH: Final = 253
 _SHOWN_CHARACTERS: Final = 40
 _NOT_IN_A_NAME: Final = later(r"[^a-z0-9.-]+")
 _EMPTY_PART: Final = later(r"[-.]\.|\.-")
@@ -288,7 +288,7 @@ def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[
         yield Problem(message, ("metadata", "name"), f'use a name without the prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}"')
 
 
-_LONGEST_VERSION: Final = 60
+_MAX_VERSION_LENGTH: Final = 60
 
 
 @rule(
@@ -335,7 +335,7 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
             also = ", also in the object and its other patches" if subject.is_patch else ""
             yield Problem(removed.problem(version, kind), ("apiVersion",), removed.fix + also)
     elif version != SERVED_VERSION:
-        shown = quote(cut(str(version), _LONGEST_VERSION))
+        shown = quote(cut(str(version), _MAX_VERSION_LENGTH))
         message = f"no PriorityClass in version {shown}: Kubernetes 1.22 removed all but v1"
         yield Problem(message, ("apiVersion",), f"write apiVersion: {SERVED_VERSION}")
 
@@ -381,7 +381,7 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
     offline = context.phase is Phase.LINT and context.cluster is None
     holder = "an earlier object of the input has" if offline else "the cluster has"
-    holder = f"{cut(context.options.base, _LONGEST_BASE)} has" if offline and context.options.base else holder
+    holder = f"{cut(context.options.base, _MAX_BASE_LENGTH)} has" if offline and context.options.base else holder
     for fault in validate_priority_class_update(new, old):
         name = str(fault.path[0])
         message = f"{str(fault).rstrip('.')}; {holder} {stored[name]}"
@@ -695,7 +695,7 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
     above = bisect_right(preempting, -new.value, key=lambda c: -c.value)
     if above < len(preempting):
         yield Problem(PreemptingClasses(preempting, above), ("preemptionPolicy",))
-    elif new.value >= 0 and (reserving := context.once(_of_placeholders)):
+    elif new.value >= 0 and (reserving := context.once(_placeholder_class)):
         message = f"never preempts, so its Pods cannot use the capacity of placeholder Pods (class {quote(reserving)})"
         yield Problem(message, ("preemptionPolicy",), "remove preemptionPolicy, or reserve with a CapacityBuffer")
 
@@ -706,7 +706,7 @@ def _preempting(context: Context) -> Sequence[PriorityClass]:
     return sorted(classes, key=lambda c: (-c.value, c.name))
 
 
-def _of_placeholders(context: Context) -> str:
+def _placeholder_class(context: Context) -> str:
     """A class of placeholder Pods of the change set; "" if there are none."""
     for subject in context.change_set.subjects:
         with suppress(InvalidObject):
@@ -739,10 +739,10 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
     """
     value, cutoff = rule_text.integer(subject.object.get("value")), autoscaler_cutoff(context)
     if value is not None and value < cutoff:
-        yield Problem(*_below_cutoff(value, cutoff, context))
+        yield Problem(*_cutoff_problem(value, cutoff, context))
 
 
-def _below_cutoff(value: int, cutoff: int, context: Context) -> tuple[str, Path, str]:
+def _cutoff_problem(value: int, cutoff: int, context: Context) -> tuple[str, Path, str]:
     """Return the problem for the autoscaler of the cluster; without one, for both."""
     if context.options.has_cutoff is False:
         message = f"value {value} does not keep Karpenter from adding nodes for these Pods: it has no cutoff"
@@ -817,14 +817,14 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
     Fix: remove one of the classes, or change a value.
     """
     new = rule_text.class_of(subject)
-    others = context.once(_by_value).get((new.value, new.preemption_policy), [])
+    others = context.once(_names_by_value).get((new.value, new.preemption_policy), [])
     names = [name for name in others if name != new.name]
     if names:
         message = rule_text.naming(f"value {new.value} is also the value of ", names, len(names))
         yield Problem(message, ("value",), "change one of the values")
 
 
-def _by_value(context: Context) -> Mapping[tuple[int, str], list[str]]:
+def _names_by_value(context: Context) -> Mapping[tuple[int, str], list[str]]:
     """The names of all classes by value and policy."""
 
     return grouped(((each.value, each.preemption_policy), name) for name, each in sorted(context.classes.items()))

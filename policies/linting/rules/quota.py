@@ -137,18 +137,18 @@ def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
     for scope in [scope for scope in scopes if isinstance(scope, str)]:
         limits = map(str, mapping(subject.object, "spec", "hard"))
         if names := [name for name in limits if not is_scope_valid_for(scope, name)]:
-            start = f"a ResourceQuota with scope {cut(scope, _LONGEST_SCOPE)} cannot limit "
+            start = f"a ResourceQuota with scope {cut(scope, _MAX_SCOPE_LENGTH)} cannot limit "
             fix = f"move {'it' if len(names) == 1 else 'them'} to a ResourceQuota without scopes"
             return rule_text.naming(start, names, len(names)), fix, ("spec", "hard", names[0])
     return "", "", path
 
 
-_LONGEST_SCOPE: Final = 30
+_MAX_SCOPE_LENGTH: Final = 30
 _CLASS: Final = "PriorityClass"
 _SUGGESTIONS: Final = 3
 """Maximum number of unknown classes for which a message suggests a name."""
 _SHOWN: Final = 16
-_LONGEST_IN_SCOPE: Final = 50
+_MAX_LENGTH_IN_SCOPE: Final = 50
 
 
 @rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.AUDIT, depends_on=("classes",))
@@ -201,7 +201,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
             if not meant and names and context.phase is Phase.LINT:
                 meant = names.meant(name)
             details = UnknownClass(
-                name, f"; this {part} matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
+                name, f"; this {part} matches no Pod", names, fix, longest=_MAX_LENGTH_IN_SCOPE, meant=meant
             )
             yield Problem(details, (*path, "values", index), severity=None if meant else _note(context))
     if not unknown and _excludes_all(quota, context):
@@ -225,10 +225,10 @@ def _without_prefix(subject: ReviewedObject, context: Context) -> Iterator[Probl
         else:
             is_of_others = ".storageclass.storage.k8s.io/" in name or is_device_class(name)
             right = f"requests.{name.removeprefix('limits.')}" if is_extended(name) and not is_of_others else ""
-            why = f"Pods are charged for {cut(right, _LONGEST_SCOPE + len('requests.'))}"
+            why = f"Pods are charged for {cut(right, _MAX_SCOPE_LENGTH + len('requests.'))}"
         if right:
             fix = f"remove it, because {right} is set too" if right in hard else f"write {right}"
-            yield Problem(f"{cut(name, _LONGEST_SCOPE)} limits nothing: {why}", ("spec", "hard", name), fix)
+            yield Problem(f"{cut(name, _MAX_SCOPE_LENGTH)} limits nothing: {why}", ("spec", "hard", name), fix)
 
 
 def _note(context: Context) -> Severity | None:
@@ -269,7 +269,7 @@ def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
 
 
 def _shown(selector: ScopeSelector) -> str:
-    some = [cut(value, _LONGEST_IN_SCOPE) for value in selector.values[:_SHOWN]]
+    some = [cut(value, _MAX_LENGTH_IN_SCOPE) for value in selector.values[:_SHOWN]]
     some += ["…"] * (len(selector.values) > _SHOWN)
     values = f" [{' '.join(some)}]" if some else ""
     return f"{selector.scope_name} {selector.operator}{values}"
@@ -287,7 +287,7 @@ def _never_charged(quota: ResourceQuota, context: Context) -> Iterator[Problem]:
     for name in sorted({*quota.spec_hard} - matching_resources(quota.spec_hard)):
         charge(1 + len(scopes))
         if all(is_scope_valid_for(scope, name) for scope in scopes):
-            resource = cut(name, _LONGEST_IN_SCOPE)
+            resource = cut(name, _MAX_LENGTH_IN_SCOPE)
             message = f"{resource} is never counted: a quota with scopes counts only Pods and what they use"
             fix = "limit it in a ResourceQuota without scopes"
             yield Problem(message, ("spec", "hard", name), fix, severity=_note(context))
@@ -447,7 +447,7 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
     use = context.once(QuotaUse).use_by(subject)
     exceeds_without_old = use is not None and 0 < use.first <= use.arrivals.replicas
-    beside_old = None if exceeds_without_old else context.once(QuotaUse).beside_old(subject)
+    beside_old = None if exceeds_without_old else context.once(QuotaUse).use_beside_old(subject)
     if use is not None and beside_old is not None:
         impact = context.once(Predicted).impact_of(subject)
         if impact is not None and impact.rejected and (not use.first or impact.rejected < impact.new):
@@ -480,26 +480,26 @@ def _with_move(text: Text, name: str, subject: ReviewedObject, context: Context)
     if quota is None:
         return text
     (namespace, file), listed_file = quota.moved, os.path.normpath(quota.locate(()).file)
-    caveat = f"{cut(file, _LONGEST_FILE)} moves it from namespace {cut(namespace, _LONGEST_QUOTA)}"
-    return text._replace(fix=f"do not list {cut(listed_file, _LONGEST_FILE)} there, {text.fix}").with_caveat(caveat)
+    caveat = f"{cut(file, _MAX_FILE_LENGTH)} moves it from namespace {cut(namespace, _MAX_QUOTA_LENGTH)}"
+    return text._replace(fix=f"do not list {cut(listed_file, _MAX_FILE_LENGTH)} there, {text.fix}").with_caveat(caveat)
 
 
 def _moved_quotas(context: Context) -> Mapping[tuple[str, str], ReviewedObject]:
     """Return the quotas that a kustomization moves to a namespace which also has quotas from another namespace, by
     namespace and name. A namespace whose only quota is moved gets it on purpose.
     """
-    quotas = grouped((quota.effective_namespace, quota) for quota in context.of_kind(RESOURCE_QUOTA))
+    quotas = grouped((quota.effective_namespace, quota) for quota in context.objects_of_kind(RESOURCE_QUOTA))
     mixed = (same for same in quotas.values() if len({quota.moved[:1] for quota in same}) > 1)
     return {(q.effective_namespace, q.ref.name): q for q in chain.from_iterable(mixed) if q.moved}
 
 
-_LONGEST_FILE: Final = 100
+_MAX_FILE_LENGTH: Final = 100
 
 
 def _is_assumed(subject: ReviewedObject, context: Context) -> bool:
     """Report whether only the default namespace relates an object with the quotas, which are in other files."""
     is_named = subject.effective_namespace != DEFAULT_NAMESPACE or namespace_of(subject.object) or subject.overlay
-    files = (quota.locate(()).file for quota in context.of_kind(RESOURCE_QUOTA))
+    files = (quota.locate(()).file for quota in context.objects_of_kind(RESOURCE_QUOTA))
     return not (context.cluster or is_named) and subject.locate(()).file not in files
 
 
@@ -530,9 +530,9 @@ def _exceeded_message(use: Use, fault: Fault, noun: str, later: int, *, in_files
     if quota is None or not fault.resources:
         return f"{rule_text.pods_of(use.template)} will be rejected: {rule_text.api_text(fault.message)}"
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
-    start = f"ResourceQuota {cut(quota.name, _LONGEST_QUOTA)} ({name}: {quota.hard[name]}"
+    start = f"ResourceQuota {cut(quota.name, _MAX_QUOTA_LENGTH)} ({name}: {quota.hard[name]}"
     replicas, surge = use.arrivals
-    used = use.after(quota.name).used[name] if in_files else quota.used[name]
+    used = use.quota_after(quota.name).used[name] if in_files else quota.used[name]
     if in_files and use.before is not use.at_start and use.first <= replicas:
         return f"{start}) is too small: all Pods of the input use {used}"
     subject = f"{start}, used: {used if use.first > replicas else quota.used[name]})"
@@ -547,7 +547,7 @@ def _exceeded_message(use: Use, fault: Fault, noun: str, later: int, *, in_files
     return f"{subject} admits {use.first - 1} of {replicas} {noun}{when}{requested}"
 
 
-_LONGEST_QUOTA: Final = 40
+_MAX_QUOTA_LENGTH: Final = 40
 _USED: Final = later(r" \([^)]*, used: [^)]*\)")
 
 
@@ -648,8 +648,8 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     }
     container = next((name for name in places if name in named), "")
     others = f" and {plural(len(named) - 1, 'other')}" if len(named) > 1 else ""
-    start = f"ResourceQuota {cut(fault.quota, _LONGEST_QUOTA)} will reject {rule_text.pods_of(use.template)}"
-    before = f"{start}: container {cut(container, _LONGEST_SCOPE)}{others} must specify "
+    start = f"ResourceQuota {cut(fault.quota, _MAX_QUOTA_LENGTH)} will reject {rule_text.pods_of(use.template)}"
+    before = f"{start}: container {cut(container, _MAX_SCOPE_LENGTH)}{others} must specify "
     text = Text(
         rule_text.naming(before, [*lacking], len(lacking)),
         f"set {' and '.join(lacking)}, or add a LimitRange with defaults",
@@ -782,7 +782,7 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
         assert template is not None
         by_class = fault.kind is FaultKind.UNCOVERED_SCOPE
         name = rule_text.class_to_be(template, subject.effective_namespace, context)
-        named = quote(cut(name, _LONGEST_CLASS)) if name else "of these Pods"
+        named = quote(cut(name, _MAX_CLASS_LENGTH)) if name else "of these Pods"
         what = f"class {named}" if by_class else ", ".join(fault.resources)
         scope = f"with scope PriorityClass In [{name}]" if name else "with this scope"
         pods = rule_text.pods_of(template)
@@ -794,7 +794,7 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
         )
 
 
-_LONGEST_CLASS: Final = 60
+_MAX_CLASS_LENGTH: Final = 60
 _GKE: Final = (
     LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", tuple(sorted(SYSTEM_NAMES))),)),
 )
@@ -803,7 +803,7 @@ _GKE: Final = (
 Source: open-policy-agent/gatekeeper#1120, openservicemesh/osm#4408, fluxcd/flux2#3879.
 """
 _GKE_QUOTA: Final = ("kube-system", "gcp-critical-pods")
-_LONGEST_NAMESPACE: Final = 24
+_MAX_NAMESPACE_LENGTH: Final = 24
 _GKE_LABEL: Final = "cloud.google.com/gke-nodepool"
 
 
@@ -861,7 +861,7 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
     if by_configuration or by_gke:
         who = "limitedResources require" if by_configuration else "GKE requires"
         what = "Pods are" if template.is_template else "the Pod is"
-        namespace = cut(subject.ref.namespace or "default", _LONGEST_NAMESPACE)
+        namespace = cut(subject.ref.namespace or "default", _MAX_NAMESPACE_LENGTH)
         yield Problem(
             f"{who} a ResourceQuota for {name}; {what} rejected unless namespace {namespace} has one",
             template.at("priorityClassName"),
@@ -930,7 +930,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
     from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
     from forewarn.policies.linting.rules.support.quota_use import QuotaUse
 
-    for workload in filter(scaler.scales, context.of_kind(scaler.kind)):
+    for workload in filter(scaler.scales, context.objects_of_kind(scaler.kind)):
         use = context.once(QuotaUse).use_by(workload)
         if use is None or (use.first and use.first <= use.arrivals.replicas):
             continue  # quota-exceeded
@@ -938,7 +938,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
             use.pod, use.lasting or use.before, replicas=max(scaler.maximum - use.present, 0)
         )
         if first and check_.faults and check_.faults[0].resources:
-            quota = cut(check_.faults[0].quota, _LONGEST_QUOTA)
+            quota = cut(check_.faults[0].quota, _MAX_QUOTA_LENGTH)
             path, admitted = scaler.limits[1], first - 1 + use.present
             message = f"ResourceQuota {quota} admits {admitted} of {scaler.maximum} replicas ({path[-1]})"
             text = Text(message, f"set {path[-1]} ≤ {admitted}, or raise the quota")

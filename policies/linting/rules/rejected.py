@@ -119,12 +119,12 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         message = f"{shown_path(fault.path)}: {api_text(text)}"
         if message not in reported and not is_variable_at(subject, fault.path, text, context):
             reported.add(message)
-            place, fix = _in_patch(subject, fault)
+            place, fix = _patch_fix(subject, fault)
             place = place or (subject.source.locate(fault.path) if is_absent else None)
             yield Problem(message, fault.path, fix, location=place, detail={"rejection": str(fault)})
 
 
-def _in_patch(subject: ReviewedObject, fault: FieldError) -> tuple[Location | None, str]:
+def _patch_fix(subject: ReviewedObject, fault: FieldError) -> tuple[Location | None, str]:
     """Return the fix of an error, and where a patch sets a field that does not go together with one of the patched
     object; None if there is no such patch.
     """
@@ -214,7 +214,7 @@ def is_variable_at(subject: ReviewedObject, path: Path, text: str, context: Cont
     return any(is_template_variable(value, subject, context, text) for value in (*values, *shown_values(text)))
 
 
-_LONGEST_QUANTITY: Final = 40
+_MAX_QUANTITY_LENGTH: Final = 40
 _CONTAINERS: Final = "containers"
 _AMOUNTS: Final = (
     ("overhead",),
@@ -304,7 +304,7 @@ def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: 
             yield Problem(message, path, quantity_fix(path, str(value)), severity=Severity.WARNING)
     except InvalidQuantity as fault:
         if not is_template_variable(str(value), subject, context) and not is_capitals(value):
-            shown = cut(str(value), _LONGEST_QUANTITY)
+            shown = cut(str(value), _MAX_QUANTITY_LENGTH)
             yield Problem(f"{quote(shown)} is no quantity: {fault}", path, quantity_fix(path, shown))
 
 

@@ -313,12 +313,12 @@ class Forecast:
             return None  # other rules report the error
         if not change.pods or not_scheduled(change.pods[0], self._state.snapshot):
             return None
-        impact, after = self._of_pods(change, quotas)
+        impact, after = self._predict_pods(change, quotas)
         if not creates_pods_later(subject.object):
             self._state = after
         return impact
 
-    def _of_pods(self, change: PodChange, quotas: QuotaLimits) -> _Predicted:
+    def _predict_pods(self, change: PodChange, quotas: QuotaLimits) -> _Predicted:
         pod, own = change.pods[0], frozenset(pod.identity for pod in change.own)
         impact = Impact((), len(change.pods), change.pods[-1].effective_priority, own)
         impact = impact._replace(keeps_old=change.keeps_old, deleted_first=change.deleted_first)
@@ -331,8 +331,8 @@ class Forecast:
             return impact._replace(rejected=rejected, rest="unknown" if rejected < impact.new else ""), self._state
         try:
             if is_grouped:
-                return self._of_group(change, impact, quotas.most, why_not)
-            done, after = self._in_full(change, impact, quotas)
+                return self._predict_group(change, impact, quotas.most, why_not)
+            done, after = self._full_impact(change, impact, quotas)
             done = self._without_guesses(done)
         except CutShort as why:
             return impact.stopped(why), self._state
@@ -353,7 +353,7 @@ class Forecast:
             return impact
         return impact._replace(cascade=NOT_PREDICTED._replace(not_predicted=why), evicted=(), num_pdb_violations=0)
 
-    def _of_group(self, change: PodChange, impact: Impact, limit: int | None, why_not: str) -> _Predicted:
+    def _predict_group(self, change: PodChange, impact: Impact, limit: int | None, why_not: str) -> _Predicted:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
 
         `limit`: maximum number of Pods, None for all. `why_not`: why the Pods are not predicted one by one. Raises
@@ -381,7 +381,7 @@ class Forecast:
         rest = "" if fitting == impact.new else "group"
         return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes), after
 
-    def _in_full(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted:
+    def _full_impact(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> _Predicted:
         """Return the impact: by a simulation for a rollout, for Pods with new claims, and if later attempts preempt
         others; otherwise Pod by Pod, with the cascade as far as it is known in time.
 
@@ -587,7 +587,7 @@ class Forecast:
             is_placeholder=self._is_placeholder,
         )
         if not isinstance(change.pods, DaemonPods):
-            return self._of_rehearsal(simulate(), change, impact)
+            return self._predict_rehearsal(simulate(), change, impact)
         before = self._state.snapshot if change.keeps_old else without(self._state.snapshot, change.own)
         order = order_of(before, change.pods)
         nodes = order.nodes if order else change.pods.nodes
@@ -597,9 +597,9 @@ class Forecast:
                 other = simulate(nodes=nodes[::-1])
                 is_by_chance = other.outcome != rehearsal.outcome
                 rehearsal = max(rehearsal, other, key=lambda one: (len(one.victims), -len(one.evicted)))
-        return self._of_rehearsal(rehearsal, change, impact, by_chance=BY_NODES * is_by_chance)
+        return self._predict_rehearsal(rehearsal, change, impact, by_chance=BY_NODES * is_by_chance)
 
-    def _of_rehearsal(
+    def _predict_rehearsal(
         self, rehearsal: Rehearsal, change: PodChange, impact: Impact, by_chance: str = ""
     ) -> _Predicted | None:
         """Return the impact; None if only the end of the simulation or an unknown provisioner keeps a Pod Pending."""
@@ -663,11 +663,13 @@ class Forecast:
             impact = impact._replace(by_chance=BY_NODES)
             found = _on_some_nodes(change.pods, len(arriving), impact, state)
         else:
-            found = self._at_once(arriving, impact, change, state) if not any(change.deleted) else None
+            found = self._common_prediction(arriving, impact, change, state) if not any(change.deleted) else None
         done, after = found or self._sequentially(arriving, impact, change, state)
         return done._replace(rejected=0, after_rejected=0) if done.rest == "later" else done, after
 
-    def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange, state: _State) -> _Predicted | None:
+    def _common_prediction(
+        self, arriving: Sequence[Pod], impact: Impact, change: PodChange, state: _State
+    ) -> _Predicted | None:
         """Return the impact if all Pods fit, or a DaemonSet has one per node; None if each Pod needs a prediction."""
         if isinstance(arriving, DaemonPods):
             on_each = on_each_node(state.snapshot, arriving.anywhere, arriving.nodes)
@@ -706,7 +708,7 @@ class Forecast:
                 if why_not := prediction.unmodelled:
                     return done("not-predicted", why_not)
                 impact = _with_race(impact, prediction, begun, change)
-                compute = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
+                compute = prediction.final_snapshot if change.one_by_one else prediction.snapshot_after
                 state = replace(state, compute=compute)
                 settled = partial(prediction.settled, begun, len(predictions) < MAX_SHOWN, change.is_at_once)
                 predictions.append(prediction if is_pending else settled())

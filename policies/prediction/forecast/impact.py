@@ -249,7 +249,7 @@ class Impact(NamedTuple):
         return max(self.num_pdb_violations - sum(each.num_pdb_violations for each in predictions), 0)
 
     @property
-    def by_timing(self) -> bool:
+    def depends_on_timing(self) -> bool:
         """Whether new Pods preempt only if they are scheduled before old Pods terminate: Pods of the workload that the
         rollout deletes, or any Pods if old Pods terminate at about that time.
         """
@@ -366,7 +366,7 @@ class Impact(NamedTuple):
             by_pending_pods=[_preemption(p, audience) for p in by_waiting[:MAX_SHOWN]],
             more_by_pending_pods=more(by_waiting),
             cascade=cascade,
-            by_timing=self.by_timing,
+            by_timing=self.depends_on_timing,
             pending=self.pending,
             rejected_by_quota=self.rejected,
         )

@@ -410,7 +410,7 @@ class _Scheduler:
         self._named: Counter[Key] = Counter()
         self.arrivals: dict[Key, Arrival] = {}
         nominator = Nominator(self._lookup, lambda _before, _after: None)
-        hints = QueueingHints.of_profiles(snapshot.semantics)
+        hints = QueueingHints.from_profiles(snapshot.semantics)
         self._queue = PriorityQueue(lambda: float(self._tries), nominator, hints)
 
     def _lookup(self, namespace: str, name: str) -> Pod | None:
@@ -563,11 +563,13 @@ class Predicted:
     @property
     def in_vain(self) -> list[Pod]:
         """The victims whose preemption helps no new Pod."""
-        found = {pod.identity for each in (*self.alone, *self._by_old_templates) for pod in each.victims_in_vain}
+        found = {
+            pod.identity for each in (*self.alone, *self._old_template_predictions) for pod in each.victims_in_vain
+        }
         return [pod for pod in self.victims if pod.identity in found]
 
     @property
-    def _by_old_templates(self) -> list[Prediction]:
+    def _old_template_predictions(self) -> list[Prediction]:
         rollouts = (placement.rollout for placement in self.applied.placed)
         return [each for rollout in rollouts if rollout is not None for each in rollout.by_old_template]
 
@@ -582,7 +584,7 @@ class Predicted:
     def _preemptions(self) -> Iterator[tuple[Pod, str]]:
         """Yield each victim with its preemptor, including victims that already terminate."""
         before = (each for last in self.alone for each in self.applied.every_prediction_of(last.pod))
-        for prediction in (*before, *self.alone, *self._by_old_templates):
+        for prediction in (*before, *self.alone, *self._old_template_predictions):
             yield from ((victim, prediction.pod.key) for victim in prediction.victims)
         for group in self.groups:
             yield from ((victim, group.id) for victim in group.victims)
@@ -620,7 +622,7 @@ class Predicted:
         evicted = {pod.identity: pod for impact in impacts if impact is not None for pod in impact.evicted}
         preempted = [pod for pod in evicted.values() if pod.identity not in self._first]
         placeholders = sum(self._is_placeholder(pod) for pod in preempted)
-        violated = {pdb for each in (*self.alone, *self._by_old_templates) for pdb in each.violated_pdbs}
+        violated = {pdb for each in (*self.alone, *self._old_template_predictions) for pdb in each.violated_pdbs}
         violated.update(*(group.violated_pdbs(self.cluster.scheduling) for group in self.groups))
         beyond = any(impact is not None and impact.pdb_violations_in_cascade for impact in impacts)
         losses = losses_of(self.victims, self.cluster.workload)

@@ -352,7 +352,7 @@ class _Run(Simulation):
         super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS), choose=self._first_by_pods)
         self.scheduler.algorithm.tie = self._first_by_pods
         self.scheduler.algorithm.explains = False
-        self.scheduler.before_preemption = self._before_preemption
+        self.scheduler.before_preemption = self._record_preemption
         self.scheduler.algorithm.recurring = recurring_cycles_of(snapshot)
         self.max_steps = MAX_STEPS
 
@@ -450,7 +450,7 @@ class _Run(Simulation):
         charge(sum(_COMPARING + len(self._over.pods_on(name)) for name in names[:_MAX_COMPARED]))
         return min(names[:_MAX_COMPARED], key=lambda name: _kinds_of(self._over.pods_on(name)))
 
-    def _before_preemption(self, rejected: Rejected, candidate: Candidate, preemptor: Pod) -> None:
+    def _record_preemption(self, rejected: Rejected, candidate: Candidate, preemptor: Pod) -> None:
         """Record a preemption, and load the victims' workloads. This causes no events: the Snapshot contains them."""
         snapshot, found = self.cache.snapshot(), rejected.decision._replace(candidate=candidate)
         is_elsewhere = len(found.best_nodes) > 1 or found.is_sampled
@@ -518,7 +518,7 @@ class _Run(Simulation):
 
     def _quota_effect(self) -> QuotaEffect:
         rejections = self.controllers.rejections
-        rejected = [rejection for one, rejection in rejections.by_workload() if one in self._own]
+        rejected = [rejection for one, rejection in rejections.rejected_workloads() if one in self._own]
         contested = {name.partition("/")[0] for _, name in rejections.ever & self._own}
         return QuotaEffect(
             sum(rejection.missing for rejection in rejected),
@@ -609,7 +609,7 @@ class _Run(Simulation):
     def _missing(self) -> Counter[tuple[str, str]]:
         """Return how many Pods of each other workload quotas reject at the end."""
         missing = Counter[tuple[str, str]]()
-        for workload, rejection in self.controllers.rejections.by_workload():
+        for workload, rejection in self.controllers.rejections.rejected_workloads():
             if workload not in self._own:
                 missing[workload] += rejection.missing
         return missing

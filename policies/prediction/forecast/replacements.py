@@ -245,7 +245,7 @@ def missing_pods(
     if kind not in (*_KINDS, CRON_JOB) or at(obj, "metadata", "deletionTimestamp"):
         return None
     try:
-        return _of_next_job(cluster, obj) if kind == CRON_JOB else _missing_pods(cluster, obj, existing, reported)
+        return _next_job_pods(cluster, obj) if kind == CRON_JOB else _missing_pods(cluster, obj, existing, reported)
     except InvalidObject:
         return None
 
@@ -260,7 +260,7 @@ def all_missing(cluster: ClusterSnapshot) -> Iterator[tuple[Workload, MissingPod
             yield workload, found
 
 
-def _of_next_job(cluster: ClusterSnapshot, obj: ApiObject) -> MissingPods | None:
+def _next_job_pods(cluster: ClusterSnapshot, obj: ApiObject) -> MissingPods | None:
     wanted = needed(obj, obj)
     created, why = (wanted, "") if not wanted or pods_of(cluster, obj) else _rejection(cluster, obj)
     return MissingPods(wanted, wanted - created, why) if why else None

@@ -48,11 +48,11 @@ from forewarn.policies.kubernetes.scheduling.reasons import (
     TOO_SMALL,
     Reason,
     as_reason,
-    in_line,
-    in_short,
     insufficient,
+    join_phrases,
     joined,
     ranked,
+    shorten,
 )
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pods_of_template
@@ -107,7 +107,7 @@ def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -
     return Waiting(ours, len(free) - len(first) + unknown)
 
 
-def before_in_queue(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
+def preceding_pods(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
     """Return the Pending Pods that precede a Pending Pod in the queue; none for a nominated Pod. Raises CutShort. None
     if the Pod is not among the first MAX_PENDING.
     """
@@ -291,7 +291,7 @@ _ADD_NODES: Final = "add such nodes", LOWER_REQUESTS
 _MATCHES: Final = "matches its node selector or affinity"
 _USABLE: Final = "eligible "
 _CAPACITY: Final = attrgetter("capacity")
-_LONGEST: Final = 400
+_MAX_LENGTH: Final = 400
 _LABELS: Final = 3
 _MAX_COMPARED: Final = 100
 """Maximum number of values of a label that are searched for similar ones."""
@@ -364,9 +364,9 @@ def lasting_constraint(snapshot: Snapshot, pod: Pod) -> tuple[str, int]:
     reasons = Counter(
         reason
         for name, status in lasting.items()
-        for reason in (_of_host_ports(pod, snapshot, name, status, emptied=preempts) or status.reasons)[:1]
+        for reason in (_used_host_port(pod, snapshot, name, status, emptied=preempts) or status.reasons)[:1]
     )
-    return in_short(reasons.most_common(1)[0][0]), room.total
+    return shorten(reasons.most_common(1)[0][0]), room.total
 
 
 def common_cause(prediction: Prediction) -> str:
@@ -426,7 +426,7 @@ def constraint_of(prediction: Prediction) -> Reason:
         return _more_than_usable_nodes_have(prediction) or none
     if prediction.pod.spec.node_affinity.only_node:  # may be a Pod of a DaemonSet, whose Pods have different causes
         return _NO_CAUSE
-    return _of_constraints(prediction, large, f" with {enough}" if scarce else "")
+    return _constraint_reason(prediction, large, f" with {enough}" if scarce else "")
 
 
 def _exceeded_on_all(prediction: Prediction, infos: Sequence[NodeInfo]) -> dict[str, InsufficientResource]:
@@ -456,7 +456,7 @@ def _amount(resource: str, amount: int) -> str:
     return f"{amount / divisor:g}{unit}"
 
 
-def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: str) -> Reason:
+def _constraint_reason(prediction: Prediction, large: Sequence[NodeInfo], which: str) -> Reason:
     """Return the cause, apart from resources. `large`: the nodes with enough resources; `which`: a phrase for them."""
     static, affinity = prediction.framework.plan.static, prediction.pod.spec.node_affinity
     matching = [
@@ -507,7 +507,7 @@ def _known_values(key: str, wanted: Collection[str], infos: Iterable[NodeInfo]) 
 
 
 def _named(text: str, short: str, *fixes: str) -> Reason:
-    return Reason(cut(text, _LONGEST), cut(short, _LONGEST), *fixes)
+    return Reason(cut(text, _MAX_LENGTH), cut(short, _MAX_LENGTH), *fixes)
 
 
 def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
@@ -520,7 +520,9 @@ def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
     examples: dict[str, str] = {}
     candidates = {candidate.node_name for candidate in prediction.candidates}
     blocking = BlockingPods(prediction)
-    hides = {NodeResourcesFit.name} if InterPodAffinity.name in prediction.framework.profile.at("filter") else ()
+    hides = (
+        {NodeResourcesFit.name} if InterPodAffinity.name in prediction.framework.profile.plugins_at("filter") else ()
+    )
     for name, status in prediction.statuses.items():
         if name not in candidates and only in ("", name):
             hidden = blocking.on(name) if status.plugin in hides else None  # the filter of capacity runs first
@@ -544,14 +546,14 @@ def on_no_node(prediction: Prediction, *, named: bool = False) -> str:
     """Return the first reasons of `why_not`, or that of the Pod's only node, as a phrase. `named`: name the node."""
     only = prediction.pod.spec.node_affinity.only_node
     of_only = why_not(prediction, only)[:1] if only else ()
-    phrases = [f"its only node{f' {only}' * named}: {in_short(why)}" for _, why in of_only]
-    phrases = phrases or by_nodes((why, count) for count, why in why_not(prediction))
-    return f"fits on no node{f' ({in_line(phrases)})' if phrases else ''}"
+    phrases = [f"its only node{f' {only}' * named}: {shorten(why)}" for _, why in of_only]
+    phrases = phrases or node_phrases((why, count) for count, why in why_not(prediction))
+    return f"fits on no node{f' ({join_phrases(phrases)})' if phrases else ''}"
 
 
-def by_nodes(reasons: Iterable[tuple[str, int]]) -> list[str]:
+def node_phrases(reasons: Iterable[tuple[str, int]]) -> list[str]:
     """Return reasons with their numbers of nodes as phrases, in forewarn's words."""
-    return [f"{plural(nodes, 'node')}: {in_short(why)}" for why, nodes in reasons]
+    return [f"{plural(nodes, 'node')}: {shorten(why)}" for why, nodes in reasons]
 
 
 def _why(
@@ -567,7 +569,7 @@ def _why(
     if emptied and status.plugin == InterPodAffinity.name:
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
     pod, snapshot = prediction.pod, prediction.snapshot
-    if of_ports := _of_host_ports(pod, snapshot, node_name, status, emptied=emptied):
+    if of_ports := _used_host_port(pod, snapshot, node_name, status, emptied=emptied):
         return of_ports
     if status.plugin == TaintToleration.name:
         node, spec = snapshot.node_infos[snapshot.rows[node_name]].node, pod.spec
@@ -580,7 +582,7 @@ def _why(
     return _explained(prediction, node_name, status, emptied=emptied), ""
 
 
-def _of_host_ports(
+def _used_host_port(
     pod: Pod, snapshot: Snapshot, node_name: str, status: Status, *, emptied: bool
 ) -> tuple[str, str] | None:
     """Return which host port is in use, and a Pod that uses it and that preemption does not remove ("" for another
@@ -610,7 +612,9 @@ class BlockingPods:
         """Return why preemption does not help on a node, and an example; None if no Pod blocks the new Pod."""
         node_info = self._snapshot.get(node_name)
         labels = node_info.node.labels if node_info else {}
-        near = [(key, on, pod) for key, value in labels.items() for on, pod in self._by_topology.get((key, value), ())]
+        near = [
+            (key, on, pod) for key, value in labels.items() for on, pod in self._pods_by_topology.get((key, value), ())
+        ]
         for key, on, pod in near:
             if on == node_name and not preemption.may_be_preempted(pod, self._pod.effective_priority, self._snapshot):
                 return "anti-affinity with a Pod there of equal or higher priority", f"{pod.key}"
@@ -620,7 +624,7 @@ class BlockingPods:
         return None
 
     @cached_property
-    def _by_topology(self) -> Mapping[tuple[str, str], list[tuple[str, Pod]]]:
+    def _pods_by_topology(self) -> Mapping[tuple[str, str], list[tuple[str, Pod]]]:
         found: dict[tuple[str, str], list[tuple[str, Pod]]] = {}
         namespaces, affinity = self._snapshot.objects.namespaces, self._pod.spec.pod_affinity
         own = [merge_namespaces(term, namespaces) for term in affinity.required_anti_affinity]
@@ -695,7 +699,7 @@ def _explained(prediction: Prediction, node_name: str, status: Status, *, emptie
 def _exceeded(prediction: Prediction, node_info: NodeInfo) -> dict[str, InsufficientResource]:
     """Return resource -> the request that exceeds what the node can allocate even without Pods."""
     framework, name = prediction.framework, NodeResourcesFit.name
-    if name not in framework.profile.at("filter"):
+    if name not in framework.profile.plugins_at("filter"):
         return {}
     lacking = framework.plugin(name).insufficient(prediction.pod, node_info)
     return {item.resource: item for item in lacking if item.unresolvable}

@@ -159,7 +159,7 @@ class Manager:
                 info = self._waiting(waiting)
                 queue.push_or_update(info, self.now)
                 freed.add(info.cluster_queue)
-        for name in _in_same_trees(freed, snapshot):
+        for name in _queues_in_trees(freed, snapshot):
             self.queues[name].queue_inadmissible(self._matches_namespace, self.now)
 
     def cycles(self) -> Iterator[list[Entry]]:
@@ -206,7 +206,7 @@ def _admission(cluster_queue: str, assignment: Assignment) -> Admission:
     )
 
 
-def _in_same_trees(names: Iterable[str], snapshot: Snapshot) -> list[str]:
+def _queues_in_trees(names: Iterable[str], snapshot: Snapshot) -> list[str]:
     """Return the ClusterQueues that are in the same trees of cohorts as these, in order."""
     nodes = [snapshot.cluster_queues[name] for name in names if name in snapshot.cluster_queues]
     alone = {node.name for node in nodes if node.parent is None}
@@ -286,7 +286,7 @@ def _run(
     *,
     is_reversed: bool,
 ) -> dict[str, QueueForecast]:
-    within = objects.in_trees_of(queues.values())
+    within = objects.restrict_to_trees(queues.values())
     manager = Manager(replace(within, workloads={**within.workloads, **workloads}), now, is_reversed=is_reversed)
     targets: dict[str, dict[str, Target]] = {key: {} for key in workloads}
     last: dict[str, Entry] = {}
@@ -308,7 +308,7 @@ def _run(
         if result.admission is None and not manager.is_quiet:
             result = QueueForecast(workload, result.cluster_queue, not_predicted=_NOT_QUIET)
         elif result.admission is None:
-            order = [info.obj for info in manager.queues[queues[key].name].in_order()]
+            order = [info.obj for info in manager.queues[queues[key].name].sorted_workloads()]
             ahead = order[: next((index for index, each in enumerate(order) if each.key == key), 0)]
             result = replace(result, ahead=ahead, **_why(last.get(key)))
         forecasts[key] = result

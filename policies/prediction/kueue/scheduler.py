@@ -59,7 +59,7 @@ class PendingQueue:
         self._sticky: str | None = None
         self._bulk_moved: set[str] = set()
 
-    def in_order(self) -> list[Info]:
+    def sorted_workloads(self) -> list[Info]:
         """Return all waiting Workloads, inadmissible ones included: the sticky one, then by rank."""
         waiting = (*self.heap.values(), *self.inadmissible.values())
         return sorted(waiting, key=lambda info: (info.key != self._sticky, info.rank))
@@ -241,7 +241,7 @@ class _TargetOrdering:
     def almost_lcas(self, cq: ClusterQueueSnapshot) -> tuple[ResourceNode, ResourceNode]:
         """Return the nodes directly below the lowest common cohort: the preemptor's, and that of `cq`."""
         lca = next(cohort for cohort in cq.path_parent_to_root() if cohort in self._ancestors)
-        return _below(self._context.cq, lca), _below(cq, lca)
+        return _child_below(self._context.cq, lca), _child_below(cq, lca)
 
     def next_cluster_queue(self) -> ClusterQueueSnapshot | None:
         """Return the ClusterQueue that loses a Workload next; None if no candidates remain."""
@@ -289,7 +289,7 @@ class _TargetOrdering:
         return self._context.order(self._candidates[cq.name][-1])
 
 
-def _below(cq: ClusterQueueSnapshot, lca: CohortSnapshot) -> ResourceNode:
+def _child_below(cq: ClusterQueueSnapshot, lca: CohortSnapshot) -> ResourceNode:
     node: ResourceNode = cq
     while node.parent is not None and node.parent is not lca:
         node = node.parent
@@ -401,12 +401,12 @@ class Cycle:
             nominated.append(entry)
         preempted: dict[str, Info] = {}
         processed = []
-        for entry in self._in_order(nominated):
+        for entry in self._ordered_entries(nominated):
             self._process(entry, preempted)
             processed.append(entry)
         return [*processed, *rejected]
 
-    def _in_order(self, entries: Sequence[Entry]) -> Iterable[Entry]:
+    def _ordered_entries(self, entries: Sequence[Entry]) -> Iterable[Entry]:
         if not self._is_fair_sharing:
             return sorted(entries, key=lambda entry: (entry.assignment.borrowing, *entry.fifo))
         by_cq = {entry.cq: entry for entry in entries}

@@ -401,7 +401,7 @@ class Objects:
         queue = self.local_queues.get(f"{workload.namespace}/{workload.queue_name}")
         return queue if queue is not None and queue.stop_policy == NONE else None
 
-    def in_trees_of(self, queues: Iterable[ClusterQueue]) -> Objects:
+    def restrict_to_trees(self, queues: Iterable[ClusterQueue]) -> Objects:
         """Return the objects without the ClusterQueues of other trees of cohorts, which do not affect `queues`."""
         charge(len(self.workloads))
         own = list(queues)

@@ -29,7 +29,7 @@ from forewarn.policies.kubernetes.objects.fields import (
 from forewarn.policies.kubernetes.objects.kueue import GROUP, PodSet, Workload, requests_of_pod
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 from forewarn.policies.kubernetes.objects.pod_resources import read_pod_resources, requests_in_spec
-from forewarn.policies.kubernetes.objects.resources import ResourceList, in_nano
+from forewarn.policies.kubernetes.objects.resources import ResourceList, to_nano
 from forewarn.policies.kubernetes.quantity import NANO, Quantity, parse_quantity
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def with_adjusted_resources(
                 {**each, "resources": {k: {**v, **mapping(each, "resources", k)} for k, v in defaults.items()}}
                 for each in objects_at(spec, kind)
             ]
-        requests = _transformed(in_nano(requests_in_spec({"kind": "Pod", "spec": spec})), configuration)
+        requests = _transformed(to_nano(requests_in_spec({"kind": "Pod", "spec": spec})), configuration)
         amounts = {name: kueue.amount_from_quantity(name, Quantity(nano)) for name, nano in requests.items()}
         pod_sets.append(replace(pod_set, spec=spec, requests=amounts))
     return replace(workload, pod_sets=tuple(pod_sets))

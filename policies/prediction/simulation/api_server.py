@@ -52,7 +52,7 @@ class WorkloadIndex:
         self._pdbs_of: dict[tuple[str, int], tuple[Mapping[str, str], list[Key]]] = {}
         """(namespace, id of labels) -> (the labels, which keeps their id unique; the keys of matching PDBs)."""
 
-    def of_kind(self, kind: str) -> list[Key]:
+    def keys_of_kind(self, kind: str) -> list[Key]:
         return list(self._by_kind.get(kind, ()))
 
     def owned(self, key: Key) -> list[Key]:
@@ -92,7 +92,7 @@ class WorkloadIndex:
             self._pdbs_of.clear()
 
 
-_LONGEST: Final = 512
+_MAX_LENGTH: Final = 512
 """Maximum characters of a rejection: a quota may limit many resources with long names."""
 
 
@@ -145,32 +145,32 @@ class Quotas:
         for state in pods:
             with suppress(InvalidObject):
                 counted += [] if state.pod.terminal else [self._counted(state)]
-        others = (other for other in self._of(quota.namespace) if other.name != quota.name)
+        others = (other for other in self._quotas_in(quota.namespace) if other.name != quota.name)
         quotas = (*others, recalculated(quota, counted))
         self.now[quota.namespace] = tuple(sorted(quotas, key=lambda other: other.name))
         self.given_back += 1
 
     def rejection(self, pod: Pod, template: ApiObject | None) -> str:
         """Return upstream's message if a quota rejects a new Pod. If no quota does, charge the quotas and return ""."""
-        if not self._of(pod.namespace):
+        if not self._quotas_in(pod.namespace):
             return ""
         try:
             return self._rejection(pod.namespace, self._counted_pod(pod, template))
         except InvalidObject as error:
-            return str(error)[:_LONGEST]
+            return str(error)[:_MAX_LENGTH]
 
     def _rejection(self, namespace: str, pod: ApiObject) -> str:
         """Return upstream's message if a quota rejects the object of a new Pod; otherwise, charge the quotas.
 
         A quota without a status rejects nothing.
         """
-        quotas = self._of(namespace)
+        quotas = self._quotas_in(namespace)
         charge(_CHECKING * len(quotas))
         check = check_request(pod, quotas, evaluator=self._pods)
         message = next((fault.message for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), "")
         if not message:
             self.now[namespace] = check.quotas
-        return message if len(message) <= _LONGEST else message[:_LONGEST]
+        return message if len(message) <= _MAX_LENGTH else message[:_MAX_LENGTH]
 
     def usage(self, pod: Pod, template: ApiObject | None) -> ResourceList:
         """Return what a new Pod uses. Raises InvalidObject."""
@@ -181,19 +181,19 @@ class Quotas:
         unreadable; otherwise "".
         """
         namespace = state.pod.namespace
-        before = self._of(namespace)
+        before = self._quotas_in(namespace)
         try:
             pod = self._counted(state)
             self._subtract(namespace, pod)
             return self._rejection(namespace, pod)
         except InvalidObject as error:
-            return str(error)[:_LONGEST]
+            return str(error)[:_MAX_LENGTH]
         finally:
             self.now[namespace] = before
 
     def pod_deleted(self, state: PodState) -> None:
         """Subtract a removed Pod from the usage of its namespace."""
-        if not state.pod.terminal and self._of(state.pod.namespace):
+        if not state.pod.terminal and self._quotas_in(state.pod.namespace):
             self._clock.spawn(self._give_back(state))
 
     def _give_back(self, state: PodState) -> Steps:
@@ -205,10 +205,10 @@ class Quotas:
         self.given_back += 1
 
     def _subtract(self, namespace: str, pod: ApiObject) -> None:
-        charge(_CHECKING * len(self._of(namespace)))
-        self.now[namespace] = given_back(self._of(namespace), pod, self._pods.usage(pod))
+        charge(_CHECKING * len(self._quotas_in(namespace)))
+        self.now[namespace] = given_back(self._quotas_in(namespace), pod, self._pods.usage(pod))
 
-    def _of(self, namespace: str) -> tuple[ResourceQuota, ...]:
+    def _quotas_in(self, namespace: str) -> tuple[ResourceQuota, ...]:
         if namespace not in self.now:
             self.now[namespace] = tuple(self._quotas_of(namespace))
         return self.now[namespace]
@@ -226,11 +226,11 @@ class Quotas:
         about = pod.occupies if template is None else template
         counted_pod = self._counted_pods.get((id(about), pod.priority_class_name))
         if counted_pod is None:
-            counted = counted_by_requests(pod) if template is None else self._of_template(pod, template)
+            counted = counted_by_requests(pod) if template is None else self._template_pod(pod, template)
             counted_pod = self._counted_pods[id(about), pod.priority_class_name] = about, counted
         return counted_pod[1]
 
-    def _of_template(self, pod: Pod, template: ApiObject) -> ApiObject:
+    def _template_pod(self, pod: Pod, template: ApiObject) -> ApiObject:
         metadata = {"namespace": pod.namespace}
         spec = mapping(self._defaulted({"metadata": metadata, "spec": dict(mapping(template, "spec"))}), "spec")
         return {"metadata": metadata, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
@@ -441,7 +441,7 @@ class StoredPodGroups:
             self._release(key)
 
     def _release(self, key: tuple[str, str]) -> None:
-        self._clock.at(self._clock.now + _PROTECTION, lambda: self._remove(key))
+        self._clock.schedule(self._clock.now + _PROTECTION, lambda: self._remove(key))
 
     def _remove(self, key: tuple[str, str]) -> None:
         group = self._groups.get(key)
@@ -517,7 +517,7 @@ class ApiServer:
         self.revision = 0
         """Number of changes of Pods, workloads and PDBs."""
         self._index = WorkloadIndex()
-        self.keys_of, self.pdbs_of = self._index.of_kind, self._index.pdbs_of
+        self.keys_of, self.pdbs_of = self._index.keys_of_kind, self._index.pdbs_of
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
         self.quotas: Quotas | None = None
@@ -602,7 +602,7 @@ class ApiServer:
             self._run(state, started)
         else:
             self._put(state, replace(state, pod=started))
-            self.clock.at(self.clock.now + self.seconds_to_start(), partial(self._have_run, key, pod.uid))
+            self.clock.schedule(self.clock.now + self.seconds_to_start(), partial(self._have_run, key, pod.uid))
         return ""
 
     def _have_run(self, key: PodKey, uid: str) -> None:

@@ -35,7 +35,7 @@ class Clock:
         self.running: Task | None = None
         """The actor of the current step."""
 
-    def at(self, time: float, call: Callable[[], object], number: int | None = None) -> None:
+    def schedule(self, time: float, call: Callable[[], object], number: int | None = None) -> None:
         """Schedule a call at a time in simulated seconds; at the current time if the time has passed."""
         if time < self.now:
             time = self.now
@@ -53,7 +53,7 @@ class Clock:
     def spawn(self, steps: Steps) -> Task:
         """Start an actor at the current time."""
         task = Task(self, steps)
-        self.at(self.now, task.step)
+        self.schedule(self.now, task.step)
         return task
 
     @property
@@ -94,7 +94,7 @@ class Task:
             if seconds is None:
                 self.parked = True
             else:
-                clock.at(clock.now + seconds, self.step)
+                clock.schedule(clock.now + seconds, self.step)
             return
         self.done = True
         if self.then_wake is not None:
@@ -104,7 +104,7 @@ class Task:
         """Continue the actor at the current time, if it is parked."""
         if self.parked:
             self.parked = False
-            self._clock.at(self._clock.now, self.step)
+            self._clock.schedule(self._clock.now, self.step)
 
 
 WRITE: Final = 1e-3
@@ -144,7 +144,7 @@ class Latencies:
 
     def write(self, verb: str, name: str) -> float:
         """Return the seconds of a write to the API server."""
-        return self._of(WRITE, verb, name, self._creating if verb == "create" else 1.0)
+        return self._latency(WRITE, verb, name, self._creating if verb == "create" else 1.0)
 
     def replacement(self, name: str) -> float:
         """Return the seconds to create a Pod that replaces a removed Pod."""
@@ -152,7 +152,7 @@ class Latencies:
 
     def cycle(self, name: str) -> float:
         """Return the seconds of a scheduling cycle. `name`: varies the duration a little."""
-        return self._of(CYCLE, "cycle", name)
+        return self._latency(CYCLE, "cycle", name)
 
     def start(self) -> float:
         """Return the seconds from the binding of a Pod until the Pod is ready."""
@@ -162,7 +162,7 @@ class Latencies:
         """Return a random duration up to `seconds`; 0 with fixed durations."""
         return 0.0 if self._random is None else seconds * self._random.random()
 
-    def _of(self, seconds: float, verb: str, name: str, times: float = 1.0) -> float:
+    def _latency(self, seconds: float, verb: str, name: str, times: float = 1.0) -> float:
         if self._random is not None:
             return seconds * (1 + self._random.random() * _JITTER * times)
         if self._asks_webhooks:

@@ -210,7 +210,7 @@ class Rejections:
             value.given_back < quotas.given_back for key, value in self._now.items() if key in self._api.workloads
         )
 
-    def by_workload(self) -> Iterator[tuple[tuple[str, str], RejectedWorkload]]:
+    def rejected_workloads(self) -> Iterator[tuple[tuple[str, str], RejectedWorkload]]:
         """Yield ((kind, `namespace/name`) of the top workload, RejectedWorkload) of existing workloads, unordered."""
         return ((self._workload(key), value) for key, value in self._now.items() if key in self._api.workloads)
 
@@ -285,7 +285,7 @@ class PodGarbageCollector:
         clock, first = self._manager.clock, FIRST_COLLECTION + self._collected_for
         rounds = max(-(-(clock.now - first) // taint_eviction.CHECK_PERIOD), 0)
         time = first + taint_eviction.CHECK_PERIOD * rounds
-        clock.at(time if time > clock.now else time + taint_eviction.CHECK_PERIOD, self._run)
+        clock.schedule(time if time > clock.now else time + taint_eviction.CHECK_PERIOD, self._run)
 
     def _run(self) -> None:
         self._manager.clock.spawn(self.collect())
@@ -483,7 +483,7 @@ class ControllerManager:
         ends = self.clock.now + termination_seconds(state)
         self.terminations[state.pod.uid] = ends
         ends += self.latencies.write("kubelet", state.pod.key)
-        self.clock.at(ends, partial(self._terminated, (state.pod.namespace, state.pod.name), state.pod.uid))
+        self.clock.schedule(ends, partial(self._terminated, (state.pod.namespace, state.pod.name), state.pod.uid))
 
     def _terminated(self, key: PodKey, uid: str) -> None:
         self.terminations.pop(uid, None)
@@ -572,7 +572,7 @@ class ControllerManager:
             self._repeating.discard(key)
         if not self._delayed.get(key, float("inf")) <= time:
             self._delayed[key] = time
-            self.clock.at(time, partial(self._sync_due, key, time))
+            self.clock.schedule(time, partial(self._sync_due, key, time))
 
     def _sync_due(self, key: Key, time: float) -> None:
         if self._delayed.get(key) != time:
@@ -637,7 +637,7 @@ class ControllerManager:
         if key in self.unreadable:
             return None
         try:
-            return self.limit.within(key, self._reconcile(key))
+            return self.limit.limit_actions(key, self._reconcile(key))
         except InvalidObject as error:
             self.unreadable[key] = _with_name(self.api, key, error)
             return None
@@ -661,7 +661,7 @@ class ControllerManager:
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Steps:
         if not actions:
             self.rejections.begin(key, 0)
-            self._after(key)
+            self._schedule_retry(key)
             return
         if key[0] in REVISED and self._is_revised(key, actions):
             yield self._written_in("create", key)  # the ControllerRevision
@@ -681,7 +681,7 @@ class ControllerManager:
                 yield from self._together(batch)
         if self.rejections.stops(key) and key[0] in ("apps/ReplicaSet", "/ReplicationController"):
             yield from self._write_failure(key, actions)
-        self._after(key)
+        self._schedule_retry(key)
 
     def _read(self, key: Key) -> dict[Key, WorkloadState]:
         """Return the objects that a sync reads and that other clients also write."""
@@ -727,7 +727,7 @@ class ControllerManager:
             yield self._written_in("status", key)
         self._enqueue(key)
 
-    def _after(self, key: Key) -> None:
+    def _schedule_retry(self, key: Key) -> None:
         """Schedule a retry with back-off if a quota rejected a Pod of the workload."""
         seconds = self.rejections.back_off(key)
         if seconds is not None:
@@ -1181,7 +1181,7 @@ class CordonTaints:
 
     def _handle(self, change: Change) -> None:
         if change.kind == "Node" and change.new is not None and change.new.with_taint_of_cordon() is not change.new:
-            self._clock.at(self._clock.now, partial(self._sync, change.new.name))
+            self._clock.schedule(self._clock.now, partial(self._sync, change.new.name))
 
     def _sync(self, name: str) -> None:
         node = self._api.nodes.get(name)
@@ -1232,7 +1232,7 @@ class TaintEvictions:
         if left:
             self._scheduled[name] = left
             due = min(eviction.due for eviction in left.values())
-            self._clock.at(due - self._api.epoch + _A_MOMENT, partial(self._check, name))
+            self._clock.schedule(due - self._api.epoch + _A_MOMENT, partial(self._check, name))
 
 
 class DeviceTaintEvictions:
@@ -1258,7 +1258,7 @@ class DeviceTaintEvictions:
             due = taint_eviction.eviction_time(pod, base.resource_claims, taints, rules)
             if due is not None:
                 when = max(due, self._api.seconds) - self._api.epoch
-                self._clock.at(when, partial(self._evict, (pod.namespace, pod.name), pod.uid))
+                self._clock.schedule(when, partial(self._evict, (pod.namespace, pod.name), pod.uid))
 
     def _evict(self, key: PodKey, uid: str) -> None:
         state = self._api.pods.get(key)

@@ -61,7 +61,7 @@ class PodLimit:
                 self._added[self._top(owner)] += one
                 self._total += one
 
-    def within(self, key: Key, actions: Sequence[Action]) -> Sequence[Action]:
+    def limit_actions(self, key: Key, actions: Sequence[Action]) -> Sequence[Action]:
         """Return the actions of a workload's sync, without those that create Pods beyond the limit."""
         wanted = sum(isinstance(action, CreatePod) for action in actions)
         if not wanted:

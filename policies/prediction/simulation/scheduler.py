@@ -223,11 +223,11 @@ class Scheduler:
         plugins = (SchedulingGates, executor, *([self._groups] if has_pod_groups else ()))
         configuration = configuration_of(semantics)
         gates = {
-            name: [plugin for plugin in plugins if plugin.name in profile.at("preEnqueue")]
+            name: [plugin for plugin in plugins if plugin.name in profile.plugins_at("preEnqueue")]
             for name, profile in configuration.profiles.items()
         }
         waits = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
-        hints = registrations.QueueingHints.of_profiles(semantics)
+        hints = registrations.QueueingHints.from_profiles(semantics)
         self.queue = priority_queue.PriorityQueue(
             lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups
         )
@@ -522,7 +522,7 @@ class Scheduler:
         now, due = self.clock.now, self._backoff_to_arrange()
         if due is not None:
             self._backoff_due = max(due, floor(now) + 1.0)
-            self.clock.at(self._backoff_due, self._flush_backoff)
+            self.clock.schedule(self._backoff_due, self._flush_backoff)
         if self._flush_is_to_arrange():
             rounds = floor((now - QUEUE_STARTS) / priority_queue.FLUSH_PERIOD) + 1
             oldest = (
@@ -531,7 +531,7 @@ class Scheduler:
             )
             rounds = max(rounds, ceil((oldest - QUEUE_STARTS) / priority_queue.FLUSH_PERIOD))
             self._flush_due = QUEUE_STARTS + priority_queue.FLUSH_PERIOD * rounds
-            self.clock.at(self._flush_due, self._flush_unschedulable)
+            self.clock.schedule(self._flush_due, self._flush_unschedulable)
 
     def _backoff_to_arrange(self) -> float | None:
         """Return the second of the next back-off flush; None without back-offs, or if a flush is scheduled."""
@@ -738,7 +738,7 @@ class PodGroupScheduling:
         if not info.members or group is None:
             for member in info.members:
                 of.fail(member, Rejected(f'podgroup "{info.group.name}" not found', nominated="", error=True))
-            self._over(info, None)
+            self._finish(info, None)
             return
         pods = [member.pod for member in info.members]
         why = not_predicted.unmodelled_fields(group)
@@ -798,12 +798,12 @@ class PodGroupScheduling:
                 store()
             yield of.latencies.write("patch", group.key)
             store = partial(of.api.pod_groups.set_condition, (group.namespace, group.name), condition)
-        self._over(info, result.tried_code)
+        self._finish(info, result.tried_code)
         if store is not None:
             of.take_next()
             store()
 
-    def _over(self, info: priority_queue.QueuedPodGroupInfo, code: Code | None) -> None:
+    def _finish(self, info: priority_queue.QueuedPodGroupInfo, code: Code | None) -> None:
         assert self._of.queue.groups is not None
         self._of.queue.groups.add_attempted(info, code)
 
@@ -818,7 +818,7 @@ class PodGroupScheduling:
         if group.missing(len(scheduled)):
             self.waiting.add(uid)
             why = f"rejected due to timeout after waiting 5m0s at plugin {self.name}"
-            of.clock.at(of.clock.now + PERMIT_TIMEOUT, partial(self.waiting.answer, uid, why))
+            of.clock.schedule(of.clock.now + PERMIT_TIMEOUT, partial(self.waiting.answer, uid, why))
         else:
             for pod in scheduled:
                 self.waiting.answer(pod.uid)
@@ -848,7 +848,7 @@ def unmodelled_pending(pods: Iterable[Pod], objects: ClusterObjects) -> dict[str
     """Return `namespace/name` -> reason, for each Pending Pod with claims that forewarn does not model."""
     snapshot = Snapshot(objects, (), Columns.build(()))
     pending = (pod for pod in pods if not pod.node_name and not pod.terminal)
-    reasons = ((pod.key, not_predicted.of_claims(pod, snapshot)) for pod in pending)
+    reasons = ((pod.key, not_predicted.claims_reason(pod, snapshot)) for pod in pending)
     return {key: reason for key, reason in reasons if reason}
 
 

@@ -390,7 +390,7 @@ class SchedulingAlgorithm:
         _check_plugins(snapshot, pod, fits=True)
         if reason := without_gang_scheduling(pod, snapshot.semantics):
             raise NotPredicted(f"not predicted: Pod {pod.key}: {reason}")
-        host = self._at_once(snapshot, pod, member=True) if snapshot.node_infos else None
+        host = self._common_result(snapshot, pod, member=True) if snapshot.node_infos else None
         if isinstance(host, Fits):
             return MemberStatus(host.node)
         if host is not None:
@@ -403,7 +403,7 @@ class SchedulingAlgorithm:
     def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         if not snapshot.node_infos:
             return Rejected(NO_NODES, nominated="")
-        if result := self._at_once(snapshot, pod):
+        if result := self._common_result(snapshot, pod):
             return result
         prediction = Prediction(snapshot, pod)
         if prediction.not_predicted:
@@ -411,7 +411,7 @@ class SchedulingAlgorithm:
         node = self._host(prediction)
         return Fits(node) if node else self._rejected(prediction)
 
-    def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
+    def _common_result(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
         """Return the result, computed for all nodes together, or None. `member`: of a PodGroup, and never preempts."""
         with snapshot.derived.locked(), suppress(NotValid):
             outcome, evaluated = self._in_columns(snapshot, pod, member=member)
@@ -493,13 +493,13 @@ class SchedulingAlgorithm:
     def _note_draw(self, infos: Sequence[NodeInfo]) -> None:
         """Record whether equally good nodes differ in their Pods."""
         if self.is_drawn is False and len(infos) > 1:
-            first = _by_kind(infos[0].pods)
-            self.is_drawn = any(_by_kind(info.pods) != first for info in infos[1:])
+            first = _count_kinds(infos[0].pods)
+            self.is_drawn = any(_count_kinds(info.pods) != first for info in infos[1:])
 
     def note_order(self, first: Entity, second: Entity | None) -> None:
         """Record whether two differing Pods or PodGroups may be tried in any order. `second`: the next one, if any."""
         if self.is_drawn is False and second is not None and first.priority == second.priority:
-            one, other = (_by_kind(member.pod for member in each.members) for each in (first, second))
+            one, other = (_count_kinds(member.pod for member in each.members) for each in (first, second))
             self.is_drawn = one != other
 
     def _record_equal(
@@ -548,7 +548,7 @@ class SchedulingAlgorithm:
             candidates = {candidate.node_name: candidate for candidate in preemption.best_candidates}
             return self._preempting(snapshot, message, plugins, preemption.decision, candidates.__getitem__)
         if preemption.ineligible_reason == NO_PREEMPTION:
-            nominated = None if prediction.framework.profile.at("postFilter") else ""
+            nominated = None if prediction.framework.profile.plugins_at("postFilter") else ""
             return Rejected(_without_preemption(prediction, message), plugins, nominated)
         if preemption.ineligible_reason:
             return Rejected(_with_preemption(snapshot, message, preemption.ineligible_reason), plugins)
@@ -560,7 +560,7 @@ class SchedulingAlgorithm:
         return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
 
 
-def _by_kind(pods: Iterable[Pod]) -> Counter[tuple[Any, ...]]:
+def _count_kinds(pods: Iterable[Pod]) -> Counter[tuple[Any, ...]]:
     """Count the Pods by the properties that distinguish them, apart from names."""
     return Counter(
         (pod.namespace, pod.owner, pod.effective_priority, pod.start_time, pod.terminating, id(pod.spec))
@@ -599,7 +599,7 @@ def _not_simulated(profile: Profile, points: Sequence[tuple[str, str]]) -> str:
     matters.
     """
     for point, effect in points:
-        names = profile.at(point)[:1] if point == "bind" else profile.at(point)
+        names = profile.plugins_at(point)[:1] if point == "bind" else profile.plugins_at(point)
         if foreign := [name for name in foreign_at(profile, point) if name in names]:
             return f"plugin {foreign[0]} of the profile {effect} ({point}), and is not simulated"
     return ""
@@ -612,7 +612,7 @@ def _with_preemption(snapshot: Snapshot, message: FitError, why: str) -> str:
 
 def _without_preemption(prediction: Prediction, message: FitError) -> str:
     """Return the message for a profile without a plugin that preempts."""
-    returns_claims = DynamicResources.name in prediction.framework.profile.at("postFilter")
+    returns_claims = DynamicResources.name in prediction.framework.profile.plugins_at("postFilter")
     is_silent = prediction.snapshot.semantics.successful_preemptions_are_reported
     return FitError(f"{message} {NO_CLAIMS}", message.reasons) if returns_claims and not is_silent else message
 

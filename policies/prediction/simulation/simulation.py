@@ -356,12 +356,12 @@ class Simulation:
         self._load(None if world.order_known else random)
         self.api.storage.note_unlisted()
         self.storage = StorageControllers(self.clock, self.api, view, latencies, base)
-        self.clock.at(0.0, self.controllers.start)
-        self.clock.at(0.0, self.storage.start)
+        self.clock.schedule(0.0, self.controllers.start)
+        self.clock.schedule(0.0, self.storage.start)
         if world.controllers is None:
-            self.clock.at(0.0, CordonTaints(self.clock, self.api).start)
-            self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
-            self.clock.at(0.0, DeviceTaintEvictions(self.clock, self.api, latencies, base).start)
+            self.clock.schedule(0.0, CordonTaints(self.clock, self.api).start)
+            self.clock.schedule(0.0, TaintEvictions(self.clock, self.api, latencies).start)
+            self.clock.schedule(0.0, DeviceTaintEvictions(self.clock, self.api, latencies, base).start)
         self.api.watchers.append(Recreation(self.clock, self.api, latencies).handle)
         self._completions = Completions(self.api, self._await_completion)
         self._place = self.clock.reserve()
@@ -405,9 +405,9 @@ class Simulation:
         self.controllers.set_statuses()
 
     def _arrange_arrivals(self) -> None:
-        for number, (time, arrival) in enumerate(_in_turn(self.world.arrivals), self._place):
+        for number, (time, arrival) in enumerate(_separate_times(self.world.arrivals), self._place):
             time -= self._latencies.up_to(arrival.sooner) if arrival.sooner else 0.0
-            self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)), number)
+            self.clock.schedule(time, partial(self.controllers.arrive, partial(self._arrive, arrival)), number)
 
     def admit_by(self, admission: Callable[[ApiObject], Pod], group_admission: Callable[[ApiObject], PodGroup]) -> None:
         """From now on, admit Pods and PodGroups with these functions, because PriorityClasses have changed."""
@@ -503,10 +503,10 @@ class Simulation:
     def await_time(self, time: float) -> None:
         """Do not end the run before this time, in seconds."""
         self.awaited += 1
-        self.clock.at(time, self._reached)
+        self.clock.schedule(time, self._reached)
 
     def _await_completion(self, seconds: float, complete: Callable[[], None]) -> None:
-        self.clock.at(self.clock.now + seconds, complete)
+        self.clock.schedule(self.clock.now + seconds, complete)
         self.await_time(self.clock.now + seconds)
 
     def _reached(self) -> None:
@@ -517,9 +517,9 @@ class Simulation:
 
     def add(self, arrivals: Iterable[Arrival]) -> None:
         """Add arrivals in the future to a simulation that has paused or ended."""
-        for time, arrival in _in_turn(arrivals):
+        for time, arrival in _separate_times(arrivals):
             self._arrivals += 1
-            self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)))
+            self.clock.schedule(time, partial(self.controllers.arrive, partial(self._arrive, arrival)))
 
     def _ends_before(self, time: float) -> bool:
         """Report whether the run is over before the next event, at `time`; if so, set the end time and `steady`.
@@ -555,7 +555,7 @@ class Simulation:
         return {state.pod.key: _entry(state) for _, state in sorted(self.api.pods.items())}
 
 
-def _in_turn(arrivals: Iterable[Arrival]) -> Iterator[tuple[float, Arrival]]:
+def _separate_times(arrivals: Iterable[Arrival]) -> Iterator[tuple[float, Arrival]]:
     """Yield arrivals with different times."""
     time = -1.0
     for arrival in arrivals:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.simulation.simulation import Simulation
 
 NO_CLASS: Final = "none"
-_LEAST_BACKOFF: Final = 1.0
+_MIN_BACKOFF: Final = 1.0
 """Minimum seconds between two attempts of a Pod."""
 _MAX_LINES: Final = 60
 _TEXTS: Final = {
@@ -79,7 +79,7 @@ def _kind_names_of(kinds: Iterable[str]) -> dict[str, str]:
 
 def names_in(simulation: Simulation) -> Names:
     """Return the display names of all workloads that have or had Pods so far, or whose Pods a quota rejected."""
-    rejected = (workload for workload, _ in simulation.controllers.rejections.by_workload())
+    rejected = (workload for workload, _ in simulation.controllers.rejections.rejected_workloads())
     return Names({*(origin.workload for origin in simulation.timeline.origins.values()), *rejected})
 
 
@@ -231,7 +231,7 @@ class Summary(NamedTuple):
     def effects(self) -> Effects:
         """What happens to the Pods of each workload, without nodes and times."""
         waiting, missing = ([(row.group, row.pods) for row in rows] for rows in (self.waiting, self.missing))
-        return tuple(map(frozenset, (self.by_workload.items(), waiting, missing, self.violated_pdbs)))
+        return tuple(map(frozenset, (self.count_by_workload.items(), waiting, missing, self.violated_pdbs)))
 
     @property
     def harm(self) -> tuple[int, int, int]:
@@ -240,15 +240,15 @@ class Summary(NamedTuple):
         return without_node, len(self.violated_pdbs), len(self.evictions)
 
     @in_json
-    def by_workload(self) -> Counter[str]:
+    def count_by_workload(self) -> Counter[str]:
         return Counter(self.names.name_of(eviction.origin.workload) for eviction in self.evictions)
 
     @in_json
-    def by_namespace(self) -> Counter[str]:
+    def count_by_namespace(self) -> Counter[str]:
         return Counter(eviction.origin.namespace for eviction in self.evictions)
 
     @in_json
-    def by_priority_class(self) -> Counter[str]:
+    def count_by_priority_class(self) -> Counter[str]:
         return Counter(eviction.origin.priority_class or NO_CLASS for eviction in self.evictions)
 
     @in_json
@@ -318,7 +318,7 @@ def in_vain(timeline: Timeline, evictions: Iterable[Eviction]) -> list[Eviction]
         if event.event == "scheduled":
             bound.setdefault(event.node, []).append((event.t, timeline.origins[event.pod].priority))
     for each in sorted(evictions, key=lambda each: (each.by, each.t)):
-        if cycles and cycles[-1][-1].by == each.by and each.t < cycles[-1][-1].t + _LEAST_BACKOFF:
+        if cycles and cycles[-1][-1].by == each.by and each.t < cycles[-1][-1].t + _MIN_BACKOFF:
             cycles[-1].append(each)
         else:
             cycles.append([each])
@@ -330,7 +330,7 @@ def in_vain(timeline: Timeline, evictions: Iterable[Eviction]) -> list[Eviction]
     return [each for cycle in cycles if not any(map(helps, cycle)) for each in cycle]
 
 
-def of_in_vain(pods: int) -> Iterator[str]:
+def in_vain_sentences(pods: int) -> Iterator[str]:
     """Yield a sentence about Pods that are preempted in vain, if any."""
     if pods:
         yield f"{plural(pods, 'Pod is', 'Pods are')} preempted in vain: no Pod of higher priority then runs there"
@@ -367,7 +367,7 @@ def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
     new, origins = (levels.new | levels.rolled_out | levels.replacements) - levels.replaced, simulation.timeline.origins
     existing, rolled_out = _existing(simulation, origins), {origins[pod].workload for pod in levels.rolled_out}
     deleted = {pod for pod in levels.scaled_down - existing.keys() if origins[pod].workload in rolled_out}
-    older, newer = _by_replica_sets(simulation, existing.values())
+    older, newer = _replaced_pods(simulation, existing.values())
     new = (new | newer) - older - deleted
     scheduled = {event.pod for event in simulation.timeline.events if event.event == "scheduled"}
     if not new <= scheduled:
@@ -376,7 +376,7 @@ def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
     return new
 
 
-def _by_replica_sets(simulation: Simulation, states: Iterable[PodState]) -> tuple[set[str], set[str]]:
+def _replaced_pods(simulation: Simulation, states: Iterable[PodState]) -> tuple[set[str], set[str]]:
     """Return the Pods of ReplicaSets that Deployments replaced in the run, and those of the new ReplicaSets."""
     known, sets = {each.key for each in simulation.world.workloads}, simulation.api.workloads
     created = [own for key, own in sets.items() if key[0] == REPLICA_SET and key not in known]
@@ -416,7 +416,7 @@ def _assumptions(simulation: Simulation) -> Sequence[str]:
 def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missing]:
     """Return top-level workload -> the Pods that a quota rejects, together for all ReplicaSets of a Deployment."""
     counts: dict[tuple[str, str], Missing] = {}
-    rejections = simulation.controllers.rejections.by_workload()
+    rejections = simulation.controllers.rejections.rejected_workloads()
     for workload, rejected in sorted(rejections, key=lambda item: (item[0][::-1], item[1])):
         pods = counts[workload].pods if workload in counts else 0
         counts[workload] = Missing(names.name_of(workload), pods + rejected.missing, rejected.message)
@@ -499,7 +499,7 @@ def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
     for pod in pods:
         groups.setdefault(names.name_of(origins[pod.key].workload), []).append(pod.key)
         messages |= {pod.key: why} if (why := _why_group_pending(simulation, pod)) else {}
-    rows = [_of_group(simulation, group, keys, messages) for group, keys in sorted(groups.items())]
+    rows = [_waiting_group(simulation, group, keys, messages) for group, keys in sorted(groups.items())]
     return [row._replace(pods=row.pods + more.get(row.group, 0)) for row in rows]
 
 
@@ -513,7 +513,7 @@ class OfOtherScheduler(NamedTuple):
         return f"new Pods of {self.workload} for another scheduler, {quote(self.scheduler)}"
 
 
-def of_other_schedulers(simulation: Simulation, names: Names) -> Counter[OfOtherScheduler]:
+def count_other_schedulers(simulation: Simulation, names: Names) -> Counter[OfOtherScheduler]:
     """Return the workloads that have new Pods of another scheduler, with the numbers of these Pods."""
     pods = Counter[OfOtherScheduler]()
     for key in sorted({event.pod for event in simulation.timeline.events if event.event == "created"}):
@@ -546,7 +546,7 @@ def _why_group_pending(simulation: Simulation, pod: Pod) -> str | None:
     return lacks if missing else None
 
 
-def _of_group(simulation: Simulation, group: str, pods: Sequence[str], messages: Mapping[str, str]) -> Waiting:
+def _waiting_group(simulation: Simulation, group: str, pods: Sequence[str], messages: Mapping[str, str]) -> Waiting:
     origins, first = simulation.timeline.origins, next((pod for pod in pods if pod in messages), "")
     message = _with_cause(simulation, first, messages[first]) if first else ""
     return Waiting(group, len(pods), origins[pods[0]].priority, message, sum(origins[pod].before for pod in pods))

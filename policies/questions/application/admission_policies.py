@@ -64,9 +64,9 @@ _RULES: Final = {rule.ID: rule for rule in RULES}
 _PLAIN: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_.,:;/()[]{}*?^$|+=!<>@#%&~'"
 )
-_LONGEST: Final = 100_000
+_MAX_LENGTH: Final = 100_000
 """Maximum characters of an expression (cel-go, `ExpressionSizeCodePointLimit`)."""
-_MOST_REASONS: Final = 8
+_MAX_REASONS: Final = 8
 
 
 class AdmissionPolicies(NamedTuple):
@@ -114,7 +114,7 @@ def _escaped(character: str) -> str:
 
 def regular_expression(pattern: str) -> str:
     """The RE2 expression that matches the same texts as a shell pattern (`selectors.one_of`)."""
-    return f"^(?s:{''.join(_in_re2(part[0]) for part in _PART.finditer(pattern))})$"
+    return f"^(?s:{''.join(_to_re2(part[0]) for part in _PART.finditer(pattern))})$"
 
 
 _PART: Final = re.compile(r"\[(?:!.|[^!])[^\]]*\]|\*+|.", re.DOTALL)
@@ -123,7 +123,7 @@ _IN_CLASS: Final = re.compile(r"\\.|\[", re.DOTALL)
 _NEVER: Final = "[^\\x00-\\x{10FFFF}]"
 
 
-def _in_re2(part: str) -> str:
+def _to_re2(part: str) -> str:
     if part[0] == "*":
         return ".*"
     if part == "?":
@@ -241,7 +241,7 @@ def _action(config: Config, name: str, *, is_template: bool) -> Action:
 def _validations(config: Config, matched: _Matched) -> Iterator[tuple[str, str, str]]:
     """Yield rule, condition and message."""
     if matched.name == "priorityclasses":
-        yield from _of_classes(config)
+        yield from _class_rules(config)
         return
     if config.options.allowed_classes:
         message = f'"class \\"" + variables.className + "\\" is not allowed in namespace " + {matched.namespace}'
@@ -270,7 +270,7 @@ def _validations(config: Config, matched: _Matched) -> Iterator[tuple[str, str, 
         yield "pinned-priority", f"!({_present('object', *matched.spec, 'priority')})", quoted(problem)
 
 
-def _of_classes(config: Config) -> Iterator[tuple[str, str, str]]:
+def _class_rules(config: Config) -> Iterator[tuple[str, str, str]]:
     system = priority_class.SYSTEM_PRIORITY_CLASS_PREFIX
     prefix = f"object.metadata.name.startsWith({quoted(system)})"
     most, cutoff = priority_class.HIGHEST_USER_DEFINABLE_PRIORITY, config.options.autoscaler_cutoff
@@ -447,11 +447,11 @@ def _object(kind: str, name: str, spec: ApiObject) -> ApiObject:
 
 
 def _bounded(expression: str, name: str) -> str:
-    if len(expression) > _LONGEST:
-        problem = f"{name}: an expression would have {len(expression):,} characters, more than {_LONGEST:,}"
+    if len(expression) > _MAX_LENGTH:
+        problem = f"{name}: an expression would have {len(expression):,} characters, more than {_MAX_LENGTH:,}"
         raise ConfigError(f"{problem}; list fewer names, or use patterns")
     return expression
 
 
 def reasons(not_covered: Mapping[str, str]) -> str:
-    return listed([f"{rule} ({reason})" for rule, reason in not_covered.items()], _MOST_REASONS)
+    return listed([f"{rule} ({reason})" for rule, reason in not_covered.items()], _MAX_REASONS)

@@ -58,7 +58,7 @@ class Audit(NamedTuple):
     in_namespaces: Mapping[str, int] = NOTHING
     namespace: str | None = None
 
-    def within(self, namespace: str) -> Audit:
+    def restrict_to(self, namespace: str) -> Audit:
         """Return the findings on the objects of a namespace, on itself, and on restarts, which are its own. Raises
         InvalidInput for an unknown one.
         """
@@ -75,7 +75,7 @@ class Audit(NamedTuple):
     @property
     def document(self) -> AnswerDocument:
         """The answer."""
-        groups = _by_rule(self.findings)
+        groups = _group_by_rule(self.findings)
         evaluated = [group for group in groups if not group[0].not_evaluated]
         worst = evaluated[0][0].severity if evaluated else Severity.NOTE
         status = _STATUS.get(worst, AnswerStatus.OK)
@@ -175,7 +175,7 @@ def audited(
     request = request._replace(disclose=disclose, simulations=simulations)
     result = _audit(cluster, request)
     result = result._replace(head=replace(result.head, assumes=(*result.head.assumes, *assumes)))
-    return result if namespace is None else result.within(namespace)
+    return result if namespace is None else result.restrict_to(namespace)
 
 
 def audited_within(cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool], max_work: int) -> Audit:
@@ -208,12 +208,12 @@ _KINDS: Final = 2
 _EVICTIONS_BLOCKED: Final = "evictions-blocked"
 _NAMED: Final = 5
 """Maximum number of PDBs of a namespace that a row names."""
-_LONGEST_PLACE: Final = 33
-_LONGEST_FIX: Final = 26
+_MAX_PLACE_LENGTH: Final = 33
+_MAX_FIX_LENGTH: Final = 26
 """Maximum characters of a fix in the first table, which omits longer ones instead of cutting them."""
 
 
-def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
+def _group_by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
     """The findings grouped by rule and severity, the worst and largest groups first; unevaluated ones are separate
     groups.
     """
@@ -267,12 +267,12 @@ def _tables(
 ) -> Iterator[Table]:
     if evaluated:
         rows: Rows = [
-            [str(group[0].severity), group[0].rule, len(group), _where(group), _fix(group)] for group in evaluated
+            [str(group[0].severity), group[0].rule, len(group), _first_place(group), _fix(group)] for group in evaluated
         ]
         yield Table(("SEVERITY", "FINDING", "COUNT", "WHERE", "FIX"), rows)
     if result.changes:
         yield from _changes_tables(result.changes)
-    yield from (_by_namespace(group) for group in groups if group[0].rule == _EVICTIONS_BLOCKED and len(group) > 1)
+    yield from (_namespace_table(group) for group in groups if group[0].rule == _EVICTIONS_BLOCKED and len(group) > 1)
     if groups:
         found: Rows = [
             [
@@ -302,7 +302,7 @@ def _changes_tables(changes: Sequence[ReportChange]) -> Iterator[Table]:
     yield Table(("CHANGE", "WHAT"), every, detail=1)
 
 
-def _by_namespace(group: Sequence[Finding]) -> Table:
+def _namespace_table(group: Sequence[Finding]) -> Table:
     """The PDBs that block evictions by namespace, most first."""
     namespaces = grouped((each.object.namespace, each) for each in group)
     rows: Rows = [
@@ -312,18 +312,18 @@ def _by_namespace(group: Sequence[Finding]) -> Table:
     return Table(("NAMESPACE", "PDBS", "WHICH BLOCK DRAINS"), rows)
 
 
-def _where(group: Sequence[Finding]) -> str:
+def _first_place(group: Sequence[Finding]) -> str:
     """The object of the first finding, with the start of its problem if it is the only one and short."""
     first, ref = group[0], group[0].object
     name = f"{ref.namespace}/{ref.name}" if ref.namespace else str(ref) or "the cluster"
     if len(group) > 1:
         return f"{name}, {len(group) - 1:,} more"
     named = f"{name}: {re.split('[:;,] ', first.text.problem)[0]}"
-    return named if len(named) <= _LONGEST_PLACE else name
+    return named if len(named) <= _MAX_PLACE_LENGTH else name
 
 
 def _fix(group: Sequence[Finding]) -> str:
     """The first clause of the most frequent fix, if it is short."""
     fix, _ = Tally(finding.remediation for finding in group).most_common(1)[0]
     first = re.split("[;,] ", fix)[0]
-    return first if len(first) <= _LONGEST_FIX else ""
+    return first if len(first) <= _MAX_FIX_LENGTH else ""

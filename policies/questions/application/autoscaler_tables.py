@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.documents.answer import Rows, Table
 from forewarn.policies.base.findings import duration, grouped, listed
-from forewarn.policies.kubernetes.scheduling.reasons import in_short
+from forewarn.policies.kubernetes.scheduling.reasons import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -42,7 +42,7 @@ def warnings_of(
     """
     pending = Tally[str]()
     for each in arrived.workloads if arrived is not None else ():
-        first = in_short(each.message).partition("; ")[0]
+        first = shorten(each.message).partition("; ")[0]
         why = (first.partition(" nodes: ")[2] or first).partition(" (")[0]
         pending[why] += each.pending if each.workload not in placeholders else 0
     if causes := [f"{pods:,} {why}" for why, pods in pending.most_common() if pods]:
@@ -116,7 +116,7 @@ def _with_new_nodes(arrived: WithNewNodes) -> Iterator[Table]:
     for row in arrived.workloads:
         if row.without_new_nodes == row.after and not (row.pending or row.pending_without_new_nodes):
             continue
-        back = in_short(row.message) or ("" if row.at is None else f"after {duration(row.at)}")
+        back = shorten(row.message) or ("" if row.at is None else f"after {duration(row.at)}")
         rows.append([row.workload, row.before, row.worst, row.without_new_nodes, row.after, row.pending, back])
     heads = ("WITH NEW NODES", "BEFORE", "AT WORST", "WITHOUT THEM", "AT THE END", "PENDING", "COMPLETE")
     yield Table(heads, rows, detail=1)

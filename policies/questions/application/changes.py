@@ -227,11 +227,11 @@ class Add:
         check_numbers(1, count=self.count)
         scope, name = ("node", self.node) if self.node else ("pool", self.pool)
         if self.until_scheduled:
-            return _until_scheduled(start, scope, name)
+            return _fewest_nodes_question(start, scope, name)
         return questions.added(start.cluster, scope, name, self.count, start.groups)
 
 
-def _until_scheduled(start: Start, scope: str, name: str) -> Question:
+def _fewest_nodes_question(start: Start, scope: str, name: str) -> Question:
     """The question of adding the fewest nodes that Pending Pods need. Adds nodes until cluster-autoscaler adds no more;
     then a binary search finds the fewest, because kube-scheduler may need fewer than estimated.
     """
@@ -312,7 +312,7 @@ class MaxReplicas:
         if not autoscalers:
             hint = questions.unknown_namespace(start.cluster, self.namespace or "")
             raise InvalidInput(f"no HorizontalPodAutoscaler in namespace {self.namespace}{hint}")
-        return questions.at_max_replicas(start.cluster, autoscalers)
+        return questions.max_replicas_question(start.cluster, autoscalers)
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
         if pod.terminal or pod.node_name in unknown:
             continue
         if pod.node_name:
-            running[key] = running.get(key, Requested()).plus(_of(pod))
+            running[key] = running.get(key, Requested()).plus(_requested_class(pod))
         elif is_pending(pod, cluster.semantics.scheduler_names):
             pending[key] = pending.get(key, 0) + 1
     default = default_priority_class(cluster.priority_classes.values())
@@ -214,7 +214,7 @@ def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
     return Classes(head_of(cluster), _allocatable(cluster), levels, others)
 
 
-def _of(pod: Pod) -> Requested:
+def _requested_class(pod: Pod) -> Requested:
     requests = pod.occupies.resource
     return Requested(1, requests.milli_cpu, requests.memory)
 
@@ -323,7 +323,7 @@ def _warnings(plan: Plan) -> Iterator[str]:
     for name, workloads in plan.still_named.items():
         cannot = f"running Pods of {listed(workloads, _NAMED)} cannot be recreated without PriorityClass {name}"
         yield f"{cannot}. Fix: delete it when no Pod names it"
-    yield from _of_side_effects(plan)
+    yield from _side_effect_sentences(plan)
     summary = plan.answer.after.summary
     if summary.stopped:
         what, fix = unsettled(summary.stopped, summary.horizon)
@@ -331,7 +331,7 @@ def _warnings(plan: Plan) -> Iterator[str]:
     yield from (f"not simulated: {each}" for each in summary.left_out)
 
 
-def _of_side_effects(plan: Plan) -> Iterator[str]:
+def _side_effect_sentences(plan: Plan) -> Iterator[str]:
     """Yield sentences about effects between and after the steps, and about workloads whose priority does not change."""
     if others := sum(each.differs for each in plan.affected):
         changed = f"the steps alone are counted: afterwards, {plural(others, 'workload')} with another priority"
@@ -341,7 +341,7 @@ def _of_side_effects(plan: Plan) -> Iterator[str]:
         yield f"immutable PriorityClasses are deleted and recreated: new Pods rejected between, {listed(recreated)}"
     other = plan.alternative
     if other is not None and (other.unfinished or other.preempted != plan.preempted):
-        yield from _of_other_order(other)
+        yield from _other_order_sentences(other)
     if pods := sum(sum(kept.running.values()) for kept in plan.keep_priority):
         names = listed([kept.workload for kept in plan.keep_priority], _NAMED)
         keep = plural(pods, "running Pod keeps its", "running Pods keep their")
@@ -352,7 +352,7 @@ def _of_side_effects(plan: Plan) -> Iterator[str]:
     yield from plan.not_modelled
 
 
-def _of_other_order(other: OtherOrder) -> Iterator[str]:
+def _other_order_sentences(other: OtherOrder) -> Iterator[str]:
     """Yield a sentence about the Pods that the order that was not chosen preempts."""
     names = listed(list(other.unfinished), _NAMED)
     unfinished = f", and the rollout of {names} does not finish" if names else ""

@@ -11,7 +11,7 @@ from forewarn.policies.base.documents import Document, Hidden, inlined_in_json
 from forewarn.policies.base.findings import described, grouped, listed, one_line, plural
 from forewarn.policies.inputs.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.inputs.manifests.destinations import Deployed, deployed, nearest
-from forewarn.policies.inputs.manifests.differences import changed_fields, differences, of_kinds, supporting
+from forewarn.policies.inputs.manifests.differences import changed_fields, differences, new_objects, supporting
 from forewarn.policies.inputs.sources.files import PathLike, fspath
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, key_of
 from forewarn.policies.kubernetes.kinds import registry
@@ -262,14 +262,14 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
             if clusters or not difference.changed.is_restart
         ]
         beside = [difference for difference in supporting(before, after) if differs(difference.changed.directory)]
-        scalers = of_kinds(after, {registry.AUTOSCALER})
+        scalers = new_objects(after, {registry.AUTOSCALER})
         exclude = request.config.options.exclude
         others = versions.not_compared(base, head, (p for p in changed if not is_excluded(p, exclude)), paths)
         places = deployed(versions.manifests(head.root) if differing else (), clusters)
         owners = versions.Owners(after, partial(places.namespace, default=request.namespace))
-    differing = [_in_namespace(difference, places, request.namespace) for difference in differing]
-    beside = [_in_namespace(difference, places, request.namespace) for difference in beside]
-    scalers = [_in_namespace(difference, places, request.namespace) for difference in scalers]
+    differing = [_with_namespace(difference, places, request.namespace) for difference in differing]
+    beside = [_with_namespace(difference, places, request.namespace) for difference in beside]
+    scalers = [_with_namespace(difference, places, request.namespace) for difference in scalers]
     results = [
         _on_cluster(name, load, (differing, beside, scalers), places, clusters, request, owners)
         for name, load in clusters.items()
@@ -571,7 +571,7 @@ def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedName
 def _rejected(applied: WhatIf) -> Iterator[tuple[str, int]]:
     """Yield the rejected Pods and objects by a name that begins with the namespace."""
     answer = applied.answer
-    yield from ((answer.after.summary.names.group(name), pods) for name, pods in answer.over_quota.items())
+    yield from ((answer.after.summary.names.group(name), pods) for name, pods in answer.count_over_quota.items())
     for fault in applied.faults:
         if isinstance(fault, InvalidObject) and fault.ref is not None:
             yield fault.ref.namespace, 1
@@ -651,7 +651,7 @@ def concerning(
     return [difference for difference in changed if concerns(difference)]
 
 
-def _in_namespace(difference: Difference, places: Deployed, default: str) -> Difference:
+def _with_namespace(difference: Difference, places: Deployed, default: str) -> Difference:
     """Return a difference in the namespace in which its tool applies the object."""
     subject, changed = difference.after or difference.before, difference.changed
     if subject is None or not registry.is_namespaced(group_kind(subject.object)):

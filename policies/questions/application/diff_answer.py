@@ -38,7 +38,7 @@ _FIX_OF_AUTOSCALED: Final = (
     "Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas; before that, also remove it with "
     "kubectl apply edit-last-applied KIND/NAME"
 )
-_LONGEST: Final = 300
+_MAX_LENGTH: Final = 300
 _MAX_FIELDS: Final = 3
 """Maximum number of names of changed fields in the status line."""
 _OF_WHOLE: Final = (
@@ -138,7 +138,7 @@ def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: st
         clause=clause,
         shown=[*document.shown, Counter("Pods removed", cluster.removed, optional=True)],
         warnings=[*gaps, *_notes(cluster), *document.warnings],
-        tables=[*document.tables, *(_of_live_state(cluster) if disclose is Disclose.NAMES else ())],
+        tables=[*document.tables, *(_live_state_tables(cluster) if disclose is Disclose.NAMES else ())],
         more=("-v workloads, namespaces and objects", "-vv each preemption")[: 1 + bool(document.effects.preempted)],
     )
 
@@ -226,10 +226,10 @@ def _notes(cluster: OnCluster) -> Iterator[str]:
 
 
 def _first(names: Iterable[str]) -> str:
-    return cut(listed([*map(one_line, names)]), _LONGEST)
+    return cut(listed([*map(one_line, names)]), _MAX_LENGTH)
 
 
-def _of_live_state(cluster: OnCluster) -> Iterator[Table]:
+def _live_state_tables(cluster: OnCluster) -> Iterator[Table]:
     """Yield tables of changes in the cluster that the simulation does not show."""
     if messages := [(*of.partition(": ")[::2],) for of in (*cluster.faults, *cluster.unpredicted)]:
         yield Table(("NOT SIMULATED", "MESSAGE"), messages, detail=1)
@@ -244,7 +244,7 @@ def _doubts(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
     """Yield sentences about what the comparison and all simulations do not cover, and about PDBs that block all
     evictions.
     """
-    yield from (f"not compared: {cut(note, 2 * _LONGEST)}" for note in diff.notes)
+    yield from (f"not compared: {cut(note, 2 * _MAX_LENGTH)}" for note in diff.notes)
     if diff.not_compared:
         names = [name.partition(": ")[2] for name in diff.not_compared]
         kinds = Tally(name if name == CHART_VALUES else name.partition(" ")[0] for name in names)

@@ -23,10 +23,10 @@ from forewarn.policies.kubernetes.controllers.own_pods import sentence
 from forewarn.policies.kubernetes.durations import seconds
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind, json_type
 from forewarn.policies.kubernetes.objects.node import ZONE
-from forewarn.policies.kubernetes.scheduling.reasons import in_short
+from forewarn.policies.kubernetes.scheduling.reasons import shorten
 from forewarn.policies.kubernetes.selectors import PodPattern
 from forewarn.policies.linting.config.load import place_of_entry
-from forewarn.policies.prediction.forecast.why_not import by_nodes
+from forewarn.policies.prediction.forecast.why_not import node_phrases
 from forewarn.policies.prediction.simulation.scenario import Arrival, DumpCache, EntryFault, World
 from forewarn.policies.prediction.simulation.summary import Summary, random_of, timeline_rows, unsettled
 from forewarn.policies.questions.application.cluster import Cluster, Progress, counted_results
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 ANY: Final = "any"
 MAX: Final = 10_000
 """Maximum number of expectations of one run."""
-_LONGEST: Final = 1000
+_MAX_LENGTH: Final = 1000
 """Maximum characters of a text."""
 _SHOWN: Final = 80
 """Maximum characters of a text in a message."""
@@ -69,7 +69,7 @@ _SELECTED: Final = {"run": "run", "noPending": "pending", "noPreemption": "preem
 """Key of a part of an expectation that selects Pods -> its field."""
 _SELECTOR: Final = ("namespace", "class", "workload")
 _NAMED: Final = 5
-_LONGEST_MESSAGE: Final = 200
+_MAX_MESSAGE_LENGTH: Final = 200
 _EMPTY: Final = '""'
 
 
@@ -130,7 +130,7 @@ def read_expectations(values: Iterable[tuple[Any, int]]) -> Iterator[Expectation
 def _expectation(entry: Any, line: int) -> Expectation:
     fields = _object(entry, "an expectation", ("name", "when", "expect"))
     name = _text(fields.get("name"), "name")
-    when = _when(_object(fields.get("when") or {}, "when", tuple(_WHEN)))
+    when = _parse_when(_object(fields.get("when") or {}, "when", tuple(_WHEN)))
     expected = _object(fields.get("expect"), "expect", ("run", "within", "noPending", "noPreemption", "by", "fit"))
     given: dict[str, Any] = {_SELECTED[key]: _selector(expected[key], key) for key in _SELECTED if key in expected}
     if "within" in expected:
@@ -152,7 +152,7 @@ def _checked(expectation: Expectation) -> Expectation:
     return expectation
 
 
-def _when(condition: Mapping[str, Any]) -> When:
+def _parse_when(condition: Mapping[str, Any]) -> When:
     if not condition:
         return When()
     if len(condition) > 1:
@@ -196,8 +196,8 @@ def _object(value: Any, what: str, allowed: tuple[str, ...]) -> Mapping[str, Any
 def _text(value: Any, what: str, *, empty: bool = False) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{what} must be a string, not {json_type(value)}")
-    if not (value or empty) or len(value) > _LONGEST:
-        raise ValueError(f"{what} must have {0 if empty else 1} to {_LONGEST} characters")
+    if not (value or empty) or len(value) > _MAX_LENGTH:
+        raise ValueError(f"{what} must have {0 if empty else 1} to {_MAX_LENGTH} characters")
     return value
 
 
@@ -310,15 +310,15 @@ def _questions(item: Given, state: _State, places: Places) -> Iterator[Question]
     if not when.operation:
         yield questions.Question("current cluster")
     elif when.operation in ("apply", "delete"):
-        yield _of_file(item, state, places)
+        yield _file_question(item, state, places)
     elif when.operation == "scale":
         yield questions.scaled(cluster, when.name, when.replicas, when.namespace or state.request.namespace)
     else:
         names = _names(when, state) if when.name == ANY else [when.name]
-        yield from (_of_nodes(when, name, cluster) for name in names)
+        yield from (_node_question(when, name, cluster) for name in names)
 
 
-def _of_file(item: Given, state: _State, places: Places) -> Question:
+def _file_question(item: Given, state: _State, places: Places) -> Question:
     when = item.expectation.when
     arrivals = [*applied([item.path(when.name)], state.request.namespace, places)]
     if when.operation == "apply":
@@ -340,7 +340,7 @@ def _names(when: When, state: _State) -> list[str]:
     return names
 
 
-def _of_nodes(when: When, name: str, cluster: ClusterSnapshot) -> Question:
+def _node_question(when: When, name: str, cluster: ClusterSnapshot) -> Question:
     if when.operation == "lost":
         lost = {"zone": questions.zone_lost, "pool": questions.pool_lost}.get(when.what)
         return lost(cluster, name) if lost else questions.nodes_lost(cluster, [name])
@@ -364,7 +364,7 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
 
 
 def _pending(standing: WorkloadCount) -> str:
-    reason = f": {in_short(standing.message)}" if standing.message else ""
+    reason = f": {shorten(standing.message)}" if standing.message else ""
     return f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending{reason}"
 
 
@@ -376,7 +376,7 @@ def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, 
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.after.workloads:
         if standing.before - standing.after > standing.with_node and _is_selected(selector, standing, answer):
-            reason = in_short(standing.message) or standing.failure or sentence(standing.again, standing.kind)
+            reason = shorten(standing.message) or standing.failure or sentence(standing.again, standing.kind)
             reason = reason or (standing.left and "new Pods of another scheduler are not simulated") or ""
             why = f": {reason}" if reason else ""
             yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
@@ -412,9 +412,9 @@ def _not_fitting(item: Given, fit: Fit, state: _State, places: Places, assumed: 
         assumed |= dict.fromkeys(room.assumes)
         count = room.pods[fit.preempting]
         if count.pods < fit.replicas:
-            reasons = listed(by_nodes(room.reasons))
+            reasons = listed(node_phrases(room.reasons))
             if room.quota is not None and room.quota.pods == count.pods:
-                reasons = brief(room.quota.message, _LONGEST_MESSAGE)
+                reasons = brief(room.quota.message, _MAX_MESSAGE_LENGTH)
             how = "with preemption" if fit.preempting else "without preemption"
             fitting = plural(count.pods, "more Pod fits", "more Pods fit")
             yield f"{room.name}: {fitting} {how}, expected {fit.replicas} ({reasons})"

@@ -34,7 +34,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     text_at,
 )
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
-from forewarn.policies.kubernetes.quantity import NANO, ZERO, Quantity, in_units
+from forewarn.policies.kubernetes.quantity import NANO, ZERO, Quantity, format_units
 from forewarn.policies.prediction.simulation.summary import missing
 from forewarn.policies.questions.application.removal import may_fail
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling, PendingPods, autoscalers
@@ -57,12 +57,12 @@ MAX_NODES: Final = 500
 """Maximum number of nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
 _WORK: Final = 2
 """No further trial begins once all trials together have this many times the events of the answer."""
-_LEAST_EVENTS: Final = 50_000
+_MIN_EVENTS: Final = 50_000
 """The same limit for an answer with few events, such as a blocked upgrade, which has hardly any."""
 _HEADLINE: Final = ("blocked", "lost", "jobs_failed", "preempted", "pending")
 _ALSO: Final = ("pdbs_violated", "pdbs_short", "placeholders")
 """Counters, with those of `_HEADLINE`, that the effect of a fix names whenever they change."""
-_LEAST_SHARE: Final = 10
+_MIN_SHARE: Final = 10
 _RAISED: Final = ("lost", "pending", "preempted")
 _MAX_HIGHER: Final = 2
 _NOT_SHOWN: Final = ("down_seconds", "victims")
@@ -116,18 +116,18 @@ def tested_fixes(
     """
     if len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
-    most = max(_WORK * _events_of(answer), _LEAST_EVENTS)
-    objects, nodes = (_that_lower(edits_of(cluster, answer), effects) for edits_of in (_edits, _of_nodes))
+    most = max(_WORK * _events_of(answer), _MIN_EVENTS)
+    objects, nodes = (_edits_for(edits_of(cluster, answer), effects) for edits_of in (_edits, _node_edits))
 
     def apply(edits: Sequence[Edit]) -> Trial:
         other, known = with_edits(cluster, edits), {each.counter for each in edits}
         again, after = ask(other, [*chain.from_iterable(each.applied for each in edits)])
         is_last = _events_of(again) >= most or bool(objects and edits is nodes) or bool(edits[0].applied)
-        more = () if is_last else (_edits, _of_nodes)
-        others = (_that_lower(edits_of(other, again), after, known) for edits_of in more)
+        more = () if is_last else (_edits, _node_edits)
+        others = (_edits_for(edits_of(other, again), after, known) for edits_of in more)
         return Trial(edits, after, next(filter(None, others), []), _events_of(again), _ranges_of(again))
 
-    own = ([each] for each in _of_arrivals(answer))
+    own = ([each] for each in _arrival_edits(answer))
     tried: list[Trial] = [*mapped([*filter(None, (objects, nodes)), *own], apply)]  # at the same time, on two CPUs
     last = tried[0] if tried else None
     while last is not None and last.others and sum(each.events for each in tried) < most:
@@ -139,10 +139,10 @@ def tested_fixes(
 def with_fixes(document: AnswerDocument, fixes: Sequence[Fix], cluster: Cluster, answer: Answer) -> AnswerDocument:
     """Return the answer with its fixes; without any, for a harmful change, with the reason as the first warning."""
     effects, reaction = document.effects, answer.autoscalers
-    if fixes or effects.rejected > answer.over_quota.total() or not any(_harm_of(effects, is_removal=False)):
+    if fixes or effects.rejected > answer.count_over_quota.total() or not any(_harm_of(effects, is_removal=False)):
         return replace(document, fix=fixes)
-    tried = [*_edits(cluster, answer), *_of_nodes(cluster, answer), *_of_arrivals(answer)]
-    actions = [edit.action for edit in _that_lower(tried, effects)]
+    tried = [*_edits(cluster, answer), *_node_edits(cluster, answer), *_arrival_edits(answer)]
+    actions = [edit.action for edit in _edits_for(tried, effects)]
     why = "no edit of a quota, PDB, rollout or Job applies"
     if actions:
         why = f"tried without help: {listed(actions, 2)}"
@@ -158,7 +158,7 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
     that does not lower the number of blocked nodes must not leave more Pods missing; preempted Pods run again.
 
     The best one that needs no new nodes and raises no counter of `_RAISED` comes first, unless it lowers the harm by
-    less than `1 / _LEAST_SHARE`.
+    less than `1 / _MIN_SHARE`.
     """
     ranges = _ranges_of(answer)
     is_removal = answer.removal is not None
@@ -168,7 +168,7 @@ def _fixes_of(tried: Sequence[Trial], before: Effects, answer: Answer) -> Iterat
         if then < now and (then[0] < now[0] or missing_in(each.after) <= missing_in(before)):
             better.setdefault((then, each.edits[0].action if each.edits[0].applied else ""), each)
     ranked = sorted(better.items())
-    free = [one for one in ranked if _is_free(one[1], before) and now[1] - one[0][0][1] >= now[1] / _LEAST_SHARE]
+    free = [one for one in ranked if _is_free(one[1], before) and now[1] - one[0][0][1] >= now[1] / _MIN_SHARE]
     ranked = [*free[:1], *(one for one in ranked if one not in free[:1])]
     for _, each in ranked:
         yield each.fix(before, ranges)
@@ -184,7 +184,7 @@ def _is_free(trial: Trial, before: Effects) -> bool:
     return not raised and not any(edit.nodes for edit in trial.edits)
 
 
-def _that_lower(edits: Iterable[Edit], effects: Effects, covered: Container[str] = ()) -> list[Edit]:
+def _edits_for(edits: Iterable[Edit], effects: Effects, covered: Container[str] = ()) -> list[Edit]:
     """Return the edits for counters that are not 0, apart from `covered` ones."""
     return [each for each in edits if each.counter not in covered and getattr(effects, each.counter)]
 
@@ -212,7 +212,7 @@ def missing_in(effects: Effects) -> int:
 
 def _edits(cluster: Cluster, answer: Answer) -> list[Edit]:
     """Return the edits of objects to try; edits that help the most workloads come first."""
-    kinds = _of_pdbs, of_quotas, _of_surges, _of_jobs
+    kinds = _pdb_edits, quota_edits, _surge_edits, _job_edits
     edits = [each for edits_of in kinds for each in edits_of(cluster, answer)]
     if answer.removal is None or not edits:
         return edits
@@ -295,7 +295,7 @@ def changed_workloads(
             yield action, {key: changed for key, (_, changed) in found.items()}
 
 
-def _of_arrivals(answer: Answer) -> Iterator[Edit]:
+def _arrival_edits(answer: Answer) -> Iterator[Edit]:
     """Yield edits of the workloads that the question applies or scales, if a quota rejects some of their Pods or a
     constraint excludes them.
     """
@@ -305,10 +305,10 @@ def _of_arrivals(answer: Answer) -> Iterator[Edit]:
     for each in own_workloads(answer):
         namespace, _, name = names.group(each.workload).partition("/")
         own = arrivals.get((each.kind, namespace, name), ())
-        if len(own) == 1 and own[0].op in _APPLIES and (each.constrained or answer.over_quota[each.workload]):
+        if len(own) == 1 and own[0].op in _APPLIES and (each.constrained or answer.count_over_quota[each.workload]):
             affected.append((own[0].object, each.after, bool(each.constrained)))
     for action, changed in changed_workloads(affected):
-        counter = "rejected" if any(answer.over_quota.values()) else "pending"
+        counter = "rejected" if any(answer.count_over_quota.values()) else "pending"
         yield Edit(action, (), counter, applied=[*changed.values()])
 
 
@@ -321,7 +321,7 @@ def with_edits(cluster: Cluster, edits: Sequence[Edit]) -> Cluster:
     return cluster.replaced(cache)
 
 
-def _of_pdbs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+def _pdb_edits(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield `maxUnavailable: 1` for the PDBs that block drains."""
     if answer.after.upgrade is not None:
         names = {each.budget for each in answer.after.blocks.drains}
@@ -340,7 +340,7 @@ def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) 
     return {**{key: kept for key, kept in pdb.items() if key != "status"}, "spec": {**spec, name: value}}
 
 
-def of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+def quota_edits(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield edits of ResourceQuotas. A quota that rejects Pods gets limits with which it admits all of them.
 
     An exceeded quota gets its usage as limits, if it would reject the Pods of failing Jobs or keeps nodes from being
@@ -381,13 +381,13 @@ def _exceeded(answer: Answer) -> Iterator[tuple[str, str]]:
     """Yield the exceeded quotas of namespaces with failed Jobs, or with Pods on nodes that cannot be removed."""
     names = answer.after.summary.names
     failing = {names.group(each.workload).partition("/")[0] for each in answer.after.workloads if each.failures}
-    failing |= {pod.namespace for pod in _of_staying_nodes(answer)}
+    failing |= {pod.namespace for pod in _remaining_pods(answer)}
     for namespace, name in (exceeded.split("/") for exceeded in answer.exceeded_quotas):
         if namespace in failing:
             yield namespace, name
 
 
-def _of_staying_nodes(answer: Answer) -> list[Pod]:
+def _remaining_pods(answer: Answer) -> list[Pod]:
     """Return the Pods of nodes that cannot be removed."""
     removal = answer.removal
     staying = {each.node for each in (*removal.kept, *removal.untried)} if removal is not None else ()
@@ -424,11 +424,13 @@ def _raised(quota: ResourceQuota, limits: Mapping[str, Quantity], counter: str) 
     used = {resource: str(in_use) for resource, in_use in quota.used.items()}
     obj = quota.to_api()
     raised = {**obj, "spec": {**obj["spec"], "hard": hard}, "status": {"hard": hard, "used": used}}
-    shown = ", ".join(f"{each} {in_units(quota.hard[each])} → {in_units(limit)}" for each, limit in limits.items())
+    shown = ", ".join(
+        f"{each} {format_units(quota.hard[each])} → {format_units(limit)}" for each, limit in limits.items()
+    )
     return Edit(f"quota {quota.namespace}/{quota.name}: {shown}", [raised], counter)
 
 
-def _of_surges(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+def _surge_edits(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield a rollout without surge for the DaemonSets whose rollout is blocked: a new Pod beside the old one may need
     what the old one has, such as a host port.
     """
@@ -441,13 +443,13 @@ def _of_surges(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
                 yield Edit(f"maxSurge: 0 and maxUnavailable: 1 in DaemonSet {'/'.join(key)}", [rolling], "blocked")
 
 
-def _of_jobs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+def _job_edits(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield, for the Jobs that fail because their Pods are deleted, a policy by which these do not count as failed. If
     such Jobs keep nodes from being removed: for all with more Pods on these nodes than may fail.
     """
     failing, names = {each.workload for each in answer.after.workloads if each.failures}, answer.after.summary.names
     if answer.removal is not None and any(each.cause in ("lost", "jobs_failed") for each in answer.removal.kept):
-        owners = ((pod.namespace, pod.owner) for pod in _of_staying_nodes(answer))
+        owners = ((pod.namespace, pod.owner) for pod in _remaining_pods(answer))
         own = Counter(f"{space}/{owner.name}" for space, owner in owners if owner is not None and owner.kind == "Job")
         limits = may_fail(cluster.snapshot)
         failing |= {names.name_of((JOB, job)) for job, pods in own.items() if pods > limits.get(job, pods)}
@@ -463,7 +465,7 @@ def _of_jobs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         yield Edit(f"podFailurePolicy that ignores DisruptionTarget in {which}", jobs, "jobs_failed")
 
 
-def _of_nodes(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+def _node_edits(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield nodes that Pods Pending at the end would need, like the remaining nodes of each pool and zone. At most as
     many as the cluster has, because a tenant's replicas have no limit.
     """

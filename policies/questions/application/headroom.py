@@ -13,9 +13,9 @@ from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, check_numbers, check_one_of
 from forewarn.policies.kubernetes.options import Options
-from forewarn.policies.kubernetes.quantity import Quantity, cores, gibibytes, in_units, percent
+from forewarn.policies.kubernetes.quantity import Quantity, cores, format_units, gibibytes, percent
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
-from forewarn.policies.kubernetes.scheduling.reasons import in_short
+from forewarn.policies.kubernetes.scheduling.reasons import shorten
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
 from forewarn.policies.questions.application.manifests import Manifest, with_manifests
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
-_LONGEST: Final = 40
+_MAX_LENGTH: Final = 40
 _NEARLY_USED: Final = 90
 """Percent of a quota above which it is counted."""
 _NO_POOL: Final = "(no pool)"
@@ -146,7 +146,7 @@ def about(pod: Pod) -> str:
     asks = pod.occupies.resource
     parts = [f"{cores(asks.milli_cpu)} cpu"] if asks.milli_cpu else []
     parts += [f"{gibibytes(asks.memory)} memory"] if asks.memory else []
-    parts += [f"{amount} {cut(name, _LONGEST)}" for name, amount in asks.scalars.items() if amount]
+    parts += [f"{amount} {cut(name, _MAX_LENGTH)}" for name, amount in asks.scalars.items() if amount]
     size = listed(parts) or "no cpu or memory request"
     return f"{pod.priority_class_name or f'priority {pod.effective_priority:,}'}; {size}"
 
@@ -175,7 +175,7 @@ def _clause(room: Headroom, reserve: Placeholders | None) -> str:
 
 
 def _quota_of(room: Headroom) -> str:
-    return f"quota {cut(room.quota.quota, _LONGEST)}" if room.quota and room.quota.quota else "a quota"
+    return f"quota {cut(room.quota.quota, _MAX_LENGTH)}" if room.quota and room.quota.quota else "a quota"
 
 
 def _counters(room: Headroom, reserve: Placeholders | None) -> Iterator[Counter]:
@@ -206,7 +206,7 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     yield from (f"rejected: {each}" for each in rejections)
     if others := refs_of(result.faults)[len(rejections) :]:
         yield f"not predicted: {listed(others)}"
-    yield from _of_quota(room)
+    yield from _quota_sentences(room)
     for name, most in room.largest.items():
         amount = cores(most) if name == "cpu" else gibibytes(most)
         yield f"no node is large enough: the largest has {amount} {name}"
@@ -215,7 +215,7 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     if room.pod.preemption_policy == "Never":
         yield "the Pods never preempt: preemptionPolicy Never"
     if reserve is not None:
-        yield from _of_placeholders(reserve)
+        yield from _placeholder_sentences(reserve)
     if (buffers := least.capacity_buffers) is not None:
         if buffers.needed is not None:
             provided = min(buffers.provisioned, buffers.needed)
@@ -227,20 +227,20 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     yield from room.notes
 
 
-def _of_quota(room: Headroom) -> Iterator[str]:
+def _quota_sentences(room: Headroom) -> Iterator[str]:
     """Yield how many Pods the quota admits, unless the clause already says so, or why it admits none."""
     quota = room.quota
     if quota is None or quota.pods >= room.preempting.pods:
         return
     if room.pod_group is not None or not quota.pods:
-        why = "" if quota.pods else f": {in_short(quota.message)}"
+        why = "" if quota.pods else f": {shorten(quota.message)}"
         yield f"{_quota_of(room)} admits only {plural(quota.pods, 'more Pod')}{why}"
 
 
-def _of_placeholders(reserve: Placeholders) -> Iterator[str]:
+def _placeholder_sentences(reserve: Placeholders) -> Iterator[str]:
     existing = reserve.existing
     if existing.reserve < reserve.admitted and existing.reasons:
-        why = [f"{in_short(reason)} ({plural(nodes, 'node')})" for reason, nodes in existing.reasons.items()]
+        why = [f"{shorten(reason)} ({plural(nodes, 'node')})" for reason, nodes in existing.reasons.items()]
         yield f"existing placeholder Pods have room for only {plural(existing.reserve, 'Pod')}: {listed(why)}"
     if existing.pods and existing.termination_seconds:
         yield f"existing placeholder Pods take up to {existing.termination_seconds} s to terminate"
@@ -254,7 +254,7 @@ def _why(room: Headroom) -> Why:
     """The reasons of the nodes that take no more Pods; none if a quota admits fewer."""
     reasons = () if room.without.is_limited_by_quota else room.reasons
     nodes = sum(count for _, count in reasons)
-    causes = [Cause(count, "node", in_short(reason)) for reason, count in reasons]
+    causes = [Cause(count, "node", shorten(reason)) for reason, count in reasons]
     heading = f"{plural(nodes, 'NODE TAKES', 'NODES TAKE')} NO MORE WITHOUT PREEMPTION"
     return Why("nodes", nodes, heading, causes)
 
@@ -282,10 +282,10 @@ def _tables(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[Table]:
         heads = ("OBJECT", "FIT", "WITH PREEMPTION", "ON NEW NODES")
         rows = [[*_row(each.headroom)] for each in result.objects]
         yield Table(heads, sorted(rows, key=lambda row: str(row[1]).isdecimal() and int(row[1])))
-    yield from _of_object(least)
+    yield from _object_tables(least)
     for other in result.objects:
         if other is not least:
-            yield from (each._replace(detail=1, title=other.headroom.name) for each in _of_object(other))
+            yield from (each._replace(detail=1, title=other.headroom.name) for each in _object_tables(other))
 
 
 def _row(room: Headroom) -> Iterator[str | int]:
@@ -293,16 +293,16 @@ def _row(room: Headroom) -> Iterator[str | int]:
     yield from (room.name, *room.more, best.more.admitted.pods if best else 0)
 
 
-def _of_object(result: ObjectHeadroom) -> Iterator[Table]:
+def _object_tables(result: ObjectHeadroom) -> Iterator[Table]:
     room, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
     heads = ("CLASS", "VALUE", "FIT WITH PREEMPTION", "NODES ADMIT", "QUOTA ADMITS", "PREEMPTS")
-    yield Table(heads, [_of_class(*row) for row in room.by_class])
+    yield Table(heads, [_class_row(*row) for row in room.by_class])
     if room.node_groups:
-        groups = [_of_group(group, group.group) for group in room.node_groups]
+        groups = [_group_row(group, group.group) for group in room.node_groups]
         together = room.all_node_groups
-        total = _of_group(together, "all together") if together is not None else ()
+        total = _group_row(together, "all together") if together is not None else ()
         yield Table(("NODE GROUP", "NEW NODES", "MORE PODS", "NODES ADMIT", "QUOTA ADMITS", "LIMIT"), groups, total)
-    yield from _for_placeholders(reserve, room.all_node_groups) if reserve is not None else ()
+    yield from _placeholder_tables(reserve, room.all_node_groups) if reserve is not None else ()
     if buffers is not None:
         rows: Rows = [
             [result.name_, result.replicas or 0, result.provisioned, result.problem] for result in buffers.buffers
@@ -310,10 +310,10 @@ def _of_object(result: ObjectHeadroom) -> Iterator[Table]:
         if buffers.others.buffers:
             rows.append([f"{buffers.others.buffers:,} of other workloads", 0, buffers.others.provisioned, ""])
         yield Table(("CAPACITYBUFFER", "REPLICAS", "PROVISIONED", "PROBLEM"), rows)
-    yield from _where(room)
+    yield from _place_tables(room)
 
 
-def _for_placeholders(reserve: Placeholders, together: OfGroup | None) -> Iterator[Table]:
+def _placeholder_tables(reserve: Placeholders, together: OfGroup | None) -> Iterator[Table]:
     """Yield where Pods fit now, and which node groups add enough nodes for the placeholder Pods that do not."""
     if len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools):
         pools: Rows = [[pool.pool or _NO_POOL, pool.free, pool.reserved] for pool in reserve.pools]
@@ -330,7 +330,7 @@ def _for_placeholders(reserve: Placeholders, together: OfGroup | None) -> Iterat
         yield Table(("NODE GROUP", "NEW NODES", "PODS"), needed, title=title)
 
 
-def _of_class(name: str, value: int, preempts: bool, fitting: Count) -> list[str | int]:
+def _class_row(name: str, value: int, preempts: bool, fitting: Count) -> list[str | int]:
     return [name, value, _number(fitting.admitted), *_limits(fitting), "yes" if preempts else "never"]
 
 
@@ -343,7 +343,7 @@ def _limits(count: Count) -> tuple[str | int, str | int]:
     return (_number(count), count.quota.pods) if count.quota is not None else ("", "")
 
 
-def _of_group(group: OfGroup, name: str) -> list[str | int]:
+def _group_row(group: OfGroup, name: str) -> list[str | int]:
     limit = group.reason or ("limit of one scale-up" if group.capped else "")
     return [
         name,
@@ -354,7 +354,7 @@ def _of_group(group: OfGroup, name: str) -> list[str | int]:
     ]
 
 
-def _where(room: Headroom) -> Iterator[Table]:
+def _place_tables(room: Headroom) -> Iterator[Table]:
     if room.stranded:
         heads = ("NODES WITH INSUFFICIENT", "NODES", "FREE CPU", "FREE MEMORY")
         rows: Rows = []
@@ -470,7 +470,7 @@ class Capacity(Result):
                 Counter("quotas exceeded", len(exceeded), optional=True),
                 Counter("quotas nearly full", len(short), optional=True),
             ],
-            tables=[_of_pools(self), _of_extended_resources(self.pools), _of_quotas(self.quotas)],
+            tables=[_pool_table(self), _extended_resource_table(self.pools), _quota_table(self.quotas)],
             more=("forewarn headroom KIND/NAME", "forewarn headroom -f FILE"),
         )
 
@@ -482,7 +482,7 @@ def full_quotas(quotas: Sequence[QuotaUse]) -> tuple[set[tuple[str, str]], set[t
     return exceeded, short - exceeded
 
 
-def _of_extended_resources(pools: Sequence[PoolCapacity]) -> Table:
+def _extended_resource_table(pools: Sequence[PoolCapacity]) -> Table:
     rows = [
         (pool.pool or _NO_POOL, *each, percent(each.requested, each.allocatable))
         for pool in pools
@@ -491,15 +491,21 @@ def _of_extended_resources(pools: Sequence[PoolCapacity]) -> Table:
     return Table(("POOL", "RESOURCE", "REQUESTED", "ALLOCATABLE", "%"), rows, zeros=True)
 
 
-def _of_quotas(quotas: Sequence[QuotaUse]) -> Table:
+def _quota_table(quotas: Sequence[QuotaUse]) -> Table:
     rows: Rows = [
-        [f"{each.namespace}/{each.quota}", each.resource, in_units(each.used), in_units(each.hard), each.percent]
+        [
+            f"{each.namespace}/{each.quota}",
+            each.resource,
+            format_units(each.used),
+            format_units(each.hard),
+            each.percent,
+        ]
         for each in quotas
     ]
     return Table(("QUOTA", "RESOURCE", "USED", "HARD", "%"), rows, zeros=True)
 
 
-def _of_pools(capacity: Capacity) -> Table:
+def _pool_table(capacity: Capacity) -> Table:
     heads = (
         "POOL",
         "NODES",

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.documents import to_dict
-from forewarn.policies.base.findings import Finding, ObjectRef, Text, by_order, described, listed, plural
+from forewarn.policies.base.findings import Finding, ObjectRef, Text, described, listed, plural, sort_findings
 from forewarn.policies.base.findings import grouped as by_key
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.inputs.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
@@ -185,8 +185,8 @@ def findings_on(
         found += evaluate(request)
         unchecked += count_open(request.change_set, config, cluster, now, sent.evaluated)
     # If nothing can be checked, an error must not pass because its file is named `broken.yaml`.
-    ordered = lowered if grouping.groups else by_order
-    findings = lint_input.of_values(ordered({finding.order: finding for finding in found}.values()), files)
+    ordered = lowered if grouping.groups else sort_findings
+    findings = lint_input.merge_value_findings(ordered({finding.order: finding for finding in found}.values()), files)
     return _with_overlays(findings, found, grouping) if any(f.overlay for f in found) else findings, unchecked
 
 
@@ -230,9 +230,9 @@ def _unsuppressed(
     """The findings that are not suppressed, and the number of suppressed ones."""
     if not files.suppressions and not config.options.ignored:
         return findings, 0
-    from forewarn.policies.linting.evaluation.suppressions import of_configuration, suppress
+    from forewarn.policies.linting.evaluation.suppressions import configuration_suppressions, suppress
 
-    suppressions = [*files.suppressions, *of_configuration(config.options.ignored)]
+    suppressions = [*files.suppressions, *configuration_suppressions(config.options.ignored)]
     return suppress(
         findings,
         suppressions,

@@ -85,7 +85,7 @@ def reading_of(file: File, wanted: Collection[str], namespace: str, faults: list
             if not file.path:
                 raise InvalidInput(diagnostic.message)
             where = diagnostic.location
-            _collect(faults, [SourceError(where.file, diagnostic.in_one_line, where.line)])
+            _collect(faults, [SourceError(where.file, diagnostic.to_line, where.line)])
     return reading
 
 

@@ -185,7 +185,7 @@ def _why(usage: Usage | None, amount: Callable[[int], str]) -> str:
 
 
 _NAMED: Final = 5
-_LONGEST: Final = 100
+_MAX_LENGTH: Final = 100
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
@@ -232,19 +232,19 @@ class NodePressure(Result):
 def _parts(result: NodePressure) -> Iterator[AnswerDocument]:
     """Yield the answer to each of the questions."""
     if result.order is not None:
-        yield _of_order(result.order)
+        yield _order_document(result.order)
     if result.admission is not None:
-        yield _of_admission(result.admission)
+        yield _admission_document(result.admission)
     if result.shutdown is not None:
-        yield _of_shutdown(result.shutdown)
+        yield _shutdown_document(result.shutdown)
 
 
-def _of_order(order: Order) -> AnswerDocument:
+def _order_document(order: Order) -> AnswerDocument:
     places = order.order
     tied = next((number for number, place in enumerate(places) if number and not place.tied), len(places))
     first = f"{tied:,} Pods are tied to be evicted first"
     if tied == 1:
-        first = f"the kubelet evicts {cut(places[0].pod.key, _LONGEST)} first"
+        first = f"the kubelet evicts {cut(places[0].pod.key, _MAX_LENGTH)} first"
     condition = ", if no Pod uses more than its request" if order.fix and order.what != "pids" else ""
     counts = [place.usage.exceeds for place in places if place.usage is not None and place.usage.exceeds is not None]
     rows: Rows = [
@@ -265,7 +265,7 @@ def _of_order(order: Order) -> AnswerDocument:
             *([Counter("above their request", sum(counts))] if counts else []),
             Counter("never evicted", len(order.never), optional=True),
         ],
-        warnings=[*_of_unknown_usage(order)],
+        warnings=[*_unknown_usage_sentences(order)],
         tables=[
             Table(("ORDER", "POD", "VALUE", "REASON"), rows),
             Table(("NEVER EVICTED, BECAUSE CRITICAL OR STATIC",), [[key] for key in order.never], detail=1),
@@ -273,7 +273,7 @@ def _of_order(order: Order) -> AnswerDocument:
     )
 
 
-def _of_unknown_usage(order: Order) -> Iterator[str]:
+def _unknown_usage_sentences(order: Order) -> Iterator[str]:
     unknown = sum(place.usage is None for place in order.order)
     if order.fix and order.what == "pids":
         yield with_fix("usage of Pods unknown: so is the order of Pods with equal priority", order.fix)
@@ -283,7 +283,7 @@ def _of_unknown_usage(order: Order) -> Iterator[str]:
         yield f"usage unknown for {plural(unknown, 'Pod')}: they come first"
 
 
-def _of_admission(admission: Admission) -> AnswerDocument:
+def _admission_document(admission: Admission) -> AnswerDocument:
     preempted, rejection = admission.preempted, admission.rejection
     missing = listed([f"{amount_of(name, number)} {name}" for name, number in admission.insufficient.items()])
     lacks = f"insufficient capacity, missing {missing}" if missing else ""
@@ -301,13 +301,13 @@ def _of_admission(admission: Admission) -> AnswerDocument:
         status, why = AnswerStatus.REJECTED, Why("rejected", 1, "THE POD IS REJECTED", [cause])
     elif missing:
         status = AnswerStatus.HARM
-        victims = cut(preempted[0].key, _LONGEST) if len(preempted) == 1 else plural(len(preempted), "Pod")
+        victims = cut(preempted[0].key, _MAX_LENGTH) if len(preempted) == 1 else plural(len(preempted), "Pod")
         clause = f"the kubelet preempts {victims} and ignores PDBs"
     rows: Rows = [[pod.key, pod.priority, pod.qos] for pod in preempted]
     instead = f"the kubelet may preempt instead, with equal requests: {listed([*admission.equal])}"
     return AnswerDocument(
         status=status,
-        question=f"Pod {cut(admission.admitted.key, _LONGEST)}",
+        question=f"Pod {cut(admission.admitted.key, _MAX_LENGTH)}",
         clause=clause,
         shown=[Counter("Pods preempted", len(preempted))],
         warnings=[*([lacks] if lacks else []), *([instead] if admission.equal else [])],
@@ -316,7 +316,7 @@ def _of_admission(admission: Admission) -> AnswerDocument:
     )
 
 
-def _of_shutdown(groups: Sequence[Group]) -> AnswerDocument:
+def _shutdown_document(groups: Sequence[Group]) -> AnswerDocument:
     waited = [group for group in groups if group.pods]
     seconds, pods = sum(group.seconds for group in waited), sum(len(group.pods) for group in waited)
     short = [(pod.grace - group.seconds, pod.priority, pod, group.seconds) for group in waited for pod in group.pods]
@@ -325,7 +325,7 @@ def _of_shutdown(groups: Sequence[Group]) -> AnswerDocument:
     if short:
         _, _, worst, given = max(short, key=lambda each: each[:2])
         count, at_worst = plural(len(short), "Pod gets", "Pods get"), "at worst " * (len(short) > 1)
-        worst_one = f"{at_worst}{cut(worst.key, _LONGEST)}, {given} s of {worst.grace} s"
+        worst_one = f"{at_worst}{cut(worst.key, _MAX_LENGTH)}, {given} s of {worst.grace} s"
         warnings.append(f"{count} less than the grace period: {worst_one}")
     rows: Rows = [
         [group.priority, group.seconds, len(group.pods), listed([pod.key for pod in group.pods], _NAMED)]

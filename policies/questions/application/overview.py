@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.objects.workload import (
     fails_with_one_pod,
     pod_template_of,
 )
-from forewarn.policies.kubernetes.quantity import in_units
+from forewarn.policies.kubernetes.quantity import format_units
 from forewarn.policies.questions.application.changes import LoseNodes, LoseZone, Upgrade
 from forewarn.policies.questions.application.classes import classes
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
@@ -136,11 +136,11 @@ def overview(
     losses = ("zone", zones, every_zone), ("node", sample, every_node)
     blockers = list[DrainBlocker]()
 
-    def at_start(simulation: Simulation) -> None:
+    def prepare(simulation: Simulation) -> None:
         blockers.extend(blockers_of(simulation, simulation.api.nodes))
 
     simulated = [*zones, *sample]
-    sweep = sweep_of(cluster, "zone or node", simulated, autoscaling=autoscaling, progress=progress, at_start=at_start)
+    sweep = sweep_of(cluster, "zone or node", simulated, autoscaling=autoscaling, progress=progress, at_start=prepare)
     explained = explain_all(snapshot, events, cluster.sources)
     lines = [
         *(
@@ -227,7 +227,7 @@ def _upgrade(cluster: Cluster, blockers: Sequence[DrainBlocker], autoscaling: Au
     snapshot, nodes = cluster.snapshot, cluster.snapshot.objects.nodes
     blocked = len({node for each in blockers for node in each.nodes})
     if is_simulated := not blocked and is_repeated(snapshot.pods, nodes):
-        answer = whatif(cluster, Upgrade(), autoscaling=autoscaling, tries_fixes=False).answer.of_upgrade
+        answer = whatif(cluster, Upgrade(), autoscaling=autoscaling, tries_fixes=False).answer.upgrade_answer
         names = [each.workload for each in answer.after.workloads for _ in each.failures]
     else:
         names = [
@@ -260,7 +260,7 @@ def _quotas(cluster: ClusterSnapshot) -> OverviewLine:
     finding = ", ".join(f"{count} {what}" for count, what in counts if count)
     if full := exceeded | short:
         worst = next(each for each in uses if each[:2] in full and each.used)
-        used = f"{in_units(worst.used)} of {in_units(worst.hard)}"
+        used = f"{format_units(worst.used)} of {format_units(worst.hard)}"
         finding += f"; {worst.namespace}/{worst.quota}: {worst.resource} {used}"
     return _line("quotas", AnswerStatus.WARN, len(full), finding, "headroom", "none above 90 %")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 API_OBJECT: Final = "API object"
 """The name of the file of an API object that is given as a `dict`."""
 _BY_CONTROLLER: Final = "its controller creates the Pods"
-_LONGEST: Final = 300
+_MAX_LENGTH: Final = 300
 """Maximum characters of a reason."""
 _Named = tuple[str, str, str]
 
@@ -155,7 +155,7 @@ def _with_reasons(faults: Iterable[Exception]) -> list[tuple[str, str]]:
         if isinstance(fault, InvalidObject) and fault.ref:
             field, why = last_field(fault.path), fault.reason
             is_named = field.removesuffix("Name").lower() in why.lower()
-            why = cut(why if is_named else f"{field}: {why}", _LONGEST)
+            why = cut(why if is_named else f"{field}: {why}", _MAX_LENGTH)
             pairs.append((f"{'Pods of ' if isinstance(fault, PodsRejected) else ''}{fault.ref}", why))
     return pairs
 

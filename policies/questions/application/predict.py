@@ -33,9 +33,9 @@ from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import Consequences, losses_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
-from forewarn.policies.kubernetes.quantity import ZERO, in_units
+from forewarn.policies.kubernetes.quantity import ZERO, format_units
 from forewarn.policies.kubernetes.scheduling.not_predicted import assumptions, why_group_not_predicted
-from forewarn.policies.kubernetes.scheduling.reasons import in_short, joined
+from forewarn.policies.kubernetes.scheduling.reasons import joined, shorten
 from forewarn.policies.kubernetes.scheduling.schedule_one import Evicted, Prediction, PredictionDocument
 from forewarn.policies.linting.rules.support.predictions import cycle_error, fix_of, fixable_reasons, is_placeholder
 from forewarn.policies.linting.rules.wording.forecasts import placement_notes
@@ -53,7 +53,7 @@ from forewarn.policies.prediction.forecast.why_not import (
     waits_for,
     why_not,
 )
-from forewarn.policies.prediction.simulation.summary import of_in_vain
+from forewarn.policies.prediction.simulation.summary import in_vain_sentences
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
 from forewarn.policies.questions.application.fixes import changed_workloads, missing_in, tried_fix
@@ -75,9 +75,9 @@ from forewarn.policies.questions.application.simulated import new_classes
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, PendingPods, explained
 from forewarn.policies.questions.whatif.effects import (
     Kind,
-    by_new_pods,
     consequences,
     left_by_new_nodes,
+    new_pods_clause,
     total_of_placeholders,
 )
 from forewarn.policies.questions.whatif.effects import joined as joined_phrases
@@ -290,11 +290,11 @@ def _fixes(result: PredictResult, request: PredictRequest | Manifest | Sequence[
     """Yield what lowers the number of Pods that do not run, and of victims."""
     request = request if isinstance(request, PredictRequest) else PredictRequest(request)
     if request.replicas is None:
-        yield from _of_objects(result)
-    yield from _of_classes(result, request)
+        yield from _workload_fixes(result)
+    yield from _class_fixes(result, request)
 
 
-def _of_objects(result: PredictResult) -> Iterator[Fix]:
+def _workload_fixes(result: PredictResult) -> Iterator[Fix]:
     """Yield changed workloads, if a quota rejects some of their Pods or a constraint excludes them: with as many Pods
     as run, or with anti-affinity between Pods on the same node only. The prediction is repeated with them.
     """
@@ -321,7 +321,7 @@ _HIDDEN: Final = ("preempted", "down_seconds")
 """Counters that it never names: a prediction shows `victims` instead."""
 
 
-def _of_classes(result: PredictResult, request: PredictRequest) -> Iterator[Fix]:
+def _class_fixes(result: PredictResult, request: PredictRequest) -> Iterator[Fix]:
     """Yield `preemptionPolicy: Never` for the classes of the preemptors, if autoscalers then add nodes for all of them.
 
     The prediction is repeated with such classes.
@@ -504,8 +504,11 @@ def _counters(result: PredictResult, effects: Effects, grown: Effects | None) ->
     outcomes, pods = result.outcomes, result.cluster.pods
     total = sum(is_placeholder(pod, result.options) for pod in pods.values() if pod.node_name)
     without = ["lost"] if effects.preempted != effects.victims else ["lost", "preempted"]
-    (totals, again), (_, certain) = total_of_placeholders(total, effects.placeholders), _of_chance(result, effects)
-    texts = {"victims": certain, "preempted": by_new_pods(effects), "placeholders": again}
+    (totals, again), (_, certain) = (
+        total_of_placeholders(total, effects.placeholders),
+        _chance_certainty(result, effects),
+    )
+    texts = {"victims": certain, "preempted": new_pods_clause(effects), "placeholders": again}
     yield from counters_of(effects, {}, grown, without=without, totals=totals, **texts)
     for name, label in _OUTCOMES.items():
         yield Counter(label, outcomes[name], optional=True)
@@ -553,21 +556,21 @@ _OUTCOMES: Final = {
 
 def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
     yield from result.places.warnings()
-    yield from filter(None, _of_chance(result, effects)[:1])
-    yield from _of_rejections(result, effects)
-    yield from _of_several(result, effects)
+    yield from filter(None, _chance_certainty(result, effects)[:1])
+    yield from _rejection_sentences(result, effects)
+    yield from _several_sentences(result, effects)
     notes = Tally(note for placement in result.placements for note in placement_notes(placement))
     yield from notes
     of_groups = (each for each in result.predicted.alone if each.not_predicted and each.pod.spec.pod_group)
     if any(not why_group_not_predicted(each.pod, each.snapshot) for each in of_groups):
         yield GROUPS
     yield from dict.fromkeys(note for group in result.groups if group.victims for note in group.notes)
-    yield from _of_pods(result)
+    yield from _pod_sentences(result)
     if result.autoscalers:
         yield from autoscaler_tables.warnings_of(result.autoscalers)
 
 
-def _of_several(result: PredictResult, effects: Effects) -> Iterator[str]:
+def _several_sentences(result: PredictResult, effects: Effects) -> Iterator[str]:
     """Yield what a prediction for several objects ignores: simultaneous rollouts, and the times at which Pods are
     created.
     """
@@ -581,7 +584,7 @@ def _of_several(result: PredictResult, effects: Effects) -> Iterator[str]:
         yield UNFOLLOWED
 
 
-def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
+def _rejection_sentences(result: PredictResult, effects: Effects) -> Iterator[str]:
     """Yield sentences about quotas that reject Pods, unless the reasons name them, and about quotas that are exceeded
     already, which may also reject the replacements of victims.
     """
@@ -607,14 +610,16 @@ def _usage(placement: Placement, cluster: ClusterSnapshot) -> Iterator[str]:
         for quota in cluster.quotas_of(namespace):
             for name, amount in message.amounts.items() if quota.name == message.quota else ():
                 if (used := quota.used.get(name, ZERO)) < amount.limited:
-                    amounts = f"{in_units(used)} → {in_units(amount.used)} of {in_units(amount.limited)}"
+                    amounts = f"{format_units(used)} → {format_units(amount.used)} of {format_units(amount.limited)}"
                     verb = "has limits of" if name.startswith("limits.") else "requests"
                     resource = name.removeprefix("limits.").removeprefix("requests.")
-                    each = "" if resource == "pods" else f"; each Pod {verb} {in_units(amount.requested)} {resource}"
+                    each = (
+                        "" if resource == "pods" else f"; each Pod {verb} {format_units(amount.requested)} {resource}"
+                    )
                     yield f"quota {namespace}/{quota.name}: {name} {amounts}{each}"
 
 
-def _of_chance(result: PredictResult, effects: Effects) -> tuple[str, str]:
+def _chance_certainty(result: PredictResult, effects: Effects) -> tuple[str, str]:
     """Return how certain the number of victims is, if chance decides it: a sentence, and text after the number."""
     in_turn = [each for placement in result.placements if not placement.rollout for each in placement.predictions]
     of_rollouts = [placement.rollout.least for placement in result.placements if placement.rollout]
@@ -632,10 +637,10 @@ def _of_chance(result: PredictResult, effects: Effects) -> tuple[str, str]:
     return "equal nodes or Pods: kube-scheduler may select other victims" if is_tie else "", ""
 
 
-def _of_pods(result: PredictResult) -> Iterator[str]:
+def _pod_sentences(result: PredictResult) -> Iterator[str]:
     """Yield the doubts about single Pods, each once with the number of Pods."""
     texts, predictions = Tally[str](), result.predicted.alone
-    yield from of_in_vain(len(result.predicted.in_vain))
+    yield from in_vain_sentences(len(result.predicted.in_vain))
     for prediction in predictions:
         texts.update(prediction.doubts)
         texts.update(_attempts(prediction, result))
@@ -716,7 +721,7 @@ def _pending(result: PredictResult) -> Iterator[tuple[int, str, str]]:
             yield left, kind_of(explained[-1]), reason
     for group in result.groups:
         if stay := predicted.outcomes_of_group(group)["pending"] - predicted.pending_before(group):
-            yield stay, Kind.PENDING, of_group(group)
+            yield stay, Kind.PENDING, group_reason(group)
 
 
 def _pending_alone(placement: Placement, result: PredictResult) -> list[Prediction]:
@@ -742,11 +747,11 @@ def has_own_cause(prediction: Prediction) -> bool:
     return bool(only_node or prediction.error or prediction.pre_filter is not None or cause(prediction))
 
 
-def of_group(group: GroupForecast) -> str:
+def group_reason(group: GroupForecast) -> str:
     """Why Pods of a PodGroup stay Pending."""
     if group.missing:
         return with_fix(f"{group.group.key} waits for {plural(group.missing, 'more Pod')}", group.fix)
-    return with_fix(f"{group.group.key}: {in_short(group.message) or 'minCount is reached without them'}", group.fix)
+    return with_fix(f"{group.group.key}: {shorten(group.message) or 'minCount is reached without them'}", group.fix)
 
 
 def kind_of(prediction: Prediction) -> Kind:
@@ -774,7 +779,7 @@ def reason_in_short(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     if found := common_cause(prediction):
         return found
     never = prediction.preemption.ineligible_reason
-    return f"{on_no_node(prediction)}{never and f' and may not preempt: {in_short(never)}'}"
+    return f"{on_no_node(prediction)}{never and f' and may not preempt: {shorten(never)}'}"
 
 
 # Tables
@@ -788,7 +793,7 @@ def _tables(result: PredictResult) -> Iterator[Table]:
     violated = sorted({pdb for each in result.predicted.alone for pdb in each.violated_pdbs})
     yield Table(("PDB VIOLATED",), [[name] for name in violated], detail=int(len(violated) > _MAX_SHOWN))
     rejected: Rows = [
-        [each.name, each.without_prediction.get("rejected", 0), in_short(each.rejection)]
+        [each.name, each.without_prediction.get("rejected", 0), shorten(each.rejection)]
         for each in result.placements
         if each.rejection
     ]
@@ -850,12 +855,12 @@ def _victims(result: PredictResult) -> Iterator[Table]:
         rows.append([workload, class_, first.effective_priority, len(of_workload), listed(effects, 1)])
     rows.sort(key=lambda row: (-int(row[2]), -int(row[3]), row[0]))
     if len(rows) > MAX_ROWS:
-        yield _by_class(result, victims)
+        yield _class_table(result, victims)
     yield Table(("VICTIMS OF", "CLASS", "VALUE", "PODS", "EFFECT"), rows, detail=int(len(rows) > MAX_ROWS))
     yield Table(heads, pods, detail=2)
 
 
-def _by_class(result: PredictResult, victims: Sequence[Pod]) -> Table:
+def _class_table(result: PredictResult, victims: Sequence[Pod]) -> Table:
     by_class = grouped(((pod.effective_priority, pod.priority_class_name or NO_CLASS), pod) for pod in victims)
     rows: Rows = []
     for (priority, name), pods in sorted(by_class.items(), key=lambda item: (-item[0][0], item[0][1])):

@@ -177,7 +177,7 @@ class _Search:
                 for group, cost in zip(groups, costs, strict=False):
                     why = cost.why
                     if cost.is_free(self._alone):
-                        by_chance = self._by_chance([*chosen, *group])
+                        by_chance = self._random_cost([*chosen, *group])
                         if by_chance is None:
                             taken = group
                             break
@@ -194,7 +194,7 @@ class _Search:
         choices = [names for names in choices if self._may_fit(names)]
         with closing(self._counted([drained(self._cluster, names) for names in choices])) as costs:
             for names, cost in zip(choices, costs, strict=True):
-                if cost.is_free(self._alone) and self._by_chance(names) is None:
+                if cost.is_free(self._alone) and self._random_cost(names) is None:
                     return [*names]
         return []
 
@@ -214,7 +214,7 @@ class _Search:
                 chosen, kept = more, [*kept, KeptNode(replaced, "two other nodes go in its place", "")]
         return chosen, kept
 
-    def _by_chance(self, names: Sequence[str]) -> _Cost | None:
+    def _random_cost(self, names: Sequence[str]) -> _Cost | None:
         """Return the cost of a drain in the first random run in which it is not free; None if it is always free."""
         with closing(random_runs([drained(self._cluster, names)], self._unnamed, self._counting)) as costs:
             return next((cost for cost in costs if not cost.is_free(self._alone)), None)
@@ -263,7 +263,7 @@ class _Search:
         kind = pod.owner.kind if pod.owner is not None else ""
         return kind not in ("DaemonSet", "Node", "Job") and not is_placeholder(pod, self._options)
 
-    def by_cost(self) -> list[str]:
+    def sorted_by_cost(self) -> list[str]:
         """Return the names of the nodes in the order in which they are tried.
 
         The most expensive nodes are first. Equally expensive ones are ordered by: no replica is down during the drain;
@@ -287,7 +287,7 @@ class _Search:
             left[zone] -= 1
         return sorted(order, key=order.__getitem__)
 
-    def by_requests(self, names: Sequence[str]) -> list[str]:
+    def sorted_by_requests(self, names: Sequence[str]) -> list[str]:
         """Return the names of the nodes, sorted by the requests of their Pods: small ones first, because more of them
         fit.
         """
@@ -350,14 +350,14 @@ def removal(
     node groups with prices.
     """
     search = _Search(cluster, world, nodes, options, groups)
-    candidates = search.by_cost()
+    candidates = search.sorted_by_cost()
     chosen, kept = search.greedy(candidates, wanted)
     sizes = range(wanted, len(chosen), -1)
     is_complete = not sizes or sum(comb(len(candidates), size) for size in sizes) <= MAX_CHOICES
     if sizes and is_complete:
         chosen = search.first_free(chain.from_iterable(combinations(candidates, size) for size in sizes)) or chosen
     elif sizes:
-        smallest_first = search.greedy(search.by_requests(candidates), wanted)
+        smallest_first = search.greedy(search.sorted_by_requests(candidates), wanted)
         if len(smallest_first[0]) > len(chosen):
             chosen, kept = smallest_first
         chosen, kept = search.grown(candidates, wanted, chosen, kept)

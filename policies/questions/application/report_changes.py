@@ -21,7 +21,7 @@ _ORDER: Final = ("new", "worse", "changed", "better", "gone", UNEVALUATED)
 _OF_RESTARTS: Final = ("restart-preempts", "restart-stays-pending")
 
 
-def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> list[ReportChange]:
+def finding_changes(findings: Sequence[Finding], previous: Mapping[str, Any]) -> list[ReportChange]:
     """Return new, changed and fixed findings, then those of subjects that only one of the reports evaluated.
 
     `previous`: the report of `audit -o json`. Raises ValueError for an invalid report.
@@ -91,7 +91,7 @@ def ref_in(entry: Mapping[str, Any]) -> ObjectRef:
     return ObjectRef(*(str(at(entry, "object", key) or "") for key in ("apiVersion", "kind", "namespace", "name")))
 
 
-def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
+def risk_changes(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
     """Return workloads with changed risks. `previous`: the report of `risk -o json`. Raises ValueError for an invalid
     report.
     """
@@ -100,7 +100,9 @@ def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
     changes = [ReportChange("new", name) for name in now if name not in before]
     changes += [ReportChange("gone", brief(name, _LONG), "no running Pods") for name in before if name not in now]
     samples = _samples(risks, previous)
-    changes += [each for name in now if name in before for each in _of_workload(name, now[name], before[name], samples)]
+    changes += [
+        each for name in now if name in before for each in _workload_changes(name, now[name], before[name], samples)
+    ]
     grew, grows = (any("withNewNodes" in each for each in rows.values()) for rows in (before, now))
     if before and now and grew != grows:
         which = "this report" if grows else "the earlier report"
@@ -116,14 +118,14 @@ def _samples(risks: Risks, previous: Mapping[str, Any]) -> dict[str, Container[s
     return {which: {*map(str, losses)} for which, losses in samples.items() if losses is not None}
 
 
-def _of_workload(
+def _workload_changes(
     name: str, now: Mapping[str, Any], before: Mapping[str, Any], samples: Mapping[str, Container[str]]
 ) -> Iterator[ReportChange]:
-    yield from _of_losses(name, "loses", now["losesReplicasWith"], at(before, "losesReplicasWith"), samples)
+    yield from _loss_changes(name, "loses", now["losesReplicasWith"], at(before, "losesReplicasWith"), samples)
     after, earlier_after = now.get("withNewNodes"), at(before, "withNewNodes")
     if after is not None and isinstance(earlier_after, dict):
         left, former_left = ({what: at(each, "replicas") for what, each in of.items()} for of in (after, earlier_after))
-        yield from _of_losses(name, "with new nodes, still loses", left, former_left, samples)
+        yield from _loss_changes(name, "with new nodes, still loses", left, former_left, samples)
     classes, earlier = ({str(at(each, "class")) for each in list_at(of, "mayBePreemptedBy")} for of in (now, before))
     differences: tuple[tuple[Difference, set[str], str], ...] = (
         ("worse", classes - earlier, "may now"),
@@ -137,7 +139,7 @@ def _of_workload(
         yield ReportChange("changed", name, f"priority {now['priority']} (was {cut(str(at(before, 'priority')), 20)})")
 
 
-def _of_losses(
+def _loss_changes(
     name: str, loses: str, losses: Mapping[str, int], former: Any, samples: Mapping[str, Container[str]]
 ) -> Iterator[ReportChange]:
     """Yield the losses after which a workload has more or fewer replicas than in the earlier report, and those that

@@ -25,7 +25,7 @@ _ALWAYS: Final = ("REJECTED", "PREEMPTED", "LOST", "PENDING")
 _SECOND: Final = ("PDBS VIOLATED", "PDBS SHORT", "PLACEHOLDERS", "NEW NODES", "REMOVED NODES")
 """Columns of a second table, with -v."""
 _ORDER: Final = ("rejected", "preempted", "lost", "jobs_failed", "pending")
-_LONGEST_NAME: Final = 40
+_MAX_NAME_LENGTH: Final = 40
 
 
 class AnswerOn(NamedTuple):
@@ -80,7 +80,7 @@ def rank_of(document: AnswerDocument) -> list[int]:
 def document_of(question: str, clusters: Sequence[OnCluster]) -> AnswerDocument:
     """Return the answer about several clusters, without the sums of their counters. `clusters`: the worst first."""
     first, *others = clusters
-    name = brief(first.name, _LONGEST_NAME)
+    name = brief(first.name, _MAX_NAME_LENGTH)
     is_alike = all(each.clause == first.clause for each in others)
     clause = f"{'all alike' if is_alike else f'worst is {name}'}: {one_line(first.clause)}"
     affected = sum(each.status is not AnswerStatus.OK for each in clusters)

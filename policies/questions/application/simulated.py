@@ -209,14 +209,14 @@ def rejected(
 
     def fault_of(obj: fields.ApiObject) -> fields.InvalidObject | None:
         is_applied = applied is None or id(obj) in applied
-        missing = _in_missing_namespace(cluster, obj, created)
+        missing = _missing_namespace_error(cluster, obj, created)
         return missing or not_admitted(cluster, obj, before, is_applied=is_applied)
 
     faults = [(obj, fault_of(obj)) for obj in objects]
     found = [(obj, fault) for obj, fault in faults if fault is not None]
     groups = {_key(obj) for obj, _ in found if fields.group_kind(obj) == registry.POD_GROUP}
     left = [obj for obj, fault in faults if fault is None] if groups else []
-    return found + [(obj, fault) for obj in left if (fault := _of_group(obj, groups))]
+    return found + [(obj, fault) for obj in left if (fault := _group_error(obj, groups))]
 
 
 def _key(obj: fields.ApiObject) -> tuple[str, str]:
@@ -224,7 +224,7 @@ def _key(obj: fields.ApiObject) -> tuple[str, str]:
     return ref.namespace, ref.name
 
 
-def _in_missing_namespace(
+def _missing_namespace_error(
     cluster: ClusterSnapshot, obj: fields.ApiObject, created: Collection[str]
 ) -> fields.InvalidObject | None:
     ref = fields.ref_of(obj, "default")
@@ -234,7 +234,7 @@ def _in_missing_namespace(
     return fields.InvalidObject(problem, ("metadata", "namespace"), ref, fix)
 
 
-def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]]) -> fields.InvalidObject | None:
+def _group_error(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]]) -> fields.InvalidObject | None:
     template, ref = pod_template_of(obj, registry.POD_TEMPLATE_PATHS), fields.ref_of(obj, "default")
     name = fields.text_at(template.object, "spec", "schedulingGroup", "podGroupName") if template else ""
     if (ref.namespace, name) not in rejected_groups:

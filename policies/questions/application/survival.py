@@ -28,7 +28,7 @@ from forewarn.policies.prediction.simulation.scenario import not_simulated
 from forewarn.policies.prediction.simulation.summary import Levels, is_incomplete, pods_left_out
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
-from forewarn.policies.questions.application.fixes import Edit, of_quotas, with_edits
+from forewarn.policies.questions.application.fixes import Edit, quota_edits, with_edits
 from forewarn.policies.questions.application.survival_answer import (
     AddedNodes,
     LossHarm,
@@ -236,7 +236,7 @@ class _Left(NamedTuple):
     enough: float = inf
     next: int = 0
 
-    def after(self, count: int, needed: float | None) -> _Left:
+    def remaining_after(self, count: int, needed: float | None) -> _Left:
         """Return what is known after a simulation with `count` nodes. `needed`: how many more; None for enough."""
         if needed is None:
             known, more = self._replace(enough=min(self.enough, count)), 0.0
@@ -301,7 +301,7 @@ class _Search:
         for better in self.choices(self.before):
             self.choice, self.is_least = better
         self._by_price = any(self._cents)  # further nodes are the cheapest ones
-        if self.choice is not None and (more := self.in_all_runs(self.choice, [*self.before])) != self.choice:
+        if self.choice is not None and (more := self.larger_choice(self.choice, [*self.before])) != self.choice:
             self.choice, self.is_least = more, False
 
     def _losses(self, new: Iterable[Node], names: Container[str] | None = None) -> list[Loss]:
@@ -354,7 +354,7 @@ class _Search:
         """Return the harm of losses with the nodes of a choice, only where more nodes would prevent it."""
         return {name: harm for name, harm in self.harms_of(choice, names).items() if not harm.is_prevented}
 
-    def in_random_runs(self, choice: Sequence[int], names: Sequence[str]) -> list[tuple[str, _Harm]]:
+    def random_harms(self, choice: Sequence[int], names: Sequence[str]) -> list[tuple[str, _Harm]]:
         """Return the name and the harm of each random run; the runs simulate these losses in turn, with the nodes of a
         choice.
         """
@@ -362,13 +362,13 @@ class _Search:
         runs = random_runs(questions, self._world, self._counting)
         return [(questions[run % len(questions)].title, harm.beyond(self._alone)) for run, harm in enumerate(runs, 1)]
 
-    def in_all_runs(self, choice: Sequence[int], names: Sequence[str]) -> Sequence[int]:
+    def larger_choice(self, choice: Sequence[int], names: Sequence[str]) -> Sequence[int]:
         """Return a larger choice with which no random run of these losses does harm that nodes prevent; the same choice
         if none is found. Sets `held`.
         """
         many = choice
         while many not in self.held and len(self.held) < _MAX_GROWN:
-            runs = self.in_random_runs(many, names)
+            runs = self.random_harms(many, names)
             self.held[many] = len(runs), sum(harm.is_prevented for _, harm in runs)
             harms = [*self.harms_of(many).items(), *runs]
             if all(harm.is_prevented for _, harm in harms):
@@ -404,13 +404,13 @@ class _Search:
     def trials(self) -> list[Trial]:
         """The simulated choices, each with its worst losses, the smallest first."""
         results = list[Trial]()
-        for choice, harms in sorted(self._by_choice().items(), key=lambda each: sum(each[0])):
+        for choice, harms in sorted(self._harm_by_choice().items(), key=lambda each: sum(each[0])):
             preempted, pending, lost = map(max, zip(*(harm[:3] for harm in harms.values()), strict=True))
             helped = {name: harm.helped.total() for name, harm in harms.items() if harm.helped}
             results.append(Trial(self._text_of(choice), preempted, pending, lost, helped))
         return results
 
-    def _by_choice(self) -> Mapping[Sequence[int], Mapping[str, _Harm]]:
+    def _harm_by_choice(self) -> Mapping[Sequence[int], Mapping[str, _Harm]]:
         """Return the harm of the simulated losses by choice."""
         harms: dict[Sequence[int], dict[str, _Harm]] = defaultdict(dict)
         for (choice, name), harm in self._done.items():
@@ -419,7 +419,7 @@ class _Search:
 
     def cheaper(self, below: tuple[float, float]) -> Iterator[Fix]:
         """Yield the most helpful simulated choice with a smaller key, and the Pods that more nodes would help."""
-        known = {each: many for each, many in self._by_choice().items() if any(each) and self.key(each) < below}
+        known = {each: many for each, many in self._harm_by_choice().items() if any(each) and self.key(each) < below}
         tried = {each: max(harm.helped.total() for harm in many.values()) for each, many in known.items()}
         cheaper = [each for each in tried if tried[each] or each in self.held]
         for best in sorted(cheaper, key=lambda each: (tried[each], self.key(each)))[:1]:
@@ -436,7 +436,7 @@ class _Search:
         """Return why replicas stay lost with a choice, and if quotas reject Pods, the effect of raising the quotas."""
         answer, quotas = self.answer_of(choice, loss.loss), list[Fix]()
         why = [*why_lost(answer)]
-        if any(cause.kind == Kind.QUOTA for cause in why) and (edits := [*of_quotas(self._cluster, answer)]):
+        if any(cause.kind == Kind.QUOTA for cause in why) and (edits := [*quota_edits(self._cluster, answer)]):
             quotas.append(self._with_quotas(choice, loss, edits))
         return why, quotas
 
@@ -574,7 +574,7 @@ class _Search:
                 if needed is None or not (needed or harm.is_prevented):
                     return
                 for key in ((name, family) for family in families):
-                    left[key] = left[key].after(counts[key], needed.get(key[1]))
+                    left[key] = left[key].remaining_after(counts[key], needed.get(key[1]))
             if all(harm.is_prevented for harm in harms.values()):
                 yield choice
             choice = self._covering({key: own.next for key, own in left.items()})
@@ -743,7 +743,7 @@ def survive(
     losses = [LossHarm(name, *before.get(name, _Harm(0, 0))[:3], *harm[:3]) for name, harm in after.items()]
     worst = sorted(losses, key=lambda loss: (-loss.lost_then, -loss.pending, -loss.preempted, loss.loss))
     why, quotas = search.explained(choice, worst[0]) if worst and worst[0].lost_then else ([], [])
-    notes = [*late, *_of_cluster(cluster, kinds, request.protect)]
+    notes = [*late, *_cluster_sentences(cluster, kinds, request.protect)]
     states: dict[str, Any] = {
         "unknown": unknown,
         "is_found": is_found,
@@ -759,7 +759,7 @@ def survive(
     return Survival(head, *question, added, survives, worst, search.trials, search.price(choice), notes, **states)
 
 
-def _of_cluster(cluster: Cluster, kinds: Sequence[_Kind], protect: Sequence[str]) -> Iterator[str]:
+def _cluster_sentences(cluster: Cluster, kinds: Sequence[_Kind], protect: Sequence[str]) -> Iterator[str]:
     """Yield exceeded quotas, which Pods are not protected, missing prices, and what is not simulated."""
     exceeded = [f"quota {name} is exceeded ({usage})" for name, usage in exceeded_quotas(cluster.snapshot).items()]
     if exceeded and not protect:

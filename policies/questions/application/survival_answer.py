@@ -143,7 +143,7 @@ class Survival(Result):
             question=f"survive the loss of {what} ({pods})",
             clause=self._clause,
             shown=[*self._counters()],
-            warnings=[*self._of_chance(), *self.notes],
+            warnings=[*self._chance_sentences(), *self.notes],
             why=why_of("lost", number, *why, self.why),
             tables=[*self._tables()],
             fix=[*self._fixes()],
@@ -193,7 +193,7 @@ class Survival(Result):
         pairs = ((now, then) for each in self.losses for counter, now, then in each.changes if counter == name)
         return max(pairs, key=lambda pair: pair[::-1], default=(0, 0))
 
-    def _of_chance(self) -> Iterator[str]:
+    def _chance_sentences(self) -> Iterator[str]:
         total, held = self.runs
         if held < total:
             often = f"in {total - held} of {total} random runs of the losses"

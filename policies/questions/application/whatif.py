@@ -51,7 +51,7 @@ from forewarn.policies.questions.application.whatif_answer import Simulated, doc
 from forewarn.policies.questions.whatif import DEFAULT_UNTIL, EVERY, MAX_UNTIL, class_change, questions
 from forewarn.policies.questions.whatif.answer import Answer, Blocks, Ending, NotRecreated, Preemption, WorkloadCount
 from forewarn.policies.questions.whatif.arrivals import Branch, Worst, with_new_nodes
-from forewarn.policies.questions.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of
+from forewarn.policies.questions.whatif.comparison import ask, is_at_rest, placeholder_workloads, placeholders_of
 from forewarn.policies.questions.whatif.effects import effects_of
 from forewarn.policies.questions.whatif.occupancy import Occupancy
 from forewarn.policies.questions.whatif.repetition import (
@@ -175,7 +175,7 @@ def whatif(
             *simulated.passed_over(question.arrivals),
             *simulated.events_without_effect(cache.snapshot(), question.arrivals),
         ]
-        notes += [*question.notes, *_of_replicas(ignored, question)]
+        notes += [*question.notes, *_replica_notes(ignored, question)]
         if question.upgrade is not None:
             question.upgrade.extends_horizon = until is None
         horizon = _horizon(question) if until is None else until
@@ -183,7 +183,7 @@ def whatif(
         asking = _Asking(cluster, autoscaling, progress, Occupancy if nodes_over_time else None)
         answer, repeated = asking.most_frequent(change, question, world, cache.snapshot())
         restarts = _restarts_alone(question)
-        if restarts and any(effects_of(answer).in_order) and not answer.is_as_without:
+        if restarts and any(effects_of(answer).ordered_counters) and not answer.is_as_without:
             alone = simulated.world_with(cluster.cache, restarts, horizon)
             restarted = asking.answer(question._replace(arrivals=restarts), alone, cluster.snapshot)
             answer = answer._replace(restart_alone=effects_of(restarted))
@@ -207,9 +207,9 @@ def whatif(
         def ask_again(other: Cluster, new: Sequence[ApiObject]) -> tuple[Answer, Effects]:
             settings = partial(whatif, until=until, autoscaling=autoscaling, progress=progress, tries_fixes=False)
             again = settings(other, change, instead=new)
-            return again.answer.of_upgrade, again.document.effects
+            return again.answer.upgrade_answer, again.document.effects
 
-        fixes = tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again)
+        fixes = tested_fixes(cluster, answer.upgrade_answer, document.effects, ask_again)
         document = with_fixes(document, fixes, cluster, answer)
     notes += [*(f"not simulated: {fault}" for fault in faults), *of_quotas]
     return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes, others=others)
@@ -333,7 +333,7 @@ def _new_pods(
 def _blocks(answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot) -> Blocks:
     """Return what the change blocks, including the next Pods of CronJobs and Pods that its LimitRanges make invalid."""
     next_jobs = dict(_next_jobs(answer, question, before, after))
-    limited = dict(_by_limit_ranges(answer, question, before, after))
+    limited = dict(_limit_range_rejections(answer, question, before, after))
     return answer.after.blocks._replace(recreation=next_jobs | dict(answer.after.blocks.recreation) | limited)
 
 
@@ -359,7 +359,7 @@ def _next_jobs(
                 yield name, NotRecreated(0, found.why)
 
 
-def _by_limit_ranges(
+def _limit_range_rejections(
     answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot
 ) -> Iterator[tuple[str, NotRecreated]]:
     """Yield the workloads, by name, whose new Pods become invalid by LimitRanges of the change."""
@@ -394,7 +394,7 @@ def _cache_for(change: Change, cluster: Cluster) -> tuple[DumpCache, list[str]]:
     return cache, ignored
 
 
-def _of_replicas(notes: list[str], question: questions.Question) -> list[str]:
+def _replica_notes(notes: list[str], question: questions.Question) -> list[str]:
     """Return these notes about replicas; none for a question that sets no replicas."""
     return notes if any(group_kind(arrival.object) in SCALED for arrival in question.arrivals) else []
 
@@ -490,7 +490,7 @@ def sweep_of(
         note for each in tallied for note in (*each.not_modelled, *(f"not simulated: {pods}" for pods in each.left_out))
     )
     limits = [*dict.fromkeys(notes)][:_MAX_NOTES]
-    nothing_else = at_rest(world) and not without_change.counters.harm
+    nothing_else = is_at_rest(world) and not without_change.counters.harm
     snapshot, victims = cache.snapshot(), any(row.counters.preempted or row.counters.pdbs_violated for row in rows)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     assumed = assumptions(snapshot.objects, running, victims=victims, created=True)

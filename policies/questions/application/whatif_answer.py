@@ -26,16 +26,15 @@ from forewarn.policies.base.findings import duration, grouped, listed, plural, w
 from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
 from forewarn.policies.kubernetes.objects.fields import ref_of
-from forewarn.policies.kubernetes.quantity import ZERO, cores, gibibytes, in_units
-from forewarn.policies.kubernetes.scheduling.reasons import in_short
+from forewarn.policies.kubernetes.quantity import ZERO, cores, format_units, gibibytes
+from forewarn.policies.kubernetes.scheduling.reasons import shorten
 from forewarn.policies.prediction.forecast.impact import BY_TIMING, ESTIMATE
-from forewarn.policies.prediction.simulation.summary import of_in_vain, unsettled
+from forewarn.policies.prediction.simulation.summary import in_vain_sentences, unsettled
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
 from forewarn.policies.questions.whatif.answer import Answer, Ending, NotRecreated, Preemption, WorkloadCount, pairs
 from forewarn.policies.questions.whatif.effects import (
     Kind,
-    by_new_pods,
     consequences,
     creates_pods,
     desired,
@@ -45,18 +44,19 @@ from forewarn.policies.questions.whatif.effects import (
     is_scaled,
     joined,
     left_by_new_nodes,
+    new_pods_clause,
     new_pods_of,
-    of_runs,
     own_workloads,
     quota_of,
     reasons_of_loss,
     reasons_of_loss_of,
     reasons_of_pending,
+    run_sentences,
     total_of_placeholders,
 )
 from forewarn.policies.questions.whatif.node_bands import zone_of
 from forewarn.policies.questions.whatif.node_groups import pool_of
-from forewarn.policies.questions.whatif.repetition import by_frequency, count_runs
+from forewarn.policies.questions.whatif.repetition import count_runs, group_by_frequency
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,12 +92,12 @@ class Simulated(NamedTuple):
 
 def document_of(result: Simulated) -> AnswerDocument:
     """Return the answer to a simulated change in the common answer format."""
-    answer = result.answer.of_upgrade
+    answer = result.answer.upgrade_answer
     effects = effects_of(answer, len(result.faults) + sum(each.rejected for each in _ranked(result)))
     has_grown = result.answer.with_new_nodes is not None and result.answer.after.upgrade is None
     grown = effects_of(result.answer.end) if has_grown else None
-    harm = [*consequences(effects._replace(rejected=answer.over_quota.total()))]
-    first = [*_wanted(answer), *_of_new_pods(result)]
+    harm = [*consequences(effects._replace(rejected=answer.count_over_quota.total()))]
+    first = [*_wanted(answer), *_new_pod_sentences(result)]
     status, clause = _status(result, effects), _clause(result, first, harm, grown)
     if (queueing := result.queueing) is not None:
         status = min(status, queueing.status, key=lambda each: each.rank)
@@ -121,7 +121,7 @@ def document_of(result: Simulated) -> AnswerDocument:
 
 
 def _status(result: Simulated, effects: Effects) -> AnswerStatus:
-    answer = result.answer.of_upgrade
+    answer = result.answer.upgrade_answer
     rejects_new_pods = bool(_rejecting(result))
     if result.faults:
         return AnswerStatus.REJECTED
@@ -134,7 +134,7 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
         in_part = not effects._replace(down=0, down_seconds=0).harm and not any(map(_is_complete, answer.outages))
         if (is_same or in_part) and not rejects_new_pods:
             return AnswerStatus.WARN
-        return AnswerStatus.HARM if rejects_new_pods else _of_harm(answer, effects)
+        return AnswerStatus.HARM if rejects_new_pods else _harm_status(answer, effects)
     signs = (
         *(answer.after.not_simulated, answer.after.summary.is_unfinished, any(answer.after.blocks)),
         *(effects.placeholders, effects.pdbs_short, _removed_placeholders(answer)),
@@ -144,7 +144,7 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
     return AnswerStatus.WARN if any(signs) else AnswerStatus.OK
 
 
-def _of_harm(answer: Answer, effects: Effects) -> AnswerStatus:
+def _harm_status(answer: Answer, effects: Effects) -> AnswerStatus:
     """Return the status of a harmful change; if it only affects new Pods, the status is the same as for `predict`."""
     new = new_pods_of(answer)
     if new is None or effects._replace(pending=0, rejected=0).harm:
@@ -156,7 +156,7 @@ def _of_harm(answer: Answer, effects: Effects) -> AnswerStatus:
 
 def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown: Effects | None) -> str:
     """The consequence in one clause with at most two numbers; with new nodes, also their effect."""
-    answer, arrived = result.answer.of_upgrade, result.answer.with_new_nodes
+    answer, arrived = result.answer.upgrade_answer, result.answer.with_new_nodes
     if result.faults:
         first = [f"{plural(len(result.faults), 'object')} rejected", *first]
     elif result.answer.incomplete:
@@ -228,7 +228,7 @@ def _drained(answer: Answer) -> Counter:
     return Counter("drained", drained - len(answer.after.not_drained), drained)
 
 
-def _of_new_pods(result: Simulated) -> Iterator[str]:
+def _new_pod_sentences(result: Simulated) -> Iterator[str]:
     """Yield how many unchanged workloads have new Pods that are rejected, or change priority."""
     changed = result.class_change.changed if result.class_change else result.answer.new_pods
     if rejected := _rejecting(result):
@@ -267,7 +267,7 @@ def _counters(result: Simulated, answer: Answer, effects: Effects, grown: Effect
         later,
         without=["victims"],
         totals=totals,
-        preempted=by_new_pods(effects) + by_class + in_vain,
+        preempted=new_pods_clause(effects) + by_class + in_vain,
         rejected=" (when they are recreated)" if _rejecting(result) else "",
         down=_down_of(answer.end if grown else answer, later),
         blocked=f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else "",
@@ -331,13 +331,13 @@ def _blocking(answer: Answer) -> set[str]:
 
 
 def _warnings(result: Simulated) -> Iterator[str]:
-    answer = result.answer.of_upgrade
-    yield from _of_the_state_before(result, answer)
+    answer = result.answer.upgrade_answer
+    yield from _state_before_sentences(result, answer)
     yield from result.notes
     arrived = result.answer.with_new_nodes
     yield from autoscaler_tables.warnings_of(answer.autoscalers, arrived, answer.placeholders)
     yield from _without_replicas(answer)
-    yield from _of_the_time_after(answer)
+    yield from _time_after_sentences(answer)
     yield from _doubts(answer)
     if arrived is not None and arrived.nodes_not_simulated:
         more = plural(arrived.nodes_not_simulated, "more new node does", "more new nodes do")
@@ -346,11 +346,11 @@ def _warnings(result: Simulated) -> Iterator[str]:
     yield from answer.after.not_modelled
     if answer.removal is not None and answer.removal.weaker:
         yield f"after the removal, losses cost more: {answer.removal.weaker}"
-    yield from _of_extended_resources(answer)
-    yield from _of_restarted_jobs(answer)
+    yield from _extended_resource_sentences(answer)
+    yield from _restarted_job_sentences(answer)
 
 
-def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
+def _state_before_sentences(result: Simulated, answer: Answer) -> Iterator[str]:
     """Yield problems that also exist without the change; exceeded quotas only of namespaces whose Pods are rejected."""
     without, names = answer.without_change, answer.after.summary.names
     if creates_pods(answer) and (by_quota := _rejected_by(answer)):
@@ -375,7 +375,7 @@ def _is_complete(outage: Interruption) -> bool:
 
 def _without_replicas(answer: Answer) -> Iterator[str]:
     """Yield which workloads have no replica for some time, or at the end, if they are too many for one row each."""
-    *_, workloads = of_workloads(answer)
+    *_, workloads = workload_tables(answer)
     if not workloads.detail:
         return
     down = [(-each.priority, -each.longest, each.workload) for each in answer.outages if _is_complete(each)]
@@ -386,7 +386,7 @@ def _without_replicas(answer: Answer) -> Iterator[str]:
             yield f"no replica runs {when}: {listed([name for *_, name in sorted(names)], 3)}"
 
 
-def _of_the_time_after(answer: Answer) -> Iterator[str]:
+def _time_after_sentences(answer: Answer) -> Iterator[str]:
     """Yield sentences about operations that the change delays, blocks or forces."""
     summary = answer.after.summary
     if summary.quotas and summary.all_run_at is not None:
@@ -396,7 +396,7 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
         which = "all" if removed == answer.placeholder_pods else f"{removed:,} of"
         placeholders = plural(answer.placeholder_pods, "placeholder Pod is", "placeholder Pods are")
         yield f"{which} {placeholders} removed: their reserve is gone at the next loss, drain or scale-up"
-    yield from _of_recreation(answer.after.blocks.recreation)
+    yield from _recreation_sentences(answer.after.blocks.recreation)
     if answer.after.upgrade is not None and (forced := answer.after.upgrade.forced):
         blocked = sum(pod.blocked for pod in forced)
         which = " in spite of PDBs" if blocked == len(forced) else f", {blocked} of them in spite of PDBs"
@@ -407,13 +407,13 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
         yield f"from now on, {blocks} drains of {plural(len(nodes), 'node')}"
 
 
-def _of_recreation(recreation: Mapping[str, NotRecreated]) -> Iterator[str]:
+def _recreation_sentences(recreation: Mapping[str, NotRecreated]) -> Iterator[str]:
     """Yield how many running Pods ResourceQuotas or LimitRanges reject, and by how much the usage must fall first."""
     if not recreation:
         return
     pods, by = sum(each.pods for each in recreation.values()), {each.by for each in recreation.values()}
     over = {
-        (name.partition("/")[0], each.message.quota, resource): f"usage of {resource} falls by {in_units(amount)}"
+        (name.partition("/")[0], each.message.quota, resource): f"usage of {resource} falls by {format_units(amount)}"
         for name, each in recreation.items()
         if each.pods and isinstance(each.message, ExceededQuota)
         for resource, amount in each.message.excess.items()
@@ -441,13 +441,13 @@ def _doubts(answer: Answer) -> Iterator[str]:
     elif summary.is_unfinished:
         what, fix = unsettled(summary.stopped, summary.horizon)
         yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
-    yield from of_runs(answer)
-    yield from _of_chance(answer)
+    yield from run_sentences(answer)
+    yield from _chance_sentences(answer)
     if answer.after.has_more_rivals and summary.evictions:
         yield ESTIMATE
     if answer.after.by_timing:
         yield BY_TIMING.format("Pods")
-    yield from of_in_vain(_in_vain(answer))
+    yield from in_vain_sentences(_in_vain(answer))
 
 
 def _cron_jobs(answer: Answer) -> list[str]:
@@ -456,7 +456,7 @@ def _cron_jobs(answer: Answer) -> list[str]:
     return sorted({name for kind, name in created if kind == CRON_JOB})
 
 
-def _of_chance(answer: Answer) -> Iterator[str]:
+def _chance_sentences(answer: Answer) -> Iterator[str]:
     """Yield which workloads may lose replicas, or have preempted Pods, in place of other workloads."""
     after = answer.after
     every = (after.rivals, after.equal_victims, after.may_stay_pending)
@@ -488,7 +488,7 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
     if effects.pending:
         causes = [cause_of(*each) for each in reasons_of_pending(answer).items()]
         return why_of("pending", effects.pending, "POD STAYS PENDING", "PODS STAY PENDING", causes)
-    if number := answer.over_quota.total():
+    if number := answer.count_over_quota.total():
         return _why_over_quota(answer, number)
     if effects.preempted:
         return _why_preempted(answer, effects.preempted)
@@ -521,7 +521,7 @@ def _why_over_quota(answer: Answer, number: int) -> Why:
 
 def _rejected_by(answer: Answer) -> Tally[str]:
     by_quota = Tally[str]()
-    for workload, pods in answer.over_quota.items():
+    for workload, pods in answer.count_over_quota.items():
         by_quota[quota_of(workload, answer) or "ResourceQuotas"] += pods
     return by_quota
 
@@ -566,20 +566,20 @@ def _without_workloads(reason: Reason) -> str:
 
 def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
     if len(result.outcomes) > 1:
-        yield _of_runs(result.outcomes)
+        yield _run_table(result.outcomes)
     if answer.removal is not None:
-        yield from _of_removal(answer.removal, answer)
+        yield from _removal_tables(answer.removal, answer)
     if answer.after.upgrade is not None:
-        yield from _of_upgrade(answer)
+        yield from _upgrade_tables(answer)
     if (change := result.class_change) is not None:
-        yield from _of_class_change(change)
+        yield from _class_change_tables(change)
     elif ranked := _ranked(result):
         yield from _priorities(ranked)
     if answer.after.not_drained and answer.after.upgrade is None:
         yield _not_drained(answer)
-    yield from of_workloads(answer)
+    yield from workload_tables(answer)
     yield from _scaled_tables(answer)
-    is_limited = creates_pods(answer) and any(answer.over_quota.values())
+    is_limited = creates_pods(answer) and any(answer.count_over_quota.values())
     is_moved = result.class_change is not None or bool(_ranked(result))
     yield from quota_tables(answer.after.simulation, detail=0 if is_limited or is_moved else 1)
     yield from _details(answer)
@@ -589,7 +589,7 @@ def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
     yield Table(heads, pods, detail=2)
 
 
-def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
+def _removal_tables(removal: Removal, answer: Answer) -> Iterator[Table]:
     """Yield the nodes that can be removed, with their Pods and price, and the nodes that cannot, with the reason."""
     nodes = {node.name: node for node in answer.after.simulation.world.nodes}
     chosen = sorted((nodes[name] for name in removal.nodes), key=pool_of)
@@ -630,7 +630,7 @@ def _extended_resources(amounts: Iterable[Resource]) -> Tally[str]:
     return found
 
 
-def _of_extended_resources(answer: Answer) -> Iterator[str]:
+def _extended_resource_sentences(answer: Answer) -> Iterator[str]:
     """Yield how much of the extended resources of removed nodes Pods on the other nodes request."""
     removed = {*(answer.removal.nodes if answer.removal is not None else ())}
     nodes, states = answer.after.simulation.world.nodes, answer.after.simulation.api.pods.values()
@@ -643,7 +643,7 @@ def _of_extended_resources(answer: Answer) -> Iterator[str]:
         yield f"afterwards, Pods request {used[name]:,} of {left[name]:,} {name}"
 
 
-def _of_restarted_jobs(answer: Answer) -> Iterator[str]:
+def _restarted_job_sentences(answer: Answer) -> Iterator[str]:
     """Yield which Jobs lose the work of running Pods if nodes are removed."""
     if answer.removal is None:
         return
@@ -660,12 +660,12 @@ def _of_restarted_jobs(answer: Answer) -> Iterator[str]:
         yield f"{pods}, and what was done so far is lost: {listed(names, 3)}"
 
 
-def _of_runs(outcomes: Sequence[Ending]) -> Table:
+def _run_table(outcomes: Sequence[Ending]) -> Table:
     """The different outcomes of several runs, the most frequent first."""
     cells: Rows = []
-    for group in by_frequency(outcomes):
+    for group in group_by_frequency(outcomes):
         summary = group[0].summary
-        preempted = [f"{name} ({count})" for name, count in summary.by_workload.most_common()]
+        preempted = [f"{name} ({count})" for name, count in summary.count_by_workload.most_common()]
         pending = [f"{row.group} ({row.pods})" for row in summary.waiting]
         rejected = [f"{row.group} ({row.pods})" for row in summary.missing]
         effects = [listed(names, 2) for names in (preempted, pending, rejected, sorted(summary.violated_pdbs))]
@@ -680,7 +680,7 @@ def _scaled(answer: Answer) -> list[tuple[WorkloadCount, int]]:
     summary = answer.after.summary
     found: list[tuple[WorkloadCount, int]] = []
     for each in own_workloads(answer) if is_scaled(answer) else ():
-        is_new = each.workload in summary.new_workloads or answer.over_quota[each.workload]
+        is_new = each.workload in summary.new_workloads or answer.count_over_quota[each.workload]
         if is_new and (wanted := desired(each, answer)) > each.before:
             found.append((each, wanted))
     found.sort(key=lambda item: (-item[0].priority, item[0].after - item[1], item[0].workload))
@@ -729,13 +729,13 @@ def _details(answer: Answer) -> Iterator[Table]:
         ]
         for each in answer.outages
     ]
-    heads = ("DOWN", "REPLICAS", "DOWN FOR LONG", "AFTER", "FOR", "TIMES", "AT WORST", "LONGEST")
+    heads = ("DOWN", "REPLICAS", "DOWN FOR LONG", "AFTER", "FOR", "TIMES", "AT WORST", "MAX_LENGTH")
     yield Table(heads, outages, detail=1)
     pdbs = [(name, *counts) for name, counts in sorted(answer.after.pdbs.items())]
     yield Table(("PDB SHORT", "HEALTHY", "DESIRED"), pdbs, detail=1)
     yield violated_pdbs(answer)
-    rejected: Rows = [[row.group, row.pods, in_short(row.message)] for row in answer.after.summary.missing]
-    rejected += [[name, each.pods, in_short(each.message)] for name, each in answer.after.blocks.recreation.items()]
+    rejected: Rows = [[row.group, row.pods, shorten(row.message)] for row in answer.after.summary.missing]
+    rejected += [[name, each.pods, shorten(each.message)] for name, each in answer.after.blocks.recreation.items()]
     yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
     if answer.after.new_nodes is not None or answer.after.pending_daemon_sets:
         yield from _on_new_nodes(answer)
@@ -756,7 +756,7 @@ def _on_new_nodes(answer: Answer) -> Iterator[Table]:
         yield Table(("SCHEDULED ON NEW NODES", "VALUE", "PODS", "AFTER"), rows, detail=1)
 
 
-def of_workloads(answer: Answer) -> Iterator[Table]:
+def workload_tables(answer: Answer) -> Iterator[Table]:
     """Yield a row for each affected workload; if there are many, a row for each class, and with -v the workloads."""
     outages = {each.workload: each for each in answer.outages}
     rows = [*_workload_rows(answer, outages)]
@@ -805,7 +805,7 @@ def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
     if workload.constrained:
         yield workload.constraint
     if workload.message and workload.constrained < workload.pending:
-        yield in_short(workload.message)
+        yield shorten(workload.message)
 
 
 def _down(outage: Interruption | None) -> str:
@@ -842,7 +842,7 @@ def quota_tables(simulation: Simulation, detail: int = 0, least: float = 0) -> I
     for before, after in simulation.api.quotas.changes() if simulation.api.quotas is not None else ():
         for resource, limit in sorted(after.hard.items()):
             used, limits = (
-                [in_units(amounts.get(resource, ZERO)) for amounts in pair]
+                [format_units(amounts.get(resource, ZERO)) for amounts in pair]
                 for pair in ((before.used, after.used), (before.hard, after.hard))
             )
             if used[0] != used[1] or limits[0] != limits[1]:
@@ -870,7 +870,7 @@ def _pairs(preemptions: Sequence[Preemption]) -> Table:
     return Table(("PREEMPTOR", "VALUE", "VICTIM", "VICTIM VALUE", "PODS"), cells, detail=2)
 
 
-def _of_upgrade(answer: Answer) -> Iterator[Table]:
+def _upgrade_tables(answer: Answer) -> Iterator[Table]:
     upgrade = answer.after.upgrade
     assert upgrade is not None
     blocked = _nodes_blocked_by_pdbs(answer)
@@ -932,7 +932,7 @@ def _value(ranked: Ranked, *, after: bool) -> Cell:
     return f"{resolved.priority:,}, never preempts" if resolved.preemption_policy == "Never" else resolved.priority
 
 
-def _of_class_change(change: ClassChange) -> Iterator[Table]:
+def _class_change_tables(change: ClassChange) -> Iterator[Table]:
     if change.changed:
         yield from _priorities(change.changed)
     if change.totals and any(each.after for each in change.changed):

@@ -23,7 +23,7 @@ from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, esta
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.options import Options
-from forewarn.policies.kubernetes.scheduling.reasons import in_short
+from forewarn.policies.kubernetes.scheduling.reasons import shorten
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.replacements import (
     all_missing,
@@ -55,10 +55,10 @@ from forewarn.policies.questions.why.troubles import (
     Diagnosis,
     Timeline,
     all_pending,
+    deleted_pod_diagnosis,
     diagnose,
     meanings,
     named_by,
-    of_deleted_pod,
     preemptor_of,
     quota_hint,
     timeline,
@@ -155,7 +155,7 @@ class PodWhy(Result):
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
-        return why_answer.of_pod(self)
+        return why_answer.pod_document(self)
 
     @property
     def conditions(self) -> set[str]:
@@ -203,7 +203,7 @@ class WorkloadWhy(Result):
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
-        return why_answer.of_workload(self)
+        return why_answer.workload_document(self)
 
     @property
     def key(self) -> str:
@@ -284,7 +284,7 @@ class ClusterWhy(Result):
 
     @inlined_in_json
     def document(self) -> AnswerDocument:
-        return why_answer.of_cluster(self)
+        return why_answer.cluster_document(self)
 
     @property
     def conditions(self) -> set[str]:
@@ -325,7 +325,7 @@ def explain_all(
         missing.append(NO_EVENTS)
     now = max(events.latest, seconds(cluster.origin.time))
     found = preempted_since(cluster, events, now - request.since, now, records)
-    victims, placeholders = _listed(found, request, _of_placeholders(cluster, records))
+    victims, placeholders = _listed(found, request, _placeholder_workloads(cluster, records))
     fixes: Sequence[Fix] = ()
     gone = list[tuple[str, str, str]]()
     if records is not None:
@@ -374,7 +374,7 @@ def _listed(
     return by_kind.get(False, []), by_kind.get(True, [])
 
 
-def _of_placeholders(cluster: ClusterSnapshot, records: PostMortem | None) -> set[str]:
+def _placeholder_workloads(cluster: ClusterSnapshot, records: PostMortem | None) -> set[str]:
     """Return the workloads of placeholder Pods, including those in the earlier snapshot."""
     pods = [*cluster.pods.values(), *(records.before.pods.values() if records and records.before else ())]
     return {cluster.top_workload_of(pod) for pod in pods if is_placeholder(pod, Options())}
@@ -382,7 +382,7 @@ def _of_placeholders(cluster: ClusterSnapshot, records: PostMortem | None) -> se
 
 def _all_not_created(cluster: ClusterSnapshot, request: WhyRequest) -> list[NotCreated]:
     rows = (
-        NotCreated(str(workload.ref), found.missing, found.wanted, in_short(found.why))
+        NotCreated(str(workload.ref), found.missing, found.wanted, shorten(found.why))
         for workload, found in all_missing(cluster)
         if group_kind(workload.object) != CRON_JOB and request.includes(workload.ref.namespace)
     )
@@ -414,7 +414,7 @@ def preempted_since(
     conditions or audit logs show.
     """
     found: dict[str, tuple[float, PreemptedPod]] = {}
-    for key, event in events.within(now - since, now):
+    for key, event in events.recent_victims(now - since, now):
         by, preemptor = named_by(cluster, event)
         if records is not None and by and preemptor is None and not event.by[1]:
             by = records.preemptor(event.by[2], event.node, event.when) or by
@@ -558,7 +558,9 @@ def _pod(
 ) -> PodWhy:
     namespace, name = evidence.namespace, evidence.name
     pod, key = cluster.pods.get((namespace, name)), f"{namespace}/{name}"
-    diagnosis = _of_gone_pod(cluster, evidence, name) if pod is None else _of_pod(cluster, pod, evidence, now)
+    diagnosis = (
+        _gone_pod_diagnosis(cluster, evidence, name) if pod is None else _pod_diagnosis(cluster, pod, evidence, now)
+    )
     if diagnosis is None:
         raise _not_found(cluster, request, evidence)
     prediction = diagnosis.prediction
@@ -571,7 +573,7 @@ def _pod(
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
     age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
     nodes, counts = list(starmap(CountedReason, reasons)), [*_workload_now(cluster, evidence)]
-    victims, fixes, untried = _of_preemptions(cluster, evidence, key)
+    victims, fixes, untried = _own_preemptions(cluster, evidence, key)
     missing += untried
     records = head, key, cluster, diagnosis, nodes, messages, missing, victims
     return PodWhy(*records, None, max(age, 0.0), fixes, counts, bool(request.before))
@@ -595,7 +597,7 @@ def _not_found(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence
     return InvalidInput(f"{key}: {problem}", fix=fix)
 
 
-def _of_preemptions(
+def _own_preemptions(
     cluster: ClusterSnapshot, evidence: Evidence, key: str
 ) -> tuple[Sequence[PreemptedPod], Sequence[Fix], Sequence[str]]:
     """Return the Pods that a Pod preempted, what would have prevented its own preemption, and why this is missing."""
@@ -604,15 +606,15 @@ def _of_preemptions(
     of_it = [each for each in preempted if each.by == key]
     if records is None:
         return of_it, [], []
-    placeholders = _of_placeholders(cluster, records)
+    placeholders = _placeholder_workloads(cluster, records)
     others = [each for each in preempted if each.workload not in placeholders]
     own = {each.workload for each in others if each.pod == key}
     return of_it, *_preventions(cluster, others, records, own)
 
 
-def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
+def _gone_pod_diagnosis(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
     """Explain why a Pod no longer exists, by Events, audit logs and an earlier snapshot; None without any of these."""
-    diagnosis, records = of_deleted_pod(cluster, evidence, name), evidence.records
+    diagnosis, records = deleted_pod_diagnosis(cluster, evidence, name), evidence.records
     if records is None:
         return diagnosis
     troubles = diagnosis.troubles if diagnosis is not None else ()
@@ -624,7 +626,7 @@ def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Dia
         preempted = Trouble("preempted", f"preempted{on}{by} (audit log)", "", deletion.when)
         troubles = (preempted, *(each for each in troubles if each.id != "preempted"))
     elif request := records.request(evidence.namespace, name, former.created if former is not None else None):
-        troubles = _by_user(troubles or (Trouble("deleted", ""),), request)
+        troubles = _add_user(troubles or (Trouble("deleted", ""),), request)
     elif diagnosis is None and former is not None:
         was = f"it ran on {former.node_name}" if former.node_name else "it was Pending"
         text = f"{was} in the earlier snapshot (priority {former.effective_priority:,}); nothing shows what deleted it"
@@ -633,14 +635,14 @@ def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Dia
     return Diagnosis(former, "gone", troubles) if troubles else None
 
 
-def _of_pod(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float | None) -> Diagnosis:
+def _pod_diagnosis(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float | None) -> Diagnosis:
     """Explain a Pod of the cluster, by audit logs, too."""
     diagnosis, records = diagnose(cluster, pod, evidence, now), evidence.records
     request = records.request(pod.namespace, pod.name, pod.created) if records is not None else None
-    return diagnosis._replace(troubles=_by_user(diagnosis.troubles, request)) if request is not None else diagnosis
+    return diagnosis._replace(troubles=_add_user(diagnosis.troubles, request)) if request is not None else diagnosis
 
 
-def _by_user(troubles: Iterable[Trouble], request: Request) -> tuple[Trouble, ...]:
+def _add_user(troubles: Iterable[Trouble], request: Request) -> tuple[Trouble, ...]:
     """Return the troubles, with the user of a request that deleted or evicted the Pod."""
     kind, did = ("evicted-by-api", "evicted") if request.evicts else ("deleted", "deleted")
     words = f"{did} by {request.user}"
@@ -684,7 +686,7 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
     )
 
 
-_LONGEST_REASON: Final = 60
+_MAX_REASON_LENGTH: Final = 60
 _STOPPED: Final = {"suspend": "suspended", "paused": "paused"}
 """Boolean field in the spec of a workload -> the word for a workload in which it is true."""
 
@@ -693,7 +695,7 @@ def _inactive(obj: ApiObject) -> str | None:
     """Return why a workload's controller creates no Pods, or no new ones; None if it creates them."""
     job = job_record(obj) if group_kind(obj) == JOB else None
     if job is not None and job.failed is not None:
-        return f"failed ({brief(job.failed.reason or job.failed.type, _LONGEST_REASON)})"
+        return f"failed ({brief(job.failed.reason or job.failed.type, _MAX_REASON_LENGTH)})"
     if job is not None and is_finished(obj):
         return "complete"
     if job is not None and at(obj, "spec", "parallelism") == 0:
@@ -715,15 +717,13 @@ def _not_created(
         wanted = _wanted_daemons(cluster, obj)
         missing = max((wanted or 0) - existing, 0)
         why = (
-            in_short(rejection_in(evidence.events.creation_failure() or next_rejection(cluster, obj)))
-            if missing
-            else ""
+            shorten(rejection_in(evidence.events.creation_failure() or next_rejection(cluster, obj))) if missing else ""
         )
         return wanted, missing, brief(why, LONG)
     found = missing_pods(cluster, obj, existing, evidence.events.creation_failure()) if obj else None
     if found is None:
         return None, 0, ""
-    why = in_short(found.why)
+    why = shorten(found.why)
     if found.waits_for is not None and (causes := diagnose(cluster, found.waits_for, evidence, now)).troubles:
         why += f" ({causes.first.words})"
     return found.wanted, found.missing, brief(why, LONG)

@@ -77,13 +77,13 @@ def shown_state(state: str) -> str:
 # A Pod
 
 
-def of_pod(result: PodWhy) -> AnswerDocument:
+def pod_document(result: PodWhy) -> AnswerDocument:
     """Return why a Pod is Pending, ended or does not end."""
     diagnosis, prediction = result.diagnosis, result.diagnosis.prediction
     effects = _effects(prediction, result.cluster) if prediction is not None else None
     if effects is not None:
         effects = with_new_nodes(result.autoscalers, effects) or effects
-    tables = [*_of_prediction(prediction)] if prediction is not None else []
+    tables = [*_prediction_tables(prediction)] if prediction is not None else []
     if result.autoscalers is not None:
         tables += autoscaler_tables.tables_of(result.autoscalers)
     pod = diagnosis.pod
@@ -193,7 +193,7 @@ def _text_of(trouble: Trouble, which: str = "", *, named: bool = True, is_last_w
     return with_fix(text, trouble.help if is_last_with_fix else "")
 
 
-def _of_prediction(prediction: Prediction) -> Iterator[Table]:
+def _prediction_tables(prediction: Prediction) -> Iterator[Table]:
     if not prediction.fits:
         yield from nodes_why_not(prediction)
     victims: Rows = [
@@ -206,10 +206,10 @@ def _of_prediction(prediction: Prediction) -> Iterator[Table]:
 # A workload
 
 
-def of_workload(result: WorkloadWhy) -> AnswerDocument:
+def workload_document(result: WorkloadWhy) -> AnswerDocument:
     """Return why Pods of a workload ended, or are Pending or not created."""
     timeline = result.timeline
-    causes = [*_of_endings(result), *_of_pending(result)]
+    causes = [*_ending_causes(result), *_pending_causes(result)]
     if result.not_created:
         causes.append(Cause(result.not_created, "notCreated", result.creation_failure or "not created"))
     causes.sort(key=lambda cause: -cause.number)
@@ -274,13 +274,13 @@ def _counts(result: WorkloadWhy) -> Iterator[Counter]:
     yield Counter("not created", result.not_created, optional=True)
 
 
-def _of_endings(result: WorkloadWhy) -> Iterator[Cause]:
+def _ending_causes(result: WorkloadWhy) -> Iterator[Cause]:
     for (kind, words), ends in grouped(((end.cause.id, end.words), end) for end in result.timeline.endings).items():
         help_ = next((end.cause.help for end in ends if end.cause.help), "")
         yield Cause(len(ends), kind, with_fix(words, help_))
 
 
-def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
+def _pending_causes(result: WorkloadWhy) -> Iterator[Cause]:
     timeline = result.timeline
     for pods, first in timeline.pending_causes:
         which = f", the first {first.pod.rpartition('/')[2]}" if pods > 1 else ""
@@ -295,7 +295,7 @@ def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
 _PENDING: Final = "CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"
 
 
-def of_cluster(result: ClusterWhy) -> AnswerDocument:
+def cluster_document(result: ClusterWhy) -> AnswerDocument:
     """Return the Pods that are Pending, by class and cause, not created, and preempted according to Events."""
     pods, not_created = sum(group.pods for group in result.pending), sum(each.pods for each in result.not_created)
     by_preemptor = grouped(((pod.workload, pod.by), pod) for pod in result.preempted)
@@ -310,11 +310,11 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     heads = f"PREEMPTED IN {period}", "VALUE", "PODS", "BY", "BY CLASS", "NODE", "LAST AT"
     every = *result.preempted, *result.preempted_placeholders
     pods_of = [(pod.pod, pod.by, pod.node, pod.time, pod.source) for pod in every]
-    rows = [*map(_of_pending_group, result.pending)]
+    rows = [*map(_pending_row, result.pending)]
     pending, past = Table(_PENDING, rows, ["total", "", pods, "", ""]), Table(heads, preempted)
     tables = [
         *((past, pending) if result.has_before else (pending, past)),  # a question about an incident, or about now
-        Table(("PODS NOT CREATED OF", "PODS", "OF", "CAUSE"), [_of_not_created(each) for each in result.not_created]),
+        Table(("PODS NOT CREATED OF", "PODS", "OF", "CAUSE"), [_not_created_row(each) for each in result.not_created]),
         Table(("PREEMPTED POD", "BY", "NODE", "AT", "SOURCE"), pods_of, detail=1),
         Table(("OTHER POD THAT NO LONGER EXISTS", "DELETED BY", "AT"), result.gone, detail=1),
     ]
@@ -324,7 +324,11 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         question=f"Pods of {f'namespace {result.namespace}' if result.namespace else 'the cluster'}",
         clause=_clause_of_cluster(result, pods, not_created),
         shown=[
-            *(Counter("Pending now", pods), Counter("not created", not_created, optional=True), *_in_events(result)),
+            *(
+                Counter("Pending now", pods),
+                Counter("not created", not_created, optional=True),
+                *_event_counters(result),
+            ),
             Counter("placeholders preempted", len(result.preempted_placeholders), optional=True),
             Counter("placeholders Pending", result.pending_placeholders, optional=True),
         ],
@@ -347,17 +351,17 @@ def _clause_of_cluster(result: ClusterWhy, pending: int, not_created: int) -> st
     return f"{clause}; what was preempted in {duration(result.period)} is unknown" if result.missing else clause
 
 
-def _of_pending_group(group: PendingGroup) -> list[str | int]:
+def _pending_row(group: PendingGroup) -> list[str | int]:
     cause = group.cause if len(group.cause) <= _ROOM else group.cause.partition(" (")[0]
     return [group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, cause]
 
 
-def _of_not_created(row: NotCreated) -> list[str | int]:
+def _not_created_row(row: NotCreated) -> list[str | int]:
     quota = quota_in(row.cause)
     return [row.workload, row.pods, row.replicas, f"exceeds ResourceQuota {quota}" if quota else row.cause]
 
 
-def _in_events(result: ClusterWhy) -> Iterator[Counter]:
+def _event_counters(result: ClusterWhy) -> Iterator[Counter]:
     yield Counter(f"preempted in {duration(result.period)}", len(result.preempted), optional=bool(result.missing))
     unknown = sum(pod.by == "unknown" or "no longer exists" in pod.by for pod in result.preempted)
     yield Counter("by an unknown Pod", unknown, optional=True)

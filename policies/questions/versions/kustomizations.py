@@ -38,7 +38,7 @@ _ARGUMENTS: Final = re.compile(
 """Keys of values that become arguments of helm."""
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
 """Directories in which files appear at any time."""
-_LONGEST_LINE: Final = 4_096
+_MAX_LINE_LENGTH: Final = 4_096
 _SHOWN: Final = 100
 _MAX_FILES: Final = 10_000
 _MAX_BYTES: Final = 4 << 20
@@ -169,7 +169,7 @@ class _Checking:
         """Raise Outside if an entry, read as a path, leads out of the trees. `root`: see `_Place`."""
         # As kustomize does: "x\n/../../base" is a path too, although no file has such a name.
         path, trees = os.path.normpath(os.path.join(directory, entry)), self._limits.trees
-        if not entry or "\0" in path or len(path) > _LONGEST_LINE:
+        if not entry or "\0" in path or len(path) > _MAX_LINE_LENGTH:
             return
         shown = cut(entry, _SHOWN)
         if _has_line_breaks(path):

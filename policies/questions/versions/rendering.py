@@ -197,7 +197,7 @@ class _Renderer:
 
     def _take_chart(self, directory: str, data: bytes) -> None:
         """Add the objects of a rendered chart. If no namespace is given, RELEASE_NAMESPACE is its placeholder."""
-        for name, text in _by_template(directory, data):
+        for name, text in _split_by_template(directory, data):
             if not is_excluded(name, self._config.options.exclude):
                 self._take(directory, name, text, self._namespace or RELEASE_NAMESPACE)
 
@@ -297,7 +297,7 @@ def _is_application(text: bytes, path: str) -> bool:
     return isinstance(chart, dict) and chart.get("type") != "library"
 
 
-def _by_template(directory: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+def _split_by_template(directory: str, data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the path of each template, and its output; for output without a template, the directory."""
 
     def name_of(part: bytes) -> str:

@@ -171,7 +171,7 @@ def _refers_elsewhere(schema: bytes) -> bool:
 
 MAX_PARALLEL: Final = 1 << 30
 """Maximum bytes of all tools' output together."""
-_LONGEST: Final = 140
+_MAX_LENGTH: Final = 140
 """Maximum characters of a tool's error in a finding."""
 _LEAST: Final = 40
 _ALWAYS: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https"}
@@ -265,13 +265,13 @@ def end_of(output: str) -> str:
     text = one_line(" ".join(" ".join(lines).split())).replace(os.path.join(os.path.realpath(os.curdir), ""), "")
     text = _SECOND_TRY.sub("", text.removeprefix("Error: "))
     if (at := text.find(_DEPENDENCIES)) >= 0:
-        return cut(text[at:], _LONGEST)
-    if len(text) <= _LONGEST:
+        return cut(text[at:], _MAX_LENGTH)
+    if len(text) <= _MAX_LENGTH:
         return text
     if (cause := _OF_TEMPLATE.search(text)) is not None:
-        return f"…{cut(cause[0], _LONGEST)}"
-    start = text.find(": ", len(text) - _LONGEST)
-    return f"…{text[start + 2 :] if 0 < start < len(text) - _LEAST else text[1 - _LONGEST :]}"
+        return f"…{cut(cause[0], _MAX_LENGTH)}"
+    start = text.find(": ", len(text) - _MAX_LENGTH)
+    return f"…{text[start + 2 :] if 0 < start < len(text) - _LEAST else text[1 - _MAX_LENGTH :]}"
 
 
 def _environment(job: Job, home: str, temporary: str) -> dict[str, str]:

@@ -107,15 +107,15 @@ def _paths(root: str, *, as_git: bool = False) -> Iterator[str]:
 
     `as_git`: without those that git ignores.
     """
-    rules = {root: Ignores.above(root, {}) if as_git else None}
+    rules = {root: Ignores.load_inherited(root, {}) if as_git else None}
     for directory, names, files in os.walk(root):
         ignores = rules.pop(directory)
         if ignores is not None and GITIGNORE in files:
-            ignores = ignores.within(directory)
+            ignores = ignores.extended_by(directory)
         for is_directory, entries in ((True, names), (False, files)):
             for name in [name for name in entries if name != ".git"]:
                 path = os.path.join(directory, name)
-                below = ignores and ignores.below(path, is_directory=is_directory)
+                below = ignores and ignores.rules_for(path, is_directory=is_directory)
                 if ignores is not None and below is None:
                     continue
                 if not is_directory or os.path.islink(path):
@@ -149,7 +149,7 @@ def read_version(
     """
     root = os.path.realpath(side.root)
     paths = [os.path.join(side.root, path) for path in request.paths or [""]]
-    config = _within(side.root, request.config)
+    config = _relative_config(side.root, request.config)
     request = request._replace(paths=[path for path in paths if os.path.exists(path)], config=config)
     given = read_input(request._replace(namespace=request.namespace or DEFAULT_NAMESPACE))
     failures = list[Unrendered]()
@@ -203,17 +203,17 @@ def _is_running(obj: Any) -> bool:
     return at(obj, "kind") == "Pod" and bool(at(obj, "spec", "nodeName")) and at(obj, "status", "phase") is not None
 
 
-def _within(root: str, config: Config) -> Config:
+def _relative_config(root: str, config: Config) -> Config:
     """Return a configuration whose patterns of paths are relative to the root of a version."""
     prefix = os.path.join(escape(os.path.normpath(root)), "")
 
-    def within(patterns: Iterable[str]) -> tuple[str, ...]:
+    def scope_patterns(patterns: Iterable[str]) -> tuple[str, ...]:
         return tuple(prefix + pattern.removeprefix("./") for pattern in patterns)
 
     options = config.options
     given = [pattern.removesuffix("/") for pattern in options.exclude]
     names = [f"*/{pattern}" for pattern in given if "/" not in pattern]
-    return config._replace(options=options._replace(exclude=within([*given, *names])))
+    return config._replace(options=options._replace(exclude=scope_patterns([*given, *names])))
 
 
 def may_differ(pair: Versions) -> Callable[[str], bool]:

@@ -511,7 +511,7 @@ class Answer(NamedTuple):
         return self.after.summary.is_incomplete or self.end.after.summary.is_incomplete or None
 
     @property
-    def of_upgrade(self) -> Answer:
+    def upgrade_answer(self) -> Answer:
         """The answer with new nodes, if new nodes arrive during an upgrade; otherwise this answer."""
         is_grown = self.after.upgrade is not None and self.with_new_nodes is not None and self.with_new_nodes.nodes
         return self.end if is_grown else self
@@ -540,7 +540,7 @@ class Answer(NamedTuple):
         return (lost, summary.effects) == without.effects
 
     @property
-    def over_quota(self) -> Counter[str]:
+    def count_over_quota(self) -> Counter[str]:
         """The number of Pods that ResourceQuotas reject because of the change, by workload."""
         before = self.without_change.summary.rejected_by_quota if self.without_change else None
         return Counter(self.after.rejected_by_quota) - Counter(before)

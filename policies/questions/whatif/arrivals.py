@@ -64,7 +64,7 @@ _NEW: Final = 2.0
 """Seconds for which cluster-autoscaler waits for more Pods. Source: unschedulablePodTimeBuffer."""
 _IRRELEVANT: Final = ("Workload", "Status", "PodGroup")
 """Kinds of changes that cannot make a Pod need another node."""
-_LEAST_STEP: Final = 1e-6
+_MIN_STEP: Final = 1e-6
 """Minimum seconds of a step of the simulation before the first node arrives."""
 
 
@@ -125,7 +125,7 @@ class ClusterAutoscalerRounds(Rounds):
         super().deliver()
         if self._removals is not None:
             clock = self._simulation.clock
-            clock.at(max(clock.now, 0.0) + self._interval, self._wake)
+            clock.schedule(max(clock.now, 0.0) + self._interval, self._wake)
 
     def result(self, names: Names, pending: Collection[str]) -> ScaleUps | None:
         """The scale-ups of all scans, and the Pods that they do not help; None without any scan."""
@@ -161,7 +161,7 @@ class ClusterAutoscalerRounds(Rounds):
         clock, self._expected = self._simulation.clock, True
         late = 1.0 if self._next is None else max(ceil((clock.now - self._next) / self._interval), 0)
         self._next = (clock.now if self._next is None else self._next) + late * self._interval
-        clock.at(self._next, partial(self._scan, self._next))
+        clock.schedule(self._next, partial(self._scan, self._next))
 
     def _scan(self, time: float) -> None:
         self._expected, self._next, self._last_scan = False, time + self._interval, time
@@ -211,7 +211,7 @@ class ClusterAutoscalerRounds(Rounds):
             self._trigger("")
         elif due is not None and self._next is not None:
             time = self._next + max(ceil((due - self._next) / self._interval), 0) * self._interval
-            clock.at(time, self._wake)
+            clock.schedule(time, self._wake)
             self._simulation.await_time(time)
 
     def _wake(self) -> None:
@@ -268,7 +268,7 @@ class Branch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._of_fork()
+        self._grown_fork()
 
     def run(self, simulation: Simulation, answer_of: Ended | None = None) -> None:
         """Run a simulation to its end. `answer_of`: returns the answer of the fork. Raises NotPredicted."""
@@ -294,7 +294,7 @@ class Branch:
     def _runs_to_first_node(self, simulation: Simulation) -> bool:
         """Run up to the time at which the first node arrives, or to the end; return whether a node is launched."""
         delay = self._grows.node_delay if self._grows else None
-        clock, ended, step = simulation.clock, False, min(max(delay or 0.0, _LEAST_STEP), SCAN_INTERVAL)
+        clock, ended, step = simulation.clock, False, min(max(delay or 0.0, _MIN_STEP), SCAN_INTERVAL)
         while not ended and not any(rounds.launched for rounds in self._rounds):
             ended = simulation.run(max(clock.now, clock.next_time or 0.0) + step)
         launched = [at for rounds in self._rounds for (_, _, at), _ in rounds.launched]
@@ -311,14 +311,14 @@ class Branch:
             return None
         if not self._removes_nodes and not any(rounds.launched for rounds in self._rounds):
             return Grown(None, [], 0, self._reaction(self._ran, self._rounds))
-        if (grown := self._of_fork()) is not None:
+        if (grown := self._grown_fork()) is not None:
             return grown
         question = self._question._replace(upgrade=copy(self._question.upgrade))
         simulation = Simulation(self._ran.world)
         prepare(simulation, question)
         return self._grown(simulation, self._started(simulation), question)
 
-    def _of_fork(self) -> Grown | None:
+    def _grown_fork(self) -> Grown | None:
         if self._fork is None:
             return None
         (process, result), self._fork = self._fork, None
@@ -356,8 +356,8 @@ class Branch:
             known = plan.scale_ups or considered or plan.not_predicted or plan.truncated
             results["node_groups"] = plan if known else None
         reaction = Autoscalers(
-            end.cluster_autoscaler.after(helped.get("node_groups", total), total),
-            end.karpenter.after(helped.get("node_pools", total), total),
+            end.cluster_autoscaler.count_helped(helped.get("node_groups", total), total),
+            end.karpenter.count_helped(helped.get("node_pools", total), total),
             **results,
             scale_down=down,
         )

@@ -158,7 +158,7 @@ class Scans:
             return []
         try:
             with metered(lambda: False, self._work) as work:
-                autoscaler = self._with(daemon_sets, snapshot)
+                autoscaler = self._create_autoscaler(daemon_sets, snapshot)
                 self._last = scan = autoscaler.decide(pods, snapshot, self.added, upcoming, self._hints)
             self._work = work.remaining
         except CutShort:
@@ -183,7 +183,7 @@ class Scans:
         """Return the cluster with the Pods that fit on existing nodes, for scale-down. Parameters as of `scan`."""
         if not pods and not upcoming:
             return snapshot
-        return self._with(daemon_sets, snapshot).packed(pods, snapshot, upcoming, dict(self._hints))[0]
+        return self._create_autoscaler(daemon_sets, snapshot).packed(pods, snapshot, upcoming, dict(self._hints))[0]
 
     @property
     def has_begun(self) -> bool:
@@ -195,7 +195,7 @@ class Scans:
         """Whether further scale-ups are unknown."""
         return self._truncated or bool(self.not_predicted)
 
-    def _with(self, daemon_sets: list[ApiObject], snapshot: Snapshot) -> ClusterAutoscaler:
+    def _create_autoscaler(self, daemon_sets: list[ApiObject], snapshot: Snapshot) -> ClusterAutoscaler:
         if self._autoscaler is None or list(map(id, daemon_sets)) != list(map(id, self._daemon_sets)):
             self._daemon_sets = daemon_sets
             self._autoscaler = ClusterAutoscaler(self._groups, daemon_sets, snapshot.semantics, self._settings)
@@ -276,7 +276,7 @@ MAX_ROUNDS: Final = 20
 """Maximum number of rounds: limits let Karpenter launch fewer nodes in a round than needed."""
 _MAX_LINES: Final = 20
 _NAMED: Final = 5
-_LONGEST: Final = 300
+_MAX_LENGTH: Final = 300
 """Maximum characters of Karpenter's reason for a Pod without a node."""
 
 
@@ -342,7 +342,7 @@ def launches_of(
     arrivals: Sequence[Arrival], errors: Mapping[str, str], workloads: Mapping[str, str], not_predicted: str = ""
 ) -> Launches:
     """Return the launches of nodes. `errors`: Pod -> why it gets no node. `workloads`: Pod -> displayed workload."""
-    left = Counter((workloads[key], brief(why, _LONGEST)) for key, why in errors.items())
+    left = Counter((workloads[key], brief(why, _MAX_LENGTH)) for key, why in errors.items())
     no_launch = [NoLaunch(workload, number, why) for (workload, why), number in left.items()]
     return Launches(_merged(arrivals, workloads), no_launch, not_predicted, arrivals)
 
@@ -448,15 +448,15 @@ class Autoscaling:
             return self
         return replace(
             self,
-            groups=[_after_loss(group, dict(lost)) for group in self.groups],
-            karpenter=self.karpenter and self.karpenter.after_loss(dict(lost)),
+            groups=[_remaining_group(group, dict(lost)) for group in self.groups],
+            karpenter=self.karpenter and self.karpenter.without_offerings(dict(lost)),
         )
 
 
 NO_GROUPS: Final = Autoscaling()
 
 
-def _after_loss(group: NodeGroup, lost: Mapping[str, str]) -> NodeGroup:
+def _remaining_group(group: NodeGroup, lost: Mapping[str, str]) -> NodeGroup:
     """Return a node group after the loss of all nodes with these labels: it grows in the zones that are left."""
     if any(group.node.labels.get(key) != value for key, value in lost.items()):
         return group
@@ -480,7 +480,7 @@ class Considered(NamedTuple):
     ignored: Mapping[str, int]
     pending: Hidden[int]
 
-    def after(self, helped: int, by_all: int) -> Considered:
+    def count_helped(self, helped: int, by_all: int) -> Considered:
         """Also count the Pods for which nodes were added. `helped`: by this autoscaler; `by_all`: by all of them."""
         return self._replace(considered=self.considered + helped, pending=self.pending + by_all)
 
@@ -618,7 +618,7 @@ class PendingPods(NamedTuple):
     def from_predictions(cls, predictions: Sequence[Prediction], cluster: ClusterSnapshot) -> PendingPods:
         """Return the Pods that stay Pending in sequential predictions."""
         waiting = [Waiting(p.pod, tried=not p.error) for p in predictions if p.outcome == "pending"]
-        end = predictions[-1].in_the_end() if waiting else cluster.scheduling
+        end = predictions[-1].final_snapshot() if waiting else cluster.scheduling
         daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
         return cls(waiting, end, daemon_sets, cluster.top_workload_of, partial(admitted, snapshot=cluster))
 
@@ -738,7 +738,7 @@ def without_help(reaction: Autoscalers) -> Iterator[str]:
         by_why[f"{left.workload}: {', '.join(left.reasons.values())}"] += left.pods
     for why, pods in by_why.most_common(_MAX_LINES):
         if pods:
-            yield f"no number of these nodes helps {plural(pods, 'Pending Pod')}: {brief(why, _LONGEST)}"
+            yield f"no number of these nodes helps {plural(pods, 'Pending Pod')}: {brief(why, _MAX_LENGTH)}"
     if len(by_why) > _MAX_LINES:
         yield f"no number of these nodes helps Pods of {len(by_why) - _MAX_LINES} more workloads"
     yield from not_predicted(reaction)
@@ -774,7 +774,7 @@ def _as_seen(
     return seen, without_daemon_pods(left), [pod for pod in left if is_daemon_pod(pod)]
 
 
-def below_cutoff(cutoff: int) -> str:
+def cutoff_reason(cutoff: int) -> str:
     """The reason why cluster-autoscaler ignores an expendable Pod."""
     return f"priority below cutoff {cutoff}"
 
@@ -800,7 +800,7 @@ def _why_ignored(waiting: Waiting, snapshot: Snapshot, cutoff: int | None = None
     is_passed_over = is_karpenter or nominated in snapshot.rows
     causes = {
         _NOT_TRIED: not waiting.tried,
-        below_cutoff(cutoff or 0): cutoff is not None and is_expendable(pod, cutoff),
+        cutoff_reason(cutoff or 0): cutoff is not None and is_expendable(pod, cutoff),
         _NOMINATED: nominated and (is_passed_over or snapshot.semantics.every_nominated_pod_is_passed_over),
         _NO_CLAIM: lacks_claim(pod, snapshot.objects),  # VolumeBinding rejects the Pod on each template
         _DAEMON: not is_provisionable(pod) if is_karpenter else is_daemon_pod(pod),

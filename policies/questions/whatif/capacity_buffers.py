@@ -15,8 +15,8 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kin
 
 CAPACITY_BUFFER: Final = "autoscaling.x-k8s.io/CapacityBuffer"
 MAX_BUFFERS: Final = 1000
-_LONGEST: Final = 253
-_LONGEST_REASON: Final = 100
+_MAX_LENGTH: Final = 253
+_MAX_REASON_LENGTH: Final = 100
 _MAX_CONDITIONS: Final = 20
 
 
@@ -121,11 +121,11 @@ def _problems(obj: ApiObject) -> Iterator[str]:
     for condition in conditions[:_MAX_CONDITIONS] if isinstance(conditions, list) else ():
         if isinstance(condition, dict) and condition.get("status") == "False":
             parts = (_text(condition, key) for key in ("type", "reason"))
-            yield cut(" is false: ".join(filter(None, parts)), _LONGEST_REASON)
+            yield cut(" is false: ".join(filter(None, parts)), _MAX_REASON_LENGTH)
 
 
 def _text(obj: ApiObject, *path: str) -> str:
-    return brief(text_at(obj, *path), _LONGEST)
+    return brief(text_at(obj, *path), _MAX_LENGTH)
 
 
 def _count(value: object) -> int | None:

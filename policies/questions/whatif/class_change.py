@@ -353,7 +353,7 @@ def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ran
         old, new = _level(name, before), _level(name, after)
         for workload in ranked:
             count = sum(workload.running.values())
-            one, other = _below(workload.running, old), _below(workload.running, new)
+            one, other = _count_below(workload.running, old), _count_below(workload.running, new)
             last = count if new is not None and workload.after is not None and workload.after.priority < new else 0
             yield MayPreempt(name, workload.workload, one, other, last)
 
@@ -370,7 +370,7 @@ def _totals(cells: Iterable[MayPreempt]) -> list[PreemptionTotal]:
     return sorted(totals, key=lambda total: (-max(total[1:]), total.class_))
 
 
-def _below(running: Mapping[int, int], level: int | None) -> int:
+def _count_below(running: Mapping[int, int], level: int | None) -> int:
     return 0 if level is None else sum(count for priority, count in running.items() if priority < level)
 
 

@@ -160,7 +160,7 @@ class _Unit(NamedTuple):
         """
         if not self.affected:
             return True, 0
-        return any(map(_is_raised, self.affected)), min(-(2**31) - _after(workload) for workload in self.affected)
+        return any(map(_is_raised, self.affected)), min(-(2**31) - _value_after(workload) for workload in self.affected)
 
 
 def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked], *, careful: bool) -> Iterator[Step]:
@@ -216,8 +216,8 @@ def _units(
     for name, step in recreated.items():
         yield _Unit([step], [workload for workload in left if _class_of(workload) == name])
     left = [workload for workload in left if _class_of(workload) not in recreated]
-    for priority in {_after(workload) for workload in left}:
-        yield _Unit((), [workload for workload in left if _after(workload) == priority])
+    for priority in {_value_after(workload) for workload in left}:
+        yield _Unit((), [workload for workload in left if _value_after(workload) == priority])
 
 
 def _default_unit(
@@ -265,7 +265,7 @@ def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
     for workload in affected:
         changed = change.workloads.get(workload_key(workload.object))
         if changed is not None or (is_replaced_by_restart(workload.object) and needs_restart(workload)):
-            key = _is_raised(workload), -_after(workload)
+            key = _is_raised(workload), -_value_after(workload)
             if changed is None:
                 groups.setdefault((*key, "restart"), []).append(restarted(workload.object).object)
             else:
@@ -274,17 +274,17 @@ def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
         yield Step(action, (), sorted(objects, key=workload_key), -priority)
 
 
-def _after(ranked: Ranked) -> int:
+def _value_after(ranked: Ranked) -> int:
     return ranked.after.priority if ranked.after else 0
 
 
 def _is_raised(ranked: Ranked) -> bool:
-    return _after(ranked) > min(ranked.running, default=ranked.before.priority if ranked.before else 0)
+    return _value_after(ranked) > min(ranked.running, default=ranked.before.priority if ranked.before else 0)
 
 
 def needs_restart(ranked: Ranked) -> bool:
     """Report whether a running Pod of the workload has another priority than its new Pods."""
-    return any(value != _after(ranked) for value in ranked.running)
+    return any(value != _value_after(ranked) for value in ranked.running)
 
 
 _CHANGE: Final = Question("change of PriorityClasses")
@@ -502,7 +502,7 @@ class _Run:
         self.results: list[SimulatedStep] = []
         self.pending_before, self.start = _pending(simulation).total(), Start.from_simulation(simulation, _CHANGE)
         simulation.awaited += 1
-        simulation.clock.at(0.0, lambda: simulation.clock.spawn(self._run()))
+        simulation.clock.schedule(0.0, lambda: simulation.clock.spawn(self._run()))
 
     def _run(self) -> Steps:
         simulation = self._simulation

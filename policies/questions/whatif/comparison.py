@@ -41,9 +41,9 @@ from forewarn.policies.prediction.simulation.summary import (
     Levels,
     Names,
     Summary,
+    count_other_schedulers,
     is_left_to_another_scheduler,
     names_in,
-    of_other_schedulers,
     pods_left_out,
     summarize,
 )
@@ -128,7 +128,7 @@ def compared_without(answer: Answer, question: Question, world: World, without: 
     changed = {"/".join(ref_of(arrival.object, registry.DEFAULT_NAMESPACE)[2:]) for arrival in question.arrivals}
     same = dict(summary.new_workloads.items() & without.summary.new_workloads.items())
     others = [name for name in same if summary.names.group(name) not in changed]
-    shown = None if without.is_quiet and at_rest(world) else without
+    shown = None if without.is_quiet and is_at_rest(world) else without
     summary = summarize(answer.after.simulation, others) if others else summary
     return answer._replace(without_change=shown, after=answer.after._replace(summary=summary))
 
@@ -158,7 +158,7 @@ class Start(NamedTuple):
             failed_jobs(simulation),
             blockers_of(simulation, _with_evictions(simulation, question)),
             _templates(simulation, question),
-            _over_quota(simulation, question),
+            _pods_over_quota(simulation, question),
         )
 
 
@@ -173,7 +173,7 @@ def answer_after(
     }
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, start.failed))
     pdbs = pdbs_below_desired(simulation, start.all_pdbs - _pdbs_of_removed(simulation, question, start))
-    others = of_other_schedulers(simulation, summary.names)
+    others = count_other_schedulers(simulation, summary.names)
     workloads = _compared(simulation, question, start, after, summary)
     losers = {each.workload for each in workloads if each.lost}
     racing, are_all = rivals(simulation, summary.names, losers) if losers else (set[str](), True)
@@ -647,14 +647,14 @@ def _not_recreated(simulation: Simulation, question: Question, start: Start, nam
     Pods that they rejected before, unless their usage now exceeds the limits by more.
     """
     found = dict[str, NotRecreated]()
-    for key, message in _over_quota(simulation, question).items():
+    for key, message in _pods_over_quota(simulation, question).items():
         if is_exceeded_more(message, start.over_quota.get(key, "")):
             name = names.name_of(simulation.timeline.origins[key].workload)
             found[name] = NotRecreated(found[name].pods + 1 if name in found else 1, message)
     return found
 
 
-def _over_quota(simulation: Simulation, question: Question) -> dict[str, str]:
+def _pods_over_quota(simulation: Simulation, question: Question) -> dict[str, str]:
     """Return the running Pods (`namespace/name`) that the ResourceQuotas of a question reject if one of them is
     recreated, with upstream's message.
     """
@@ -705,7 +705,7 @@ def _forbidden(simulation: Simulation, not_drained: Mapping[str, Sequence[str]])
     return {pod: found[pod] for pods in not_drained.values() for pod in pods if found.get(pod)}
 
 
-def at_rest(world: World) -> bool:
+def is_at_rest(world: World) -> bool:
     """Return whether all Pods are scheduled, and none is terminating, at time 0."""
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 

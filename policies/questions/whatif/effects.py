@@ -38,7 +38,7 @@ def effects_of(answer: Answer, rejected: int = 0) -> Effects:
         lost=sum(each.lost for each in own),
         down=len(answer.outages),
         down_seconds=max((each.longest for each in answer.outages), default=0),
-        rejected=answer.over_quota.total() + rejected,
+        rejected=answer.count_over_quota.total() + rejected,
         jobs_failed=sum(len(each.failures) for each in own),
         pdbs_violated=len(forced.union(after.summary.violated_pdbs)),
         pdbs_short=len(after.pdbs),
@@ -106,7 +106,7 @@ def joined(phrases: Sequence[str]) -> str:
     return ", ".join([first, *others])
 
 
-def by_new_pods(effects: Effects) -> str:
+def new_pods_clause(effects: Effects) -> str:
     """The text after the number of preempted Pods: how many of them the new Pods preempt, unless all or none."""
     return f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
 
@@ -146,13 +146,13 @@ def new_pods_of(answer: Answer) -> NewPods | None:
     summary = answer.after.summary
     arrivals = answer.after.simulation.world.arrivals
     changed = {"/".join(ref_of(arrival.object, DEFAULT_NAMESPACE)[2:]) for arrival in arrivals}
-    rejected = [name for name in answer.over_quota if summary.names.group(name) in changed]
-    names = {*summary.new_workloads, *rejected} or answer.over_quota
+    rejected = [name for name in answer.count_over_quota if summary.names.group(name) in changed]
+    names = {*summary.new_workloads, *rejected} or answer.count_over_quota
     if not creates_pods(answer) or not names:
         return None
     own = [each for each in answer.after.workloads if each.workload in names]
     later = sum(not_created(each, answer) for each in own)
-    missing = sum(answer.over_quota[name] for name in names)
+    missing = sum(answer.count_over_quota[name] for name in names)
     rollouts = sum(desired(each, answer) for each in own if each.workload in answer.after.blocks.rollouts)
     total = max(summary.new_pods + later + missing, rollouts)
     run = max(summary.new_pods - summary.new_pods_pending - summary.new_pods_ended, 0)
@@ -203,7 +203,7 @@ _LONG: Final = 60
 """Seconds up to which the duration of some of the random runs is not worth a sentence."""
 
 
-def of_runs(answer: Answer) -> Iterator[str]:
+def run_sentences(answer: Answer) -> Iterator[str]:
     """Yield a sentence about the random runs, if chance decides; this answer is their most frequent outcome."""
     if (runs := answer.typical_of) is None:
         return
@@ -286,7 +286,7 @@ def reasons_of_loss_of(workload: WorkloadCount, answer: Answer) -> Iterator[tupl
         what = "" if is_limit else min(workload.failures)
         yield Reason(Kind.BACKOFF_LIMIT if is_limit else Kind.JOB_FAILED, what), workload.lost
         return
-    rejected = min(workload.lost, answer.over_quota[workload.workload])
+    rejected = min(workload.lost, answer.count_over_quota[workload.workload])
     if rejected:
         yield Reason(Kind.QUOTA, quota_of(workload.workload, answer)), rejected
     if left := workload.lost - rejected:

@@ -59,7 +59,7 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import
 from forewarn.policies.prediction.forecast.impact import WITHOUT_CLAIMS
 from forewarn.policies.prediction.forecast.why_not import ahead_in_queue, lasting_statuses
 from forewarn.policies.questions.whatif.autoscalers import MAX_NODES as MAX_TOGETHER
-from forewarn.policies.questions.whatif.autoscalers import MAX_WORK, NO_GROUPS, Autoscaling, below_cutoff
+from forewarn.policies.questions.whatif.autoscalers import MAX_WORK, NO_GROUPS, Autoscaling, cutoff_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -348,17 +348,17 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         fix = "remove spec.nodeName" if pod.node_name else ""
         raise InvalidObject(f"not predicted: {why}", (), ref_of(obj, "default"), fix, why)
     without, full = fill(snapshot, pod)
-    prediction = _of_next(full, pod) if full is not None else None
+    prediction = _next_prediction(full, pod) if full is not None else None
     notes = notes if full is not None else [*notes, _NOT_FILLED]
     quota_for = partial(quota_room, cluster, counted, pod.namespace)
     quota = quota_for(pod.priority_class_name)
     left = quota._replace(pods=max(quota.pods - without.pods, 0)) if quota is not None else None
     groups, together = _with_groups(cluster, pod, full, autoscaling, left)
-    by_class = _by_class(cluster, obj, pod, without, quota_for, as_group=member is not None)
+    by_class = _count_by_class(cluster, obj, pod, without, quota_for, as_group=member is not None)
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)._replace(quota=quota)
     without = without._replace(quota=quota)
     assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True)
-    group = _of_pod_group(cluster, obj, member, without.admitted, preempting.admitted) if member else None
+    group = _pod_group_headroom(cluster, obj, member, without.admitted, preempting.admitted) if member else None
     more = 0 if member or full is None else preempting.admitted.pods - without.admitted.pods
     notes = [*notes, *ahead_in_queue(pod, cluster), *_not_counted(autoscaling), *_foreign(pod, snapshot)]
     return Headroom(
@@ -369,7 +369,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         by_class=by_class,
         reasons=_reasons(prediction) if prediction else [],
         stranded=_stranded(prediction) if prediction is not None else [],
-        by_zone=_by_zone(without.by_node or {}, snapshot),
+        by_zone=_count_by_zone(without.by_node or {}, snapshot),
         notes=notes,
         node_groups=groups,
         all_node_groups=together,
@@ -397,7 +397,7 @@ def _foreign(pod: Pod, snapshot: Snapshot) -> list[str]:
     return [f"not predicted whether Pods that fit are bound: third-party plugins ({listed(names)})"] if names else []
 
 
-def _of_pod_group(
+def _pod_group_headroom(
     cluster: ClusterSnapshot, obj: ApiObject, pod: Pod, without: Count, preempting: Count
 ) -> PodGroupHeadroom | None:
     """Return how many PodGroups of an object fit. Raises InvalidObject.
@@ -445,7 +445,7 @@ def fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
     if capacity is None:
         count, full = _one_by_one(snapshot, pod, preempting=False)
         return count, full if count.is_exact else None
-    by_node = capacity.in_one_order()
+    by_node = capacity.example_order()
     if capacity.total > MAX_PLACED:
         return Count(capacity.total, by_node=by_node), None
     every = _numbered(pod)
@@ -485,7 +485,7 @@ def _preempted(snapshot: Snapshot, pod: Pod, more: int) -> Preempted | None:
             return None
         victims += sum(not victim.terminating for victim in prediction.victims)
         violations += prediction.num_pdb_violations
-        snapshot = prediction.in_the_end()
+        snapshot = prediction.final_snapshot()
     return Preempted(victims, violations) if victims else None
 
 
@@ -499,13 +499,13 @@ def _not_counted(autoscaling: Autoscaling) -> Iterator[str]:
 def _with_groups(
     cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, autoscaling: Autoscaling, quota: Quota | None
 ) -> tuple[list[OfGroup] | None, OfGroup | None]:
-    """Return the result of `_by_group` with a quota; None without groups."""
+    """Return the result of `_count_by_group` with a quota; None without groups."""
     groups, together = autoscaling.groups, None
     if is_expendable(pod, autoscaling.cutoff):
-        why = below_cutoff(autoscaling.cutoff)
+        why = cutoff_reason(autoscaling.cutoff)
         alone = [OfGroup(group.name, 0, False, Count(0), why) for group in groups]
     else:
-        alone, together = _by_group(cluster, pod, full, autoscaling)
+        alone, together = _count_by_group(cluster, pod, full, autoscaling)
     together = _limited(together, quota) if together is not None else None
     return [_limited(group, quota) for group in alone] or None, together
 
@@ -514,7 +514,7 @@ def _limited(group: OfGroup, quota: Quota | None) -> OfGroup:
     return group._replace(more=group.more._replace(quota=quota))
 
 
-def _by_group(
+def _count_by_group(
     cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, autoscaling: Autoscaling
 ) -> tuple[list[OfGroup], OfGroup | None]:
     """Return the additional Pods for each node group alone, and for all of them together; None if at most one helps.
@@ -537,7 +537,7 @@ def _by_group(
                 nodes = min(most, MAX_NODES)
                 capped = group.max_added is None or most > nodes
                 estimate = Estimate(base, group, template_info(group, daemon_sets, base.semantics), nodes)
-                more, why = _of_group(estimate, pod, nodes, full is not None)
+                more, why = _group_count(estimate, pod, nodes, full is not None)
                 results.append(OfGroup(group.name, nodes, capped, more, why))
                 estimates += [estimate.on(base, nodes)] if nodes else []  # removes the nodes that the estimate added
             return results, _together(base, pod, results, estimates, left) if full is not None else None
@@ -576,7 +576,7 @@ def _together(
     return OfGroup("", used, capped, Count(count.pods, is_exact)) if count.pods else None
 
 
-def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[Count, str]:
+def _group_count(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[Count, str]:
     """Return the number of additional Pods that fit on `nodes` new nodes, and the reason if none fits.
 
     `is_full`: no further Pod fits on the existing nodes.
@@ -613,7 +613,7 @@ def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Coun
         if not (prediction.fits or (preempting and prediction.outcome == "preempts")):
             return Count(number, by_node=by_node), snapshot
         by_node[prediction.node] += 1
-        snapshot = prediction.in_the_end()
+        snapshot = prediction.final_snapshot()
     return Count(MAX_SEQUENTIAL, is_exact=False, by_node=by_node), snapshot
 
 
@@ -621,7 +621,7 @@ def _numbered(pod: Pod) -> Iterator[Pod]:
     return (replace(pod, name=f"{pod.name}-{number}", uid="") for number in itertools.count(1))
 
 
-def _by_class(
+def _count_by_class(
     cluster: ClusterSnapshot,
     obj: ApiObject,
     pod: Pod,
@@ -655,10 +655,10 @@ def _by_class(
 
 def reasons_of(full: Snapshot, pod: Pod, nodes: Collection[str]) -> Sequence[tuple[str, int]]:
     """Return the reasons why these nodes do not take the Pod, with the number of nodes, most first."""
-    return _reasons(_of_next(full, pod), nodes)
+    return _reasons(_next_prediction(full, pod), nodes)
 
 
-def _of_next(full: Snapshot, pod: Pod) -> Prediction:
+def _next_prediction(full: Snapshot, pod: Pod) -> Prediction:
     """Predict the next Pod without preemption: searching its victims takes as long as everything else."""
     return Prediction(full, replace(pod, preemption_policy=PREEMPT_NEVER), reasons=True)
 
@@ -674,7 +674,7 @@ def _reasons(prediction: Prediction, nodes: Collection[str] | None = None) -> Se
 def _stranded(prediction: Prediction) -> list[Stranded]:
     """Return the free amounts of nodes that only lack resources, grouped by these, most nodes first."""
     framework = framework_of(prediction.snapshot, prediction.pod)
-    if NodeResourcesFit.name not in framework.profile.at("filter"):
+    if NodeResourcesFit.name not in framework.profile.plugins_at("filter"):
         return []
     fit: NodeResourcesFit = framework.plugin(NodeResourcesFit.name)
     rows: dict[tuple[str, ...], Stranded] = {}
@@ -690,7 +690,7 @@ def _stranded(prediction: Prediction) -> list[Stranded]:
     return sorted(rows.values(), key=lambda row: (-row.nodes, row.insufficient))
 
 
-def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
+def _count_by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
     """Return the number of Pods by the zone of their nodes; empty if the nodes have no zones.
 
     `by_node`: Pods by node name.

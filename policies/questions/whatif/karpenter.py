@@ -77,17 +77,17 @@ class KarpenterRounds(Rounds):
             return
         if not self._batch:
             self._opened = clock.now
-            clock.at(clock.now + IDLE, self._close)
+            clock.schedule(clock.now + IDLE, self._close)
         if not self._retries:
             self._retries = True
-            clock.at(clock.now + RETRY, self._retry)
+            clock.schedule(clock.now + RETRY, self._retry)
         self._last = clock.now
         self._batch.add(uid)
 
     def _close(self) -> None:
         clock, due = self._simulation.clock, min(self._last + IDLE, self._opened + BATCH)
         if clock.now < due:
-            clock.at(due, self._close)
+            clock.schedule(due, self._close)
             return
         self._batch.clear()
         if not self._stopped:
@@ -97,7 +97,7 @@ class KarpenterRounds(Rounds):
         clock, pods = self._simulation.clock, self._provisionable()
         self._retries = bool(pods) and not self._stopped
         if self._retries:
-            clock.at(clock.now + RETRY, self._retry)
+            clock.schedule(clock.now + RETRY, self._retry)
         for pod in pods if self._retries and self._changed else ():
             self._trigger(pod.uid)
 
@@ -107,7 +107,7 @@ class KarpenterRounds(Rounds):
 
     def _decide(self) -> None:
         snapshot = self._simulation.cache.snapshot()
-        pods = [self._in_order(pod) for pod in self._provisionable() if not lacks_claim(pod, snapshot.objects)]
+        pods = [self._randomize_order(pod) for pod in self._provisionable() if not lacks_claim(pod, snapshot.objects)]
         if not pods:
             return None
         self._changed = False
@@ -127,7 +127,7 @@ class KarpenterRounds(Rounds):
         metadata = {**arrival.node["metadata"], "name": self._name_of(f"karpenter-{arrival.group}")}
         return arrival.group, read_node({**arrival.node, "metadata": metadata}), arrival
 
-    def _in_order(self, pod: Pod) -> Pod:
+    def _randomize_order(self, pod: Pod) -> Pod:
         """Return the Pod with a random UID if the order of Pods is random."""
         if self._random is None:
             return pod

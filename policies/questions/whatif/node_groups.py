@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_GROUPS: Final = 500
 MAX_SIZE: Final = 2**31 - 1
-_LONGEST: Final = 253
+_MAX_LENGTH: Final = 253
 """Maximum characters of a name."""
 _FIELDS: Final = ("name", "minSize", "size", "maxSize", "pricePerMonth", "template")
 _PRICE: Final = re.compile(r"(\d{1,9})(?:\.(\d{2}))? ([A-Z]{3})")
@@ -62,8 +62,8 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
             raise entry.fault(f"more than {MAX_GROUPS} node groups")
         given = entry.fields(_FIELDS, ("name", "template"))
         name = given["name"].text()
-        if not name or len(name) > _LONGEST or not name.isprintable():
-            raise given["name"].fault(f"must be 1 to {_LONGEST} printable characters")
+        if not name or len(name) > _MAX_LENGTH or not name.isprintable():
+            raise given["name"].fault(f"must be 1 to {_MAX_LENGTH} printable characters")
         sizes = {what: _size(given[what]) for what in ("minSize", "size", "maxSize") if what in given}
         least, most = sizes.get("minSize", 0), sizes.get("maxSize")
         if most is not None and least > most:

@@ -148,7 +148,7 @@ class Question(NamedTuple):
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """Return the question of losing these nodes at the same time. Raises InvalidInput for an unknown name."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
-    return Question(f"{_nodes_text(nodes, cluster)} lost", [_of_node("lost", node.name) for node in nodes])
+    return Question(f"{_nodes_text(nodes, cluster)} lost", [_node_arrival("lost", node.name) for node in nodes])
 
 
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
@@ -224,9 +224,9 @@ def question_of_loss(loss: Loss, added: Iterable[Node] = (), delay: float = 0.0)
     """Return the question of adding nodes, and of a loss `delay` seconds later; without added nodes, of an immediate
     loss.
     """
-    creations = [_of_node("create", node.name, node) for node in added]
+    creations = [_node_arrival("create", node.name, node) for node in added]
     at = delay if creations else 0.0
-    losses = (_of_node("lost", name)._replace(at=at) for name in loss.nodes)
+    losses = (_node_arrival("lost", name)._replace(at=at) for name in loss.nodes)
     return Question(loss.title, [*creations, *losses], lost=loss.labels)
 
 
@@ -237,7 +237,7 @@ def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
     operations = ("cordon", "drain") if nodes[1:] else ("drain",)
-    arrivals = [_of_node(operation, node.name) for operation in operations for node in nodes]
+    arrivals = [_node_arrival(operation, node.name) for operation in operations for node in nodes]
     return Question(f"drain of {_nodes_text(nodes, cluster)}", arrivals)
 
 
@@ -261,7 +261,7 @@ def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: S
         nodes = [new_node_like(model, name) for model, name in zip(cycle(models), free, strict=False)]
     names = [node.name for node in nodes]
     what = f"node {name}" if scope == "node" else f"group {name}" if group else _pool_text(name)
-    arrivals = [_of_node("create", node.name, node) for node in nodes]
+    arrivals = [_node_arrival("create", node.name, node) for node in nodes]
     return Question(f"{plural(count, 'node')} like {what} added", arrivals, added=names)
 
 
@@ -308,7 +308,7 @@ def scaled(
         fix = "change its nodeSelector, and pass its manifest to forewarn whatif apply -f"
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas", fix=fix)
     target = _named(cluster, workload, namespace, SCALED)
-    again = _rescaled(target, replicas, _by_target(autoscalers or {}).get(target, ()), 0.0)
+    again = _rescaled(target, replicas, _scalers_by_target(autoscalers or {}).get(target, ()), 0.0)
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
     title = f"{_text_of(target)} {verb} {plural(replicas, 'replica')}"
@@ -316,7 +316,7 @@ def scaled(
     return Question(title, arrivals, notes=[each.note for each in again])
 
 
-def _by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, list[_Scaler]]:
+def _scalers_by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, list[_Scaler]]:
     return grouped((target_of(item[0][0], item[1]), item) for item in sorted(autoscalers.items(), key=itemgetter(0)))
 
 
@@ -362,16 +362,16 @@ def applied(
     """
     again = [*rescaled(arrivals, cluster, autoscalers, added)]
     notes = [*dict.fromkeys(each.note for each in again)]
-    left = len(notes) - _MOST_NOTES
+    left = len(notes) - _MAX_NOTES
     others = [f"{plural(left, 'more such change')} by HorizontalPodAutoscalers"] if left > 0 else []
     is_same = arrivals and all(each.op in _APPLIES and _is_stored(each.object, cluster) for each in arrivals)
     later = [each.arrival for each in again if each.arrival]
     return Question(
-        f"{title}{' (unchanged)' if is_same else ''}", [*arrivals, *later], notes=[*notes[:_MOST_NOTES], *others]
+        f"{title}{' (unchanged)' if is_same else ''}", [*arrivals, *later], notes=[*notes[:_MAX_NOTES], *others]
     )
 
 
-_MOST_NOTES: Final = 10
+_MAX_NOTES: Final = 10
 _APPLIES: Final = ("create", "update")
 
 
@@ -385,7 +385,7 @@ def rescaled(
     replicas of other workloads.
     """
     new = {ref_of(obj, registry.DEFAULT_NAMESPACE)[2:]: obj for obj in added}
-    scalers, others = _by_target({**autoscalers, **new}), _by_target(new)
+    scalers, others = _scalers_by_target({**autoscalers, **new}), _scalers_by_target(new)
     for seconds, operation, obj, *_ in arrivals if scalers else ():
         target = group_kind(obj), *ref_of(obj, registry.DEFAULT_NAMESPACE)[2:]
         stored, replicas = cluster.workloads.get(target), obj.get("replicas", _replicas(obj))
@@ -420,7 +420,7 @@ def _text_of(workload: Key) -> str:
     return f"{workload[0].rpartition('/')[2]} {workload[1]}/{workload[2]}"
 
 
-def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, str], ApiObject]) -> Question:
+def max_replicas_question(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, str], ApiObject]) -> Question:
     """Return the question of scaling the workload of each HorizontalPodAutoscaler to its maxReplicas.
 
     Simulates at most MAX_REPLICAS replicas, those of the smallest workloads first.
@@ -752,5 +752,5 @@ def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
     )
 
 
-def _of_node(operation: str, name: str, node: Node | None = None) -> Arrival:
+def _node_arrival(operation: str, name: str, node: Node | None = None) -> Arrival:
     return Arrival(0.0, operation, node_object(name), node)

@@ -69,7 +69,7 @@ def _races(
     """
     snapshot, found = simulation.cache.snapshot(), set[K]()
     pairs = _pairs(simulation, names, losers, lambda loser, rival: key(loser, rival) in found)
-    for number, (pending, rival) in enumerate(_in_turn(pairs)):
+    for number, (pending, rival) in enumerate(_alternate(pairs)):
         if number == max_pairs:
             return found, False
         if _may_swap(pending.pod, rival.pod, snapshot):
@@ -92,7 +92,7 @@ def equal_victims(simulation: Simulation, names: Names) -> defaultdict[str, set[
     return found
 
 
-def _in_turn(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
+def _alternate(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
     """Yield the first item of each iterator, then the second of each, and so on."""
     left = deque(iterators)
     while left:

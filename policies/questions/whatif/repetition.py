@@ -151,8 +151,8 @@ def repeat(
         same = (answer._replace(without_change=each) for each in alone)
         answers[outcome.run] = completed(next((each for each in same if each.is_as_without), answer))
         endings.append(Ending(outcome, answers[outcome.run].after.summary, effects_of(answers[outcome.run])))
-    groups = by_frequency(endings)
-    return _of_groups(groups, answers, seed)
+    groups = group_by_frequency(endings)
+    return _repeated(groups, answers, seed)
 
 
 def random_runs(
@@ -243,20 +243,20 @@ def _fields_of(state: PodState) -> tuple[object, ...]:
     return pod.effective_priority, amounts.milli_cpu, amounts.memory, owner, times, pod.terminating
 
 
-def _of_groups(groups: Sequence[Sequence[Ending]], answers: Mapping[int, Answer], seed: int) -> Repeated:
+def _repeated(groups: Sequence[Sequence[Ending]], answers: Mapping[int, Answer], seed: int) -> Repeated:
     first, endings = groups[0][0], [*chain(*groups)]
     alike = [each for each in endings if _counters(each) == _counters(first)]
     others = [each for each in endings if _counters(each) != _counters(first)]
     runs = Runs(count_runs(endings), count_runs(alike), _longest(alike), _longest(others), _ranges(endings))
     lost = _more_than(first, endings, _lost_by(answers))
-    preempted = _more_than(first, endings, lambda each: each.summary.by_workload)
+    preempted = _more_than(first, endings, lambda each: each.summary.count_by_workload)
     pending = _more_than(first, endings, lambda each: Counter(each.summary.pending))
     random = random_of(seed, first.outcome.run)
     without = answers[first.outcome.run].without_change
     return Repeated(endings, random, without, runs, lost, preempted, pending, count_runs(groups[0]))
 
 
-def by_frequency(endings: Iterable[Ending]) -> list[list[Ending]]:
+def group_by_frequency(endings: Iterable[Ending]) -> list[list[Ending]]:
     """Return the outcomes grouped by what happens to each workload: first those with the most frequent counters, of
     equally frequent ones the worst; in a group the most frequent outcome first.
     """

@@ -70,7 +70,7 @@ def risks(
     losses = {**outcomes}
     alone = losses.pop(_NO_LOSS, None)
     by_group = _priorities_in_groups(cluster)
-    free_amounts, classes = _FreeAmounts(cluster, occupancy, by_group), _that_preempt(cluster)
+    free_amounts, classes = _FreeAmounts(cluster, occupancy, by_group), _preempting_classes(cluster)
     grows, workloads = autoscaling.grows and autoscaling.node_delay is not None, list[WorkloadRisk]()
     for name, own in intervals.items():
         pods = _pods(cluster, own)
@@ -125,18 +125,18 @@ class _FreeAmounts:
     def priority(self, interval: PodInterval) -> int:
         return self._by_group.get(interval.pod, interval.priority)
 
-    def below(self, name: str, priority: int) -> Amounts:
+    def free_below(self, name: str, priority: int) -> Amounts:
         """Return the free amounts of a node without all Pods below a priority."""
         priorities, sums = self._sums[name]
         return sums[bisect_left(priorities, priority)]
 
     def maximum(self, names: Iterable[str], priority: int) -> Amounts:
-        """Return the maximum free amounts of these nodes; `priority`: as in `below`."""
-        found = [self.below(name, priority) for name in names]
+        """Return the maximum free amounts of these nodes; `priority`: see `free_below`."""
+        found = [self.free_below(name, priority) for name in names]
         return Amounts(max((cpu for cpu, _ in found), default=0), max((memory for _, memory in found), default=0))
 
     def free_for(self, pod: Pod, priority: int) -> Amounts:
-        """Return the maximum free amounts of the nodes that the filters allow for a Pod; `priority`: as in `below`."""
+        """Return the maximum free amounts of nodes that the filters allow for a Pod; `priority`: see `free_below`."""
         key = passes, _ = self._filters.filter_for(pod), priority
         if key not in self._free:
             self._free[key] = self.maximum((name for name, node in self._nodes.items() if passes(node)), priority)
@@ -161,7 +161,7 @@ def _sums(intervals: Sequence[PodInterval], node: Node | None) -> tuple[list[int
     return [interval.priority for interval in ordered], sums
 
 
-def _that_preempt(cluster: ClusterSnapshot) -> list[PriorityClass]:
+def _preempting_classes(cluster: ClusterSnapshot) -> list[PriorityClass]:
     """Return the PriorityClasses that may preempt, lowest first, without the system classes."""
     found = [c for c in cluster.priority_classes.values() if c.preemption_policy != PREEMPT_NEVER]
     return sorted((c for c in found if c.name not in SYSTEM_NAMES), key=lambda c: (c.value, c.name))

@@ -277,7 +277,7 @@ def _tables(risks: Risks) -> Iterator[Table]:
     if risks.workloads:
         every = Table(_HEADS, [_row(risk) for risk in risks.workloads])
         if len(risks.own) > MAX_ROWS and len({risk.priority_class for risk in risks.own}) > 1:
-            yield _by_class(risks)
+            yield _class_table(risks)
             every = every._replace(detail=1)
         yield every
     yield changes_table(risks.changes or ())
@@ -318,7 +318,7 @@ def _row(risk: WorkloadRisk) -> list[str | int]:
         risk.pods,
         risk.loses_replicas_with.get(loss, 0),
         f"{loss}{others}{by_quota}",
-        _after(risk),
+        _loss_after_growth(risk),
         str(risk.pod_losses[0].loss) if risk.pod_losses else "",
         listed(now, 2) or full,
     ]
@@ -328,7 +328,7 @@ def _alone(risk: WorkloadRisk) -> list[str | int]:
     return [risk.workload, risk.priority_class or NO_CLASS, risk.priority, risk.pods, risk.only_in or ""]
 
 
-def _after(risk: WorkloadRisk) -> str:
+def _loss_after_growth(risk: WorkloadRisk) -> str:
     """Return the largest loss after new nodes have arrived: `2: zone a`, or `all run`."""
     after, lasting = risk.with_new_nodes or {}, risk.lasting_losses
     if not after:
@@ -337,7 +337,7 @@ def _after(risk: WorkloadRisk) -> str:
     return f"{lasting[worst]}: {worst}" if worst else "all run"
 
 
-def _by_class(risks: Risks) -> Table:
+def _class_table(risks: Risks) -> Table:
     """A row for each PriorityClass, the highest value first, with its workload that loses most."""
     classes = grouped(((-risk.priority, risk.priority_class), risk) for risk in risks.own)
     cells: Rows = []

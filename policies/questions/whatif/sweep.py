@@ -29,10 +29,10 @@ from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import (
     Levels,
     Names,
+    count_other_schedulers,
     is_incomplete,
     missing,
     names_in,
-    of_other_schedulers,
     pods_left_out,
 )
 from forewarn.policies.questions.whatif import EVERY
@@ -41,10 +41,10 @@ from forewarn.policies.questions.whatif.arrivals import Branch, Grown, last_sche
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling, not_predicted
 from forewarn.policies.questions.whatif.comparison import (
     MAX_REPEATED,
-    at_rest,
     count_by_workload,
     failed_jobs,
     failures_in,
+    is_at_rest,
     lost_replicas,
     more_pending,
     pdbs_below_desired,
@@ -76,24 +76,24 @@ def counted(
     losses = counting(simulation)
     simulation.begin()
     loses = all(arrival.op == "lost" for question in asked for arrival in question.arrivals)
-    ahead = at_rest(world) and loses and _would_be_quiet(simulation, report)
+    ahead = is_at_rest(world) and loses and _would_be_quiet(simulation, report)
     if ahead:
         simulation.run_first_syncs()
     if report is not None:
         report()
     prepare_for_all(simulation.cache.snapshot())  # the simulations of losses start from it
 
-    def in_shared_simulation(question: Question) -> Any:
+    def share_simulation(question: Question) -> Any:
         simulation.expect(question.arrivals)
         values = losses.measure(simulation, question)
         if ahead and not simulation.is_as_if_new:
             raise ValueError("a new simulation has to tell")
         return values
 
-    def in_new_simulation(question: Question) -> Any:
+    def start_simulation(question: Question) -> Any:
         return losses.measure(Simulation(world._replace(arrivals=question.arrivals), progress=report), question)
 
-    yield from mapped(asked, in_shared_simulation, in_new_simulation, report)
+    yield from mapped(asked, share_simulation, start_simulation, report)
 
 
 def _would_be_quiet(simulation: Simulation, report: Callable[..., None] | None) -> bool:
@@ -218,7 +218,7 @@ class Tally:
         origins = {workload: self._before[workload].origin for workload in counted.lost}
         losers = sorted(origins, key=lambda e: (-origins[e].priority, -counted.lost[e], e))
         victims = counted.victims
-        left, reserved = of_other_schedulers(simulation, names), {*map(names.name_of, self._placeholders)}
+        left, reserved = count_other_schedulers(simulation, names), {*map(names.name_of, self._placeholders)}
         rivals, equal = rivals_by_loser(simulation, names, losers), equal_victims(simulation, names)
         cut = pods_left_out(simulation)
         row = Row(
@@ -343,7 +343,7 @@ class Row(NamedTuple):
         replicas, then the counters at the end and without new nodes.
         """
         loss = rank_of_loss(self.counters.lost, self.priority)
-        return *loss, *self.end.in_order, *self.counters.in_order, int(not self.steady)
+        return *loss, *self.end.ordered_counters, *self.counters.ordered_counters, int(not self.steady)
 
     def without(self, rejections: Mapping[str, int]) -> Row:
         """Return the row without Pods that ResourceQuotas reject anyway."""
@@ -417,11 +417,11 @@ def _read(kind: Any, value: Any) -> Any:
     if NoneType in kinds:
         return _read(kinds[0], value)
     if get_origin(kind) is Sequence:
-        return [_read(kinds[0], each) for each in _of_type(list, value)]
+        return [_read(kinds[0], each) for each in _parse_type(list, value)]
     if get_origin(kind) is Mapping:
         return {str(name): _read(kinds[1], each) for name, each in value.items()}
     if not fields_of(kind):
-        return _NUMBERS[kind](value) if kind in _NUMBERS else _of_type(kind, value)
+        return _NUMBERS[kind](value) if kind in _NUMBERS else _parse_type(kind, value)
     hints = get_type_hints(kind)
     given = {each.name: value[each.key] for each in fields_of(kind) if each.key in value or not each.optional}
     return kind(**{name: _priority(it) if name == "priority" else _read(hints[name], it) for name, it in given.items()})
@@ -444,7 +444,7 @@ def _priority(value: Any) -> int:
     return int(value)
 
 
-def _of_type(kind: type, value: Any) -> Any:
+def _parse_type(kind: type, value: Any) -> Any:
     if not isinstance(value, kind):
         raise ValueError(f"not the JSON of a sweep: {cut(repr(value), 40)} is not {kind.__name__}")
     return value

@@ -156,7 +156,7 @@ class UpgradeRun:
     def start(self, simulation: Simulation) -> None:
         """Schedule the upgrade at time 0 of a simulation that has not run yet."""
         self.steps = self._new_steps()
-        simulation.clock.at(0.0, lambda: simulation.clock.spawn(self._run(simulation)))
+        simulation.clock.schedule(0.0, lambda: simulation.clock.spawn(self._run(simulation)))
 
     def _run(self, simulation: Simulation) -> Steps:
         clock = simulation.clock

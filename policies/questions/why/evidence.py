@@ -464,7 +464,7 @@ class Events:
         reason = brief(_event_text(obj, "reason"), _LONG_REASON)
         message = brief(_event_text(obj, "note") or _event_text(obj, "message"), MAX_TEXT)
         by, node = _preemptor(obj, reason, message)
-        event = Event(brief(kind, _LONG_REASON), name, reason, message, uid, _when(obj), by, node)
+        event = Event(brief(kind, _LONG_REASON), name, reason, message, uid, _event_time(obj), by, node)
         self.__dict__.pop("_index", None)
         events = self._last.setdefault("Pod" if kind == "Pod" else "", {})
         key = (name, uid, reason) if kind == "Pod" else (kind, name, uid, reason, message)
@@ -475,7 +475,7 @@ class Events:
             best = sorted(events, key=lambda key: _rank(events[key]))[-self._max_events :]
             self._last["Pod" if kind == "Pod" else ""] = {key: events[key] for key in best}
 
-    def of_pod(self, name: str, uid: str = "") -> list[Event]:
+    def pod_events(self, name: str, uid: str = "") -> list[Event]:
         """Return the Events about the Pod with this name and uid ("": any), sorted by time."""
         return [e for e in self._index.of_pod.get(name, ()) if uid in ("", e.uid) or not e.uid]
 
@@ -485,7 +485,7 @@ class Events:
 
     def messages_of(self, name: str, uid: str) -> dict[str, str]:
         """Return, by reason, the message of the latest Events about the Pod, sorted by time."""
-        shown = sorted(self.of_pod(name, uid), key=_rank)[-_MAX:]
+        shown = sorted(self.pod_events(name, uid), key=_rank)[-_MAX:]
         return {event.reason: cut(event.message, LONG) for event in sorted(shown, key=lambda event: event.when)}
 
     def creation_failure(self) -> str:
@@ -495,11 +495,11 @@ class Events:
 
     def preempted(self, name: str, uid: str) -> Event | None:
         """Return the last Event about a preemption of the Pod with this name and uid ("": any), or None."""
-        return next((event for event in reversed(self.of_pod(name, uid)) if event.reason == PREEMPTED), None)
+        return next((event for event in reversed(self.pod_events(name, uid)) if event.reason == PREEMPTED), None)
 
     def decisive(self, name: str, uid: str = "", since: float = 0.0) -> Event | None:
         """Return the last Event that names a cause of termination, or None. `since`: for Events without uid."""
-        events = reversed(self.of_pod(name, uid))
+        events = reversed(self.pod_events(name, uid))
         return next((e for e in events if _is_decisive(e) and (e.uid or e.when >= since)), None)
 
     def former(self, name: str, uid: str, created: float = 0.0) -> Event | None:
@@ -509,19 +509,19 @@ class Events:
         `created`: when the Pod with this uid was created; 0 if unknown. Events of taint eviction have no uid: they are
         about the Pod that existed then.
         """
-        others = [e for e in self.of_pod(name) if _is_decisive(e) and e.uid != uid]
+        others = [e for e in self.pod_events(name) if _is_decisive(e) and e.uid != uid]
         earlier = [e for e in others if e.uid or 0 < e.when <= created]
         if not earlier or not uid:
             return None
         last = earlier[-1]
         # Events of taint eviction have whole seconds: an Event of the same second may be earlier.
-        uids = [e.uid for e in self.of_pod(name) if e.uid not in ("", uid) and int(e.when) <= last.when]
+        uids = [e.uid for e in self.pod_events(name) if e.uid not in ("", uid) and int(e.when) <= last.when]
         return last if last.uid or not uids else last._replace(uid=uids[-1])
 
     def last(self, name: str) -> tuple[str, float]:
         """Return the uid of the last Pod with this name, and the time of its first Event; ("", 0.0) if unknown."""
-        uid = next((event.uid for event in reversed(self.of_pod(name)) if event.uid), "")
-        return uid, min((event.when for event in self.of_pod(name) if event.uid == uid != ""), default=0.0)
+        uid = next((event.uid for event in reversed(self.pod_events(name)) if event.uid), "")
+        return uid, min((event.when for event in self.pod_events(name) if event.uid == uid != ""), default=0.0)
 
     def deletion(self, name: str) -> Event | None:
         """Return the last Event in which a controller reports that it deleted the Pod, or None."""
@@ -529,7 +529,7 @@ class Events:
 
     def node_of(self, name: str, uid: str = "") -> str:
         """Return the node of the Pod with this name and uid ("": any) according to its Events; "" if unknown."""
-        for event in reversed(self.of_pod(name, uid)):
+        for event in reversed(self.pod_events(name, uid)):
             if event.node:
                 return event.node
             if event.reason == "Scheduled" and (match := _ASSIGNED.match(event.message)):
@@ -586,7 +586,7 @@ class PreemptionEvents:
             self.conditions.update((pod, each.when) for each in targets if each.type == "DisruptionTarget")
             return None
         self.read += 1
-        when, reason = _when(obj), _event_text(obj, "reason")
+        when, reason = _event_time(obj), _event_text(obj, "reason")
         self.latest = max(self.latest, when)
         self.earliest = min(self.earliest or when, when) if when else self.earliest
         about = mapping_at(obj, "regarding") or mapping_at(obj, "involvedObject")
@@ -603,7 +603,7 @@ class PreemptionEvents:
                 self.last[key] = Event("Pod", name, reason, message, uid, when, by, node)
         return False
 
-    def within(self, period: float, now: float) -> list[tuple[str, Event]]:
+    def recent_victims(self, period: float, now: float) -> list[tuple[str, Event]]:
         """Return the victims as `namespace/name`, each with its Event in the last `period` seconds; the newest come
         first.
         """
@@ -645,7 +645,7 @@ def _event_text(obj: ApiObject, name: str) -> str:
     return text_at(obj, name)[: 4 * MAX_TEXT]
 
 
-def _when(obj: ApiObject) -> float:
+def _event_time(obj: ApiObject) -> float:
     return next((time for path in _WHEN if (time := seconds(at(obj, *path)))), 0.0)
 
 

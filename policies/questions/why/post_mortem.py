@@ -230,7 +230,7 @@ def _cycles(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Prediction]:
     cycles = list[Prediction]()
     for pod in pods:
         cycles.append(Prediction(snapshot, pod))
-        snapshot = cycles[-1].in_the_end()
+        snapshot = cycles[-1].final_snapshot()
     return cycles
 
 
@@ -255,10 +255,10 @@ def _ways(
     theirs = [pod for info in snapshot.node_infos for pod in info.pods if before.top_workload_of(pod) == workload]
     raised = [replace(pod, priority=value, priority_class_name=name) for pod in theirs]
     yield f"{name or f'priority {value:,}'} for {workload}", _cycles(snapshot.with_pods(raised, theirs), asking)
-    yield from _of_class(before, snapshot, asking, of_class)
+    yield from _class_changes(before, snapshot, asking, of_class)
 
 
-def _of_class(
+def _class_changes(
     before: ClusterSnapshot, snapshot: Snapshot, asking: Sequence[Pod], of_class: Pod
 ) -> Iterator[tuple[str, list[Prediction]]]:
     """Yield changes of a preemptor's class, and a quota of the class in its namespace, with the cycles of the Pods that

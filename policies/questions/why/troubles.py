@@ -31,7 +31,7 @@ from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated, res
 from forewarn.policies.kubernetes.scheduling.framework import Code
 from forewarn.policies.kubernetes.scheduling.not_predicted import not_predicted
 from forewarn.policies.kubernetes.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
-from forewarn.policies.kubernetes.scheduling.reasons import Reason, in_short
+from forewarn.policies.kubernetes.scheduling.reasons import Reason, shorten
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.linting.rules.support import predictions
 from forewarn.policies.linting.rules.wording.impact import victims_text
@@ -41,12 +41,12 @@ from forewarn.policies.prediction.forecast.pod_groups import REMOVE_GATES, group
 from forewarn.policies.prediction.forecast.why_not import (
     MAX_PENDING,
     OF_KUBERNETES,
-    before_in_queue,
     cause,
     common_cause,
     ending_on_nominated_node,
     on_no_node,
     pending_in_order,
+    preceding_pods,
     queue_key,
     waits_for,
 )
@@ -109,7 +109,7 @@ _STARTING: Final = ("Pulling", _PULLED, "FailedMount", "FailedAttachVolume", "Fa
 """Reasons of the kubelet's Events before a container is created. Source: pkg/kubelet/events, event.go."""
 
 
-def of_containers(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Iterator[Trouble]:
+def container_troubles(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Iterator[Trouble]:
     """Yield the causes in container statuses. `explained`: the Pod's end has a cause, which explains other errors."""
     for container in pod.terminated:
         if container.reason == "OOMKilled":
@@ -118,7 +118,7 @@ def of_containers(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Ite
             yield _failed(evidence, pod, container)
     if not explained:
         for waiting in pod.waiting:
-            text = _with(f"container {waiting.name} does not start: {waiting.reason}", waiting.message)
+            text = _append_message(f"container {waiting.name} does not start: {waiting.reason}", waiting.message)
             yield Trouble("container-waiting", text, reason=waiting.reason)
 
 
@@ -151,7 +151,7 @@ def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> t
     client-go, tools/record, events_cache.go.
     """
     earlier = ""
-    for event in evidence.events.of_pod(pod.name, pod.uid):
+    for event in evidence.events.pod_events(pod.name, pod.uid):
         probe = _PROBE.match(event.message) if event.reason == "Killing" else None
         if probe is None or probe[1] != container.name:
             continue
@@ -167,7 +167,7 @@ def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iter
     """Yield why a Pod ended, terminates or restarted, the cause first. `now`: None for a snapshot of unknown age."""
     main = list(_end(evidence, pod))
     yield from main
-    yield from of_containers(evidence, pod, explained=bool(main))
+    yield from container_troubles(evidence, pod, explained=bool(main))
     if pod.deleted is not None:
         yield from _stuck(evidence, pod, now)
     yield from _job(evidence, pod)
@@ -180,13 +180,13 @@ def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     is_shutdown = pod.reason == "Terminated" and pod.message.startswith(_SHUTDOWN)
     if condition is not None:
         message = condition.message or pod.message  # the kubelet writes the cause to the condition and the status
-        yield from _by_reason(evidence, pod, condition.reason, message, condition.when)
+        yield from _condition_troubles(evidence, pod, condition.reason, message, condition.when)
     elif pod.reason and pod.message.startswith(_REJECTED):
         # A Pod is also rejected after a restart of the kubelet. Only its Event has a time.
-        times = [event.when for event in evidence.events.of_pod(pod.name, pod.uid) if event.reason == pod.reason]
+        times = [event.when for event in evidence.events.pod_events(pod.name, pod.uid) if event.reason == pod.reason]
         yield _rejected(pod.node, pod.reason, pod.message.removeprefix(_REJECTED), max(times, default=0.0))
     elif is_shutdown or pod.reason in ("Evicted", "Preempting", "NodeLost", DEADLINE):
-        yield from _by_reason(evidence, pod, pod.reason, pod.message, _finished(pod))
+        yield from _condition_troubles(evidence, pod, pod.reason, pod.message, _finished(pod))
     elif pod.deleted is not None:
         yield from _deletion(evidence, pod.name, pod.deleted)
 
@@ -202,14 +202,16 @@ _ENDS: Final = {
 """Reason of an end -> the cause."""
 
 
-def _by_reason(evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float) -> Iterator[Trouble]:
+def _condition_troubles(
+    evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float
+) -> Iterator[Trouble]:
     """Yield the cause by its reason in the condition DisruptionTarget, in the status or in an Event; preemption by
     kube-scheduler is in `diagnose`.
     """
     on = _on(pod.node)
     if reason in ("TerminationByKubelet", "Evicted", "Preempting", "Terminated"):
         is_critical = reason == "Preempting" or message.startswith(_CRITICAL)
-        yield from _by_kubelet(evidence, pod.node, message, when, is_critical=is_critical)
+        yield from _kubelet_troubles(evidence, pod.node, message, when, is_critical=is_critical)
     elif reason == "EvictionByEvictionAPI":
         yield from _evicted(evidence, pod.node, when)
     elif reason in ("DeletionByTaintManager", TAINT[0]):
@@ -221,10 +223,12 @@ def _by_reason(evidence: Evidence, pod: PodRecord, reason: str, message: str, wh
         end = _ENDS[reason]
         yield end._replace(message=end.message.format(on=on, node=pod.node), when=when)
     elif reason not in ("PreemptionByScheduler", PREEMPTED):
-        yield Trouble("disrupted", _with(_with(f"disrupted{on}", reason), message), "", when)
+        yield Trouble("disrupted", _append_message(_append_message(f"disrupted{on}", reason), message), "", when)
 
 
-def _by_kubelet(evidence: Evidence, node: str, message: str, when: float, *, is_critical: bool) -> Iterator[Trouble]:
+def _kubelet_troubles(
+    evidence: Evidence, node: str, message: str, when: float, *, is_critical: bool
+) -> Iterator[Trouble]:
     if message.startswith(_SHUTDOWN):
         text = f"terminated by the kubelet: {node} shuts down (graceful node shutdown)"
         yield Trouble("node-shutdown", text, "", when)
@@ -239,7 +243,7 @@ def _by_kubelet(evidence: Evidence, node: str, message: str, when: float, *, is_
 def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float) -> Iterator[Trouble]:
     low = _LOW.match(message)
     if low is None:
-        text = _with(f"evicted by the kubelet{_on(node)}", message.rstrip(". "))
+        text = _append_message(f"evicted by the kubelet{_on(node)}", message.rstrip(". "))
         if _LIMIT.match(message):
             yield Trouble("storage-limit-exceeded", text, "raise the limit, or write less", when)
         else:
@@ -290,10 +294,12 @@ def node_health(evidence: Evidence, name: str) -> Iterator[Trouble]:
         if name and evidence.nodes:
             yield Trouble("node-gone", f"{name} no longer exists")
     elif (ready := node.not_ready) is not None:
-        why = f" ({_with(cut(ready.reason, 60), ready.message)})" if ready.reason else ""
+        why = f" ({_append_message(cut(ready.reason, 60), ready.message)})" if ready.reason else ""
         yield Trouble("node-not-ready", f"{name} has been not ready{why}", "", ready.when)
     elif events:
-        yield Trouble("node-not-ready", _with(name, events[-1].message or events[-1].reason), "", events[-1].when)
+        yield Trouble(
+            "node-not-ready", _append_message(name, events[-1].message or events[-1].reason), "", events[-1].when
+        )
 
 
 _REQUESTER: Final = {
@@ -359,19 +365,19 @@ def _rescaled(evidence: Evidence, before: float) -> Iterator[Trouble]:
     sizes = [e for e in rescaled if e.when <= before + 1]
     if sizes:
         last = sizes[-1]
-        yield Trouble("scaled", _with(f"HorizontalPodAutoscaler {last.name}", last.message), "", last.when)
+        yield Trouble("scaled", _append_message(f"HorizontalPodAutoscaler {last.name}", last.message), "", last.when)
 
 
-def _by_event(evidence: Evidence, pod: PodRecord, cause: Event) -> Iterator[Trouble]:
+def _event_troubles(evidence: Evidence, pod: PodRecord, cause: Event) -> Iterator[Trouble]:
     if cause.is_rejection:
         yield _rejected(pod.node, cause.reason, cause.message, cause.when)
     else:
-        yield from _by_reason(evidence, pod, cause.reason, cause.message, cause.when)
+        yield from _condition_troubles(evidence, pod, cause.reason, cause.message, cause.when)
 
 
 def _unknown(evidence: Evidence, name: str, node_name: str) -> Iterator[Trouble]:
     """Yield the cause if no Event names one: neither API evictions nor deletions by users create Events."""
-    killed = [e.when for e in evidence.events.of_pod(name) if e.reason == "Killing"]
+    killed = [e.when for e in evidence.events.pod_events(name) if e.reason == "Killing"]
     node = evidence.nodes.get(node_name)
     cordoned = f"; {node_name} is cordoned: probably a drain" if node is not None and node.cordoned else ""
     text = f"deleted{_on(node_name)}; no Event names the cause{cordoned}"
@@ -460,7 +466,7 @@ def _finished(pod: PodRecord) -> float:
     return max((container.when for container in pod.terminated), default=0.0)
 
 
-def _with(text: str, message: str) -> str:
+def _append_message(text: str, message: str) -> str:
     """The text followed by a message of the cluster; only the text if the message is empty."""
     return f"{text}: {cut(message, LONG)}" if message else text
 
@@ -484,9 +490,9 @@ def _creating(evidence: Evidence, record: PodRecord) -> Iterator[Trouble]:
     if not record.creating:
         return
     message = f"container {listed([*record.creating], 3)} is not created yet (ContainerCreating)"
-    events = [event for event in evidence.events.of_pod(record.name, record.uid) if event.reason in _STARTING]
+    events = [event for event in evidence.events.pod_events(record.name, record.uid) if event.reason in _STARTING]
     last = events[-1] if events and events[-1].reason != _PULLED else None
-    text = message if last is None else _with(f"{message}: {last.reason}", last.message)
+    text = message if last is None else _append_message(f"{message}: {last.reason}", last.message)
     yield Trouble("container-waiting", text, "", 0.0 if last is None else last.when)
 
 
@@ -532,7 +538,7 @@ _LOWER: Final = 3
 """Maximum number of nodes with Pods of lower priority that are explained."""
 
 
-def by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
+def preemptor_phrase(cluster: ClusterSnapshot, event: Event | None) -> str:
     """Return a phrase such as ` by shop/web (gold, priority 1,000)`; "" if no Event names the preemptor."""
     if event is None or not any(event.by):
         return ""
@@ -555,11 +561,11 @@ def named_by(cluster: ClusterSnapshot, event: Event) -> tuple[str, Pod | None]:
     return gone if any(event.by) else "", None
 
 
-def of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Iterator[Trouble]:
+def victim_troubles(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Iterator[Trouble]:
     """Yield the reasons for a victim of kube-scheduler. `event`: about its preemption."""
     preemptor = preemptor_of(cluster, victim, event)
     if preemptor is None:
-        by = by_preemptor(cluster, event)
+        by = preemptor_phrase(cluster, event)
         text = f"kube-scheduler preempts it on {victim.node_name}{by or '; the preemptor is unknown'}"
         yield Trouble("preempted", text, f"use a class of higher priority than {victim.effective_priority:,}")
         return
@@ -567,7 +573,7 @@ def of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> I
     yield Trouble("preempted", f"preempted on {victim.node_name} by {preemptor.key} ({priorities})")
     yield from _unnecessarily(cluster, preemptor)
     if not preemptor.node_name:
-        yield from _before_lower(cluster, victim, preemptor)
+        yield from _spared_lower_troubles(cluster, victim, preemptor)
 
 
 def preemptor_of(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Pod | None:
@@ -601,7 +607,7 @@ def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble
         yield Trouble("preempted-for-a-class-that-is-gone", f"PriorityClass {name} of {preemptor.key} no longer exists")
 
 
-def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iterator[Trouble]:
+def _spared_lower_troubles(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iterator[Trouble]:
     """Yield the reasons why kube-scheduler did not preempt Pods of lower priority instead.
 
     Source: the documentation, "Higher-priority Pods are preempted before lower-priority Pods".
@@ -669,7 +675,7 @@ _CLASSES: Final = 10
 """Maximum number of classes with higher priority that are tried."""
 
 
-def of_its_group(cluster: ClusterSnapshot, pod: Pod) -> Trouble | None:
+def group_trouble(cluster: ClusterSnapshot, pod: Pod) -> Trouble | None:
     """Return the reason that the Pod's PodGroup gives; None if forewarn does not predict the PodGroup."""
     group = group_forecast(cluster.scheduling, (pod,))
     if group is None:
@@ -681,7 +687,7 @@ def of_its_group(cluster: ClusterSnapshot, pod: Pod) -> Trouble | None:
         return Trouble("group-waits", f"{name} waits for {plural(group.missing, 'more Pod')}", group.fix)
     if group.outcome == "pending":
         remedy = group.fix or "lower requests or minCount, or add nodes"
-        return Trouble("group-unschedulable", f"{name} is unschedulable: {in_short(group.message)}", remedy)
+        return Trouble("group-unschedulable", f"{name} is unschedulable: {shorten(group.message)}", remedy)
     if group.outcome == "preempts":
         victims = f"{plural(len(group.victims), 'Pod')}: {listed([victim.key for victim in group.victims])}"
         return Trouble("group-will-preempt", f"{name} will preempt {victims}", _BACK_OFF)
@@ -734,14 +740,14 @@ class InQueue(NamedTuple):
 
 def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
     """The prediction for a Pending Pod, in the order of `pending_in_order`; a nominated Pod is before all others."""
-    ahead = before_in_queue(cluster, pod)
+    ahead = preceding_pods(cluster, pod)
     if ahead is None or pod.nominated_node_name:
         return InQueue(Prediction(cluster.scheduling, pod), is_alone=ahead is None)
     *before, prediction = place_pods(cluster, [*ahead.pods, pod])
     return InQueue(prediction, tuple(before))
 
 
-def _in_turn(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> dict[str, InQueue]:
+def _predict_queue(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> dict[str, InQueue]:
     """The predictions, by identity, for those of `pods` that are among the first MAX_PENDING in the queue."""
     own, queue = {pod.identity for pod in pods}, pending_in_order(cluster).pods
     last = max((place for place, pod in enumerate(queue, 1) if pod.identity in own), default=0)
@@ -785,36 +791,36 @@ def diagnose(
     record = evidence.pods.get(pod.name) or PodRecord(pod.namespace, pod.name, pod.uid)
     preempted = events.preempted(pod.name, pod.uid)
     when = record.disruption.when if record.disruption is not None else 0.0
-    ends = (*causes(evidence, record, now), *_of_its_owner(pod))
+    ends = (*causes(evidence, record, now), *_owner_troubles(pod))
     if pod.terminal:
-        by = f"preempted on {pod.node_name}{by_preemptor(cluster, preempted)}"
+        by = f"preempted on {pod.node_name}{preemptor_phrase(cluster, preempted)}"
         return Diagnosis(pod, "ended", (Trouble("preempted", by, "", when), *ends) if pod.preempted else ends)
     if pod.node_name and pod.preempted:
         victim = (
             trouble._replace(when=when) if trouble.id == "preempted" else trouble
-            for trouble in of_a_victim(cluster, pod, preempted)
+            for trouble in victim_troubles(cluster, pod, preempted)
         )
         return Diagnosis(pod, "preempted", (*victim, *ends))
-    before = tuple(_before_it(cluster, evidence, pod.name, pod.uid, record.created))
+    before = tuple(_earlier_pod_troubles(cluster, evidence, pod.name, pod.uid, record.created))
     if pod.node_name:
         if pod.terminating:
             return Diagnosis(pod, "terminating", (*ends, *before))
-        bound = _of_bound_pod(cluster, evidence, pod, record, ends)
+        bound = _bound_pod_diagnosis(cluster, evidence, pod, record, ends)
         return bound._replace(troubles=(*bound.troubles, *before))
     held = tuple(_gates(cluster, pod, record))
     if held:
         terminating = (trouble for trouble in ends if trouble.id == "stuck-terminating")
         return Diagnosis(pod, "pending", (*held, *terminating, *before))
-    if grouped := of_its_group(cluster, pod):
-        return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), grouped, *before))
+    if grouped := group_trouble(cluster, pod):
+        return Diagnosis(pod, "pending", (*_class_troubles(cluster, pod), grouped, *before))
     queued = queued or predicted_in_queue(cluster, pod)
     prediction = queued.prediction
     waiting = _waiting(cluster, queued, evidence, record, now)
-    reasons = (*waiting, *_of_a_daemon_set(prediction, record), *_of_its_class(cluster, pod))
+    reasons = (*waiting, *_daemon_set_troubles(prediction, record), *_class_troubles(cluster, pod))
     return Diagnosis(pod, "pending", (*reasons, *before), prediction)
 
 
-def _of_bound_pod(
+def _bound_pod_diagnosis(
     cluster: ClusterSnapshot, evidence: Evidence, pod: Pod, record: PodRecord, ends: Sequence[Trouble]
 ) -> Diagnosis:
     """Explain a Pod that has a node and is neither terminating nor preempted. `ends`: of its containers."""
@@ -828,10 +834,10 @@ def _of_bound_pod(
     return Diagnosis(pod, state, (*problems, *_drain_blocked(cluster, pod)))
 
 
-def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
+def deleted_pod_diagnosis(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
     """Explain by Events why a Pod no longer exists; None without Events about the Pod."""
     events, deletion = evidence.events, evidence.events.deletion(name)
-    if not events.of_pod(name) and deletion is None:
+    if not events.pod_events(name) and deletion is None:
         return None
     (uid, since), owner = events.last(name), name.rpartition("-")[0]
     kind, node = "Job" if owner in evidence.jobs else "", events.node_of(name, uid)
@@ -839,17 +845,17 @@ def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> D
     preemption, cause = events.preempted(name, uid), events.decisive(name, uid, since)
     troubles = list[Trouble]()
     if preemption is not None:
-        text = f"preempted{_on(preemption.node)}{by_preemptor(cluster, preemption)}"
+        text = f"preempted{_on(preemption.node)}{preemptor_phrase(cluster, preemption)}"
         troubles.append(Trouble("preempted", text, "", preemption.when))
     if cause is not None:
-        troubles += _by_event(evidence, pod, cause)
+        troubles += _event_troubles(evidence, pod, cause)
     else:
         troubles += _deletion(evidence, name, 0.0) if deletion else _unknown(evidence, name, node)
-    troubles += (*_job(evidence, pod), *_before_it(cluster, evidence, name, uid, since))
+    troubles += (*_job(evidence, pod), *_earlier_pod_troubles(cluster, evidence, name, uid, since))
     return Diagnosis(None, "gone", tuple(troubles)) if troubles else None
 
 
-def _of_its_owner(pod: Pod) -> Iterator[Trouble]:
+def _owner_troubles(pod: Pod) -> Iterator[Trouble]:
     """Yield other objects that fail or are interrupted because the Pod terminates; for Jobs, see `causes`."""
     is_ending = pod.terminating or pod.preempted or pod.phase == "Failed"
     loss = loss_of(pod, lambda *_: None) if is_ending else None
@@ -858,7 +864,7 @@ def _of_its_owner(pod: Pod) -> Iterator[Trouble]:
         yield Trouble("workload-fails", effect) if loss.fails else Trouble("workload-interrupted", effect)
 
 
-def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trouble]:
+def _daemon_set_troubles(prediction: Prediction, record: PodRecord) -> Iterator[Trouble]:
     """Yield the reason for a Pending DaemonSet Pod: it fits on one node only, and preempts no Pod of equal priority."""
     if record.owner[0] != "DaemonSet" or not record.target_node or prediction.outcome != "pending":
         return
@@ -871,17 +877,19 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
     yield Trouble("daemonset-pod-pending", text, fix)
 
 
-def _before_it(cluster: ClusterSnapshot, evidence: Evidence, name: str, uid: str, created: float) -> Iterator[Trouble]:
+def _earlier_pod_troubles(
+    cluster: ClusterSnapshot, evidence: Evidence, name: str, uid: str, created: float
+) -> Iterator[Trouble]:
     """Yield the reason why the earlier Pod with the same name terminated. `uid`, `created`: of the later Pod."""
     former = evidence.events.former(name, uid, created)
     if former is None:
         return
     if former.reason == PREEMPTED:
-        text = f"the previous Pod of this name was preempted{_on(former.node)}{by_preemptor(cluster, former)}"
+        text = f"the previous Pod of this name was preempted{_on(former.node)}{preemptor_phrase(cluster, former)}"
         yield Trouble("former-preempted", text, "", former.when)
     node = evidence.events.node_of(name, former.uid) if former.uid else ""
     record = PodRecord(evidence.namespace, name, former.uid, node, phase="Failed")
-    for end in islice(_by_event(evidence, record, former), 1):
+    for end in islice(_event_troubles(evidence, record, former), 1):
         yield Trouble("former-ended", f"the previous Pod of this name: {end.message}", end.help, end.when)
 
 
@@ -912,7 +920,7 @@ def _as_reported(record: PodRecord, text: str) -> str:
     return f"its scheduler reports: {cut(told, LONG).rstrip('. ')} ({text})" if has_reason else text
 
 
-def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
+def _class_troubles(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
     name = pod.priority_class_name
     priority_class = cluster.priority_classes.get(name) if name else None
     keeps = f"the Pod keeps priority {pod.effective_priority:,}"
@@ -965,12 +973,12 @@ def _nominated(prediction: Prediction, evidence: Evidence, now: float | None) ->
         return
     ending = ending_on_nominated_node(prediction)
     if ending:
-        yield _for_termination(ending, node, evidence, now)
+        yield _termination_trouble(ending, node, evidence, now)
     elif (status := prediction.statuses.get(node)) and status.code is Code.UNSCHEDULABLE:
         yield from _overtaken(prediction)
 
 
-def _for_termination(ending: Sequence[Pod], node: str, evidence: Evidence, now: float | None) -> Trouble:
+def _termination_trouble(ending: Sequence[Pod], node: str, evidence: Evidence, now: float | None) -> Trouble:
     """The reason of a Pod that waits for terminating Pods. No time is promised if a grace period has ended."""
     text = waits_for(ending, node)
     records = [evidence.ending[victim.key] for victim in ending if victim.key in evidence.ending]
@@ -1189,7 +1197,9 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
             states["pending"] += 1
             pending.append(name)
             continue
-        diagnosis = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+        diagnosis = (
+            deleted_pod_diagnosis(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+        )
         if diagnosis is not None:
             kinds = ids(diagnosis.troubles)
             states[_COMPLETED if (diagnosis.state, kinds) == ("ended", [_COMPLETED]) else diagnosis.state] += 1
@@ -1207,7 +1217,7 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
 def all_pending(cluster: ClusterSnapshot) -> Iterator[tuple[Pod, str, Prediction | None]]:
     """Yield each Pending Pod with the cause in words, or with its prediction in the order of the queue."""
     pods = list(cluster.waiting_pods.values())
-    queued = _in_turn(cluster, pods) if pods else {}
+    queued = _predict_queue(cluster, pods) if pods else {}
     for pod in pods:
         held = next(_gates(cluster, pod, PodRecord(pod.namespace, pod.name, pod.uid)), None)
         found, nominated = queued.get(pod.identity), pod.nominated_node_name
@@ -1227,7 +1237,7 @@ def _pending(cluster: ClusterSnapshot, evidence: Evidence, pods: Sequence[Pod], 
     """Return the Pending Pods by outcome and cause, except those after the first MAX_PENDING of the queue, which would
     seem to fit if evaluated alone. `pods`: sorted by name.
     """
-    queued = _in_turn(cluster, pods) if pods else {}
+    queued = _predict_queue(cluster, pods) if pods else {}
 
     def outcome(pod: Pod) -> tuple[str, str, bool, bool, bool]:
         found = queued.get(pod.identity)

@@ -259,7 +259,7 @@ def test_a_quota_whose_pods_are_only_pending_then_is_a_fix_with_nodes(tmp_path: 
 
 
 def test_a_fix_that_does_more_harm_is_named_if_no_other_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixes, "_of_nodes", lambda *_: [])
+    monkeypatch.setattr(fixes, "_node_edits", lambda *_: [])
     result = forewarn.whatif(without_room(tmp_path), forewarn.LoseNodes(["n1"]))
     assert shown(result) == [("more harm than help: quota shop/q: pods 3 → 5", "rejected 2 → 0, but Pending 0 → 2")]
 
@@ -375,8 +375,8 @@ def test_no_more_nodes_are_tried_than_the_cluster_has(tmp_path: Path) -> None:
 
 def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = [fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "blocked")]
-    monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: limits[:1])
-    monkeypatch.setattr(fixes, "of_quotas", lambda *_: limits[1:])
+    monkeypatch.setattr(fixes, "_pdb_edits", lambda *_: limits[:1])
+    monkeypatch.setattr(fixes, "quota_edits", lambda *_: limits[1:])
     for others in ("_of_surges", "_of_jobs", "_of_nodes"):
         monkeypatch.setattr(fixes, others, lambda *_: [])
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: str(edits[0].objects))
@@ -466,7 +466,7 @@ BOTH, MORE = ("a PDB; a quota", "blocked 4 → 0, rejected 2 → 0, but Jobs fai
     [
         (Effects(), 9, [(MORE, "blocked 4 → 0, rejected 2 → 0"), BOTH]),
         (Effects(jobs_failed=3), 9, [BOTH]),
-        (Effects(), fixes._LEAST_EVENTS, [BOTH]),
+        (Effects(), fixes._MIN_EVENTS, [BOTH]),
     ],
 )
 def test_a_fix_is_also_tried_with_those_of_what_it_leaves_or_causes_within_the_work_of_the_answer(
@@ -474,7 +474,7 @@ def test_a_fix_is_also_tried_with_those_of_what_it_leaves_or_causes_within_the_w
 ) -> None:
     jobs = fixes.Edit("for Jobs", [{"c": 1}], "jobs_failed")
     monkeypatch.setattr(fixes, "_edits", lambda *_: [PDBS, QUOTAS, jobs])
-    monkeypatch.setattr(fixes, "_of_nodes", lambda *_: [])
+    monkeypatch.setattr(fixes, "_node_edits", lambda *_: [])
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: "".join(each.action for each in edits))
     after = {"a PDBa quota": Effects(jobs_failed=3), "a PDBa quotafor Jobs": together}
     cluster, ask = cluster_of(tmp_path), lambda other, _: (answer_with(events), after[str(other)])

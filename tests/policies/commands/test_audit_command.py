@@ -32,7 +32,7 @@ from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.rules.support.context import Context, Phase
 from forewarn.policies.linting.rules.support.predictions import Restarts
 from forewarn.policies.questions.application.audit import Audit, audit, audited
-from forewarn.policies.questions.application.report_changes import of_findings
+from forewarn.policies.questions.application.report_changes import finding_changes
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.in_process import captured
@@ -354,13 +354,13 @@ def test_the_time_does_not_grow_with_replicas(tmp_path: Path, capsys: pytest.Cap
 def test_the_workloads_of_a_namespace_are_indexed_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    indexed, index = Counter[str](), own_pods._by_controller
+    indexed, index = Counter[str](), own_pods._workloads_by_controller
 
     def counted(workloads: Any) -> Any:
         indexed.update(workload.ref.name for workload in workloads.values())
         return index(workloads)
 
-    monkeypatch.setattr(own_pods, "_by_controller", counted)
+    monkeypatch.setattr(own_pods, "_workloads_by_controller", counted)
     quota = Made("v1", "ResourceQuota", "q", "team").spec(hard={"pods": "9"}).status(hard={"pods": 9}, used={"pods": 1})
     made = [make_node("n1"), make_priority_class(1), make_pod("z", "team"), quota]
     template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "web"}]}}
@@ -712,7 +712,7 @@ def test_a_workload_that_is_deleted_is_no_longer_found_although_others_are_not_e
         return Finding(NO_LOCATION, Severity.WARNING, "restart-preempts", ref, Text("not"), detail=detail, **more)
 
     def changes(*now: Finding) -> dict[str, str]:
-        found = of_findings(now, {"findings": before})
+        found = finding_changes(now, {"findings": before})
         return {f"{each.rule} {each.object}".strip(): each.change for each in found}
 
     foreign = finding({"notPredicted": "another scheduler"}, ObjectRef("apps/v1", "Deployment", "team", "foreign"))

@@ -11,7 +11,7 @@ import yaml
 from forewarn.policies.base.documents.answer import Effects, Fix
 from forewarn.policies.kubernetes.quantity import parse_quantity
 from forewarn.policies.questions.application.class_suggestion import Suggestion, ZoneLoss, moved_losses
-from forewarn.policies.questions.application.classes import _of_side_effects, _tables
+from forewarn.policies.questions.application.classes import _side_effect_sentences, _tables
 from forewarn.policies.questions.application.whatif_answer import quota_tables
 from forewarn.policies.questions.whatif.class_plan import OtherOrder, SimulatedStep
 from forewarn.policies.questions.whatif.sweep import Row, WorkloadLoss
@@ -168,7 +168,7 @@ def test_another_order_is_named_if_its_numbers_differ() -> None:
         plan: Any = SimpleNamespace(
             steps=[], alternative=other, preempted=3, keep_priority=[], preempted_before=0, not_modelled=[], affected=[]
         )
-        return [*_of_side_effects(plan)]
+        return [*_side_effect_sentences(plan)]
 
     assert warnings(3) == []
     assert warnings(4) == ["if new classes get preemptionPolicy Never first, the steps preempt 4 Pods"]

@@ -91,7 +91,7 @@ def one_by_one(cluster: ClusterSnapshot, obj: Any, *, preempting: bool) -> int:
         prediction = Prediction(snapshot, replace(pod, name=f"new-{count}", uid=""), reasons=True)
         if not (prediction.fits or (preempting and prediction.outcome == "preempts")):
             return count
-        snapshot, count = prediction.in_the_end(), count + 1
+        snapshot, count = prediction.final_snapshot(), count + 1
 
 
 def test_pending_pods_ahead_in_the_queue_are_noted() -> None:
@@ -426,7 +426,7 @@ def test_what_a_group_brings_is_what_fits_when_its_nodes_are_there(
     snapshot, pod = cache.snapshot().scheduling, admitted(obj, cache.snapshot())
     for number in range(before.without.pods):
         prediction = Prediction(snapshot, replace(pod, name=f"one-{number}", uid=""))
-        snapshot = prediction.in_the_end()
+        snapshot = prediction.final_snapshot()
         cache.add(made(cpu, 1, 0, how, port).on(prediction.node).metadata(name=f"one-{number}").obj)
     for number in range(most):
         new = make_node(f"new-{number}").label(ZONE, zone).label("new", "yes")
@@ -490,7 +490,7 @@ def test_what_groups_bring_together_is_what_fits_when_all_their_nodes_are_there(
     snapshot, pod = cache.snapshot().scheduling, admitted(obj, cache.snapshot())
     for number in range(before.without.pods):
         prediction = Prediction(snapshot, replace(pod, name=f"one-{number}", uid=""))
-        snapshot = prediction.in_the_end()
+        snapshot = prediction.final_snapshot()
         cache.add(made(cpu, 1, 0, how, False).on(prediction.node).metadata(name=f"one-{number}").obj)
     left = total - 2 if total else 9
     for n, (zone, size) in enumerate(zip("abb", sizes, strict=False)):

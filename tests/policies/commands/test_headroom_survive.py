@@ -129,14 +129,14 @@ def test_the_last_nodes_are_found_in_few_trials(enough: int, found: int, trials:
     while left.next not in tried:
         tried.append(left.next)
         missing = enough - left.next
-        left = left.after(left.next, (missing / enough) ** 1.5 * enough / 2 if missing > 0 else None)
+        left = left.remaining_after(left.next, (missing / enough) ** 1.5 * enough / 2 if missing > 0 else None)
     assert (left.enough, len(tried)) == (found, trials)
 
 
 @pytest.mark.parametrize(("few", "enough", "more"), [(7, 9, 8), (21, 23, 22), (22, 24, 24), (40, 48, 44), (44, 48, 48)])
 def test_numbers_between_near_bounds_are_not_tried(few: int, enough: int, more: int) -> None:
     """The bounds of a bisection may differ by a twelfth; of fewer than 24 nodes, by one."""
-    assert survival._Left().after(few, 1.0).after(enough, None).next == more
+    assert survival._Left().remaining_after(few, 1.0).remaining_after(enough, None).next == more
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_no_more_nodes_are_chosen_than_the_losses_have_to_leave(
 
 
 def test_after_contradicting_trials_more_nodes_than_the_most_that_failed_are_tried() -> None:
-    assert survival._Left().after(10, 1.0).after(8, None).next == 11
+    assert survival._Left().remaining_after(10, 1.0).remaining_after(8, None).next == 11
 
 
 def test_a_search_without_an_answer_within_the_time_says_so(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_the_nodes_are_tried_in_random_runs(monkeypatch: pytest.MonkeyPatch) -> 
     assert runs in run("headroom", "--survive", "node", "--cluster", CLUSTER).stdout
     bad = survival._Harm(1, 0)
     harms = [("node node-1", harm) for harm in (bad, survival._Harm(0, 0), bad)]
-    monkeypatch.setattr(survival._Search, "in_random_runs", lambda *_: harms)
+    monkeypatch.setattr(survival._Search, "random_harms", lambda *_: harms)
     one_line = " ".join(run("headroom", "--survive", "node", "--cluster", CLUSTER).stdout.split())
     assert (
         "chance decides: in 2 of 3 random runs of the losses, more nodes would help; how many was not found" in one_line
@@ -189,7 +189,7 @@ def test_the_nodes_that_suffice_in_all_runs_are_the_answer(monkeypatch: pytest.M
     harms = survival._Harm(0, 0), survival._Harm(0, 1, 0, missing)
     monkeypatch.setattr(
         survival._Search,
-        "in_random_runs",
+        "random_harms",
         lambda _, choice, names: [(names[0], harms[0]), (names[0], harms[sum(choice) < 5])],
     )
     shown = run("headroom", "--survive", "zone", "--cluster", CLUSTER).stdout

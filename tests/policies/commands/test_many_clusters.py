@@ -18,7 +18,7 @@ import pytest
 from forewarn.policies.base.process_pool import Lost, pooled
 from forewarn.policies.cli.commands import audit, many_clusters
 from forewarn.policies.cli.main import main
-from forewarn.policies.cli.render.openreports import of_cluster, without_answer
+from forewarn.policies.cli.render.openreports import rename_for_cluster, without_answer
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import captured as run
 from tests.in_process import without_head
@@ -146,10 +146,10 @@ def test_openreports_are_a_report_for_each_cluster(snapshots: Path, capsys: pyte
     "name", ["prod", "Prod", "prod/", "\x1b[2J", "", "x" * 5_000, "arn:aws:eks:eu:1:cluster/a", "\ud800"]
 )
 def test_names_of_reports_are_valid_and_differ(name: str) -> None:
-    made = of_cluster(without_answer("no reason"), name)["metadata"]["name"]
+    made = rename_for_cluster(without_answer("no reason"), name)["metadata"]["name"]
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", made)
     assert len(made) <= 63
-    assert made != of_cluster(without_answer("no reason"), f"{name}-2")["metadata"]["name"]
+    assert made != rename_for_cluster(without_answer("no reason"), f"{name}-2")["metadata"]["name"]
 
 
 def test_the_status_is_the_worst_of_all_clusters(snapshots: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.kubernetes.controllers.deployment import max_surge, max_unavailable, new_rs_new_replicas
-from forewarn.policies.kubernetes.controllers.replica_set import ReplicaSetStatus, by_rank, deletion_cost
+from forewarn.policies.kubernetes.controllers.replica_set import ReplicaSetStatus, deletion_cost, sort_by_rank
 from forewarn.policies.kubernetes.controllers.view import (
     Action,
     CreateWorkload,
@@ -230,7 +230,7 @@ def test_who_goes_first_is_never_better_placed(pods: list[tuple[PodState, int]])
             pod.ready is not None,
             pod.deletion_cost,
         )
-        for pod in by_rank(pods, 1000.0)
+        for pod in sort_by_rank(pods, 1000.0)
     ]
     assert ordered == sorted(ordered)
 

@@ -98,7 +98,7 @@ def test_few_long_names_are_compared() -> None:
 
 
 def test_many_unknown_fields_are_reported_without_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "_MOST_ADVISED", 2)
+    monkeypatch.setattr(file, "_MAX_ADVISED", 2)
     fields = ", ".join(f"containrs{number}: []" for number in range(200))
     (tmp_path / "a.yaml").write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{{fields}}}\n")
     calls: list[object] = []

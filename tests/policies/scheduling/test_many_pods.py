@@ -34,7 +34,7 @@ SELF = {"matchLabels": {"app": "w"}}
 
 
 def one_by_one(forecast: Forecast, monkeypatch: pytest.MonkeyPatch) -> Forecast:
-    monkeypatch.setattr(forecast, "_at_once", lambda *_: None)
+    monkeypatch.setattr(forecast, "_common_result", lambda *_: None)
     return forecast
 
 
@@ -167,7 +167,7 @@ def test_as_many_fit_as_find_a_place_one_after_the_other_in_whatever_order(kind:
             by_node = placed(state, pod, rng)
             assert found.total == sum(by_node.values()), (number, pod["spec"])
             assert found.by_node is None or found.by_node == by_node, (number, pod["spec"])
-            assert placed(state, pod, rng, found.in_one_order()) == found.in_one_order(), (number, pod["spec"])
+            assert placed(state, pod, rng, found.example_order()) == found.example_order(), (number, pod["spec"])
         seen["unknown" if found is None else bool(found.total)] += 1
     assert seen[True] > 1, seen
 

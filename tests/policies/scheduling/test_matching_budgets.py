@@ -60,7 +60,7 @@ def check(
     known: MatchingPdbs, numbers: NDArray[np.intp], table: Mapping[str, tuple[PodDisruptionBudget, ...]]
 ) -> list[int]:
     """What is told of all pods against a look at every budget; the numbers of the budgets, pod after pod."""
-    lengths, found = known.of_kinds(numbers, table)
+    lengths, found = known.matches_of_kinds(numbers, table)
     rest = found.tolist()
     for pod, length in zip(PODS, lengths.tolist(), strict=True):
         matching = [b for b in table.get(pod.namespace, ()) if b.matches(pod.namespace, pod.labels)]
@@ -109,5 +109,5 @@ def test_what_was_cut_short_goes_on() -> None:
     known = MatchingPdbs(kinds)
     table = {"a": tuple(budget("a", number, number % 4, 1) for number in range(2000))}
     with pytest.raises(CutShort), metered(lambda: True):
-        known.of_kinds(numbers, table)
+        known.matches_of_kinds(numbers, table)
     check(known, numbers, table)

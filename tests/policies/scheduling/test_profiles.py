@@ -92,28 +92,28 @@ DEFAULT_FILTERS = [
 
 def test_the_default_profile() -> None:
     made = profile(config())
-    assert list(made.at("filter")) == DEFAULT_FILTERS
-    assert made.at("queueSort") == ("PrioritySort",)
-    assert made.at("bind") == ("DefaultBinder",)
-    assert made.at("postFilter") == ("DynamicResources", "DefaultPreemption")
-    assert made.at("reserve") == made.at("preBind") == ("VolumeBinding", "DynamicResources")
-    assert made.at("preEnqueue") == ("SchedulingGates", "DynamicResources", "DefaultPreemption")
+    assert list(made.plugins_at("filter")) == DEFAULT_FILTERS
+    assert made.plugins_at("queueSort") == ("PrioritySort",)
+    assert made.plugins_at("bind") == ("DefaultBinder",)
+    assert made.plugins_at("postFilter") == ("DynamicResources", "DefaultPreemption")
+    assert made.plugins_at("reserve") == made.plugins_at("preBind") == ("VolumeBinding", "DynamicResources")
+    assert made.plugins_at("preEnqueue") == ("SchedulingGates", "DynamicResources", "DefaultPreemption")
     assert made.weights["TaintToleration"] == 3
 
 
 @pytest.mark.parametrize(("minor", "scored"), [(34, False), (35, True)])
 def test_the_default_profile_of_other_releases(minor: int, scored: bool) -> None:
     made = profile(config(), meant=Semantics(minor))
-    assert ("DynamicResources" in made.at("score")) == scored
-    assert "NodeDeclaredFeatures" not in made.at("filter")
+    assert ("DynamicResources" in made.plugins_at("score")) == scored
+    assert "NodeDeclaredFeatures" not in made.plugins_at("filter")
 
 
 def test_what_is_enabled_at_a_point_comes_first_and_takes_the_weight_given_there() -> None:
     made = profile(config({"plugins": {"score": point(("ImageLocality", 7), disabled=("NodeAffinity",))}}))
-    assert made.at("score")[0] == "ImageLocality"
+    assert made.plugins_at("score")[0] == "ImageLocality"
     assert made.weights["ImageLocality"] == 7
-    assert "NodeAffinity" not in made.at("score")
-    assert "NodeAffinity" in made.at("preScore")
+    assert "NodeAffinity" not in made.plugins_at("score")
+    assert "NodeAffinity" in made.plugins_at("preScore")
 
 
 def test_multi_point_disables_everywhere() -> None:
@@ -222,7 +222,7 @@ def test_weights_below_zero_in_sum_are_refused_as_upstream_refuses_them() -> Non
 
 def test_plugins_that_look_at_nodes_can_be_named_at_pre_filter_since_1_37() -> None:
     given = config({"schedulerName": "a", "plugins": {"preFilter": point("NodeName")}})
-    assert "NodeName" in profile(given, "a", Semantics(37)).at("preFilter")
+    assert "NodeName" in profile(given, "a", Semantics(37)).plugins_at("preFilter")
     assert "does not extend PreFilterPlugin" in rejection(given)
 
 

@@ -17,7 +17,7 @@ from forewarn.policies.kubernetes.scheduling.reasons import (
     FitError,
     Reason,
     as_reason,
-    in_line,
+    join_phrases,
     joined,
     not_found,
 )
@@ -152,4 +152,4 @@ def test_a_message_of_kube_scheduler_is_told_in_short(counts: dict[str, int], wh
     ],
 )
 def test_a_line_has_a_few_short_reasons_or_the_first(phrases: list[str], text: str) -> None:
-    assert in_line(phrases) == text
+    assert join_phrases(phrases) == text

@@ -218,7 +218,7 @@ def test_a_simulation_is_the_same_without(seed: int | None, monkeypatch: pytest.
 
 
 def test_a_simulation_of_few_nodes_is_the_same_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    decided, at_once = Counter[bool](), SchedulingAlgorithm._at_once
+    decided, at_once = Counter[bool](), SchedulingAlgorithm._common_result
 
     def counted(self: SchedulingAlgorithm, snapshot: Snapshot, pod: Pod) -> Fits | Rejected | None:
         found = at_once(self, snapshot, pod)
@@ -233,9 +233,9 @@ def test_a_simulation_of_few_nodes_is_the_same_in_columns(monkeypatch: pytest.Mo
 
     for seed in range(cases(6)):
         cache = crowded(f"{SEED} recurring few {seed}")
-        monkeypatch.setattr(SchedulingAlgorithm, "_at_once", lambda *_: None)
+        monkeypatch.setattr(SchedulingAlgorithm, "_common_result", lambda *_: None)
         expected = outcome(cache)
-        monkeypatch.setattr(SchedulingAlgorithm, "_at_once", counted)
+        monkeypatch.setattr(SchedulingAlgorithm, "_common_result", counted)
         assert outcome(cache) == expected
     assert decided[True] > cases(100), decided
 
@@ -255,7 +255,7 @@ def test_pods_without_columns_get_the_first_good_nodes_of_a_large_cluster(monkey
 
     expected = bound()
     assert len(set(expected.values())) > 20
-    monkeypatch.setattr(SchedulingAlgorithm, "_at_once", lambda *_, **__: None)
+    monkeypatch.setattr(SchedulingAlgorithm, "_common_result", lambda *_, **__: None)
     assert bound() == expected
 
 
@@ -327,7 +327,7 @@ def test_a_simulation_of_a_release_or_profile_is_that_of_plugins_asked_node_by_n
 ) -> None:
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
     decided = Counter[bool]()
-    at_once = SchedulingAlgorithm._at_once
+    at_once = SchedulingAlgorithm._common_result
 
     def counted(self: SchedulingAlgorithm, snapshot: Snapshot, pod: Pod) -> Fits | Rejected | None:
         found = at_once(self, snapshot, pod)
@@ -346,10 +346,10 @@ def test_a_simulation_of_a_release_or_profile_is_that_of_plugins_asked_node_by_n
                 event["message"] = event["message"].partition(" preemption: 0/")[0]
         return found
 
-    monkeypatch.setattr(SchedulingAlgorithm, "_at_once", counted)
+    monkeypatch.setattr(SchedulingAlgorithm, "_common_result", counted)
     found = outcome()
     assert decided[True] > 50 * decided[False], decided
-    monkeypatch.setattr(SchedulingAlgorithm, "_at_once", lambda *_: None)
+    monkeypatch.setattr(SchedulingAlgorithm, "_common_result", lambda *_: None)
     assert outcome() == found
 
 

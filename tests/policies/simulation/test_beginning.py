@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.prediction.simulation.scenario import Arrival
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Outcome
-from forewarn.policies.questions.whatif.comparison import at_rest
+from forewarn.policies.questions.whatif.comparison import is_at_rest
 from tests.oracle.generator.scenarios import KINDS, make_scenario
 from tests.recorded.scenario import read_scenario
 
@@ -85,7 +85,7 @@ def test_a_run_that_was_begun_before_comes_to_the_same(kind: str) -> None:
             assert run(begun) == alone
             ahead = Simulation(world)
             ahead.begin()
-            if at_rest(world) and ahead.run_first_syncs():
+            if is_at_rest(world) and ahead.run_first_syncs():
                 looked += 1
                 ahead.expect(arrivals)
                 found = run(ahead)
@@ -119,6 +119,6 @@ def test_what_happens_at_once_is_told_apart_from_what_happens_later() -> None:
         simulation.begin()
         assert simulation.run_first_syncs()
         simulation.expect(lost([world.nodes[0].name]))
-        simulation.clock.at(seconds, partial(simulation.timeline.add, "deleted", "default/a"))
+        simulation.clock.schedule(seconds, partial(simulation.timeline.add, "deleted", "default/a"))
         simulation.run()
         assert simulation.is_as_if_new == as_if_new

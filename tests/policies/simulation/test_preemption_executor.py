@@ -66,7 +66,7 @@ def test_a_pod_is_tried_again_while_its_first_evictions_are_under_way() -> None:
     server.pods["default", "slow"] = replace(server.pods["default", "slow"], terminating=True)
     assert executor.pre_enqueue(pod) is None
     others = server.pods["default", "b"], server.pods["default", "c"]
-    clock.at(8.5, lambda: executor.prepare("n2", others, preemptor))
+    clock.schedule(8.5, lambda: executor.prepare("n2", others, preemptor))
     while clock.next_time is not None:
         clock.advance()()
     assert server.took == ["slow", "b", "c"]

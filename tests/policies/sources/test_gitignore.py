@@ -217,7 +217,7 @@ def test_an_index_that_unpacks_to_very_much_is_refused() -> None:
 
 def test_outside_of_a_work_tree_nothing_is_ignored(tmp_path: Path) -> None:
     tree(tmp_path, "*.yaml")
-    assert Ignores.above(str(tmp_path), {}) is None
+    assert Ignores.load_inherited(str(tmp_path), {}) is None
     assert len(list(find_files([str(tmp_path)], as_git=True))) == len(FILES)
 
 
@@ -261,7 +261,7 @@ def test_a_directory_of_its_name_is_no_file_and_leaves_nothing_open(tmp_path: Pa
     before = len(os.listdir("/proc/self/fd"))
     assert (
         not Ignores.from_directory(str(tmp_path))
-        .within(str(tmp_path))
+        .extended_by(str(tmp_path))
         .ignore(str(tmp_path / "a.yaml"), is_directory=False)
     )
     assert len(os.listdir("/proc/self/fd")) == before

@@ -23,7 +23,7 @@ from forewarn.policies.linting.config.model import Config, DiscloseTo
 from forewarn.policies.linting.rules import RULES
 from forewarn.policies.linting.rules.wording.impact import victims_text
 from forewarn.webhook.admission.decide import decide
-from forewarn.webhook.admission.decision import VISIBLE, Decision, in_full
+from forewarn.webhook.admission.decision import VISIBLE, Decision, unredacted
 from forewarn.webhook.admission.endpoint import WarningLimiter
 from forewarn.webhook.admission.impact_annotation import PATH
 from forewarn.webhook.admission.prediction_access import ReviewContext, Time
@@ -366,7 +366,7 @@ def test_rights_are_asked_about_only_where_it_matters() -> None:
 def test_a_decision_in_full_is_the_one_for_who_may_see_everything(action: Action) -> None:
     config = Config(actions=_all(action), disclose_to=DiscloseTo((), subject_access_review=True))
     withheld, full = (_answer(STARVING, d, config=config) for d in (Disclose.COUNTS, Disclose.NAMES))
-    told = in_full(parse_review(json.dumps(review(STARVING)).encode()), withheld)
+    told = unredacted(parse_review(json.dumps(review(STARVING)).encode()), withheld)
     assert shown(told) == shown(full)
     assert told.response.audit == withheld.response.audit
     assert not told.withholds

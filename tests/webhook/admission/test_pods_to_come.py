@@ -214,13 +214,13 @@ def test_many_pods_are_counted_in_part_and_the_audit_log_says_so() -> None:
 
 def test_pods_that_fit_nowhere_cost_one_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     world, placed = World(), list[object]()
-    with_ = admitted_pods._with
+    with_ = admitted_pods._add_pod
 
     def counted(*given: Any) -> Any:
         placed.append(given)
         return with_(*given)
 
-    monkeypatch.setattr(admitted_pods, "_with", counted)
+    monkeypatch.setattr(admitted_pods, "_add_pod", counted)
     world.asks(made("first", "gold", replicas=30, cpu="50"))
     world.asks(made("second", "mid", cpu="1"))
     assert len(placed) == 1
@@ -247,13 +247,13 @@ def test_a_rollout_is_not_counted() -> None:
 
 def test_one_more_object_costs_one_more_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     world, placed = World(make_node("n").has(cpu="1000", pods="1000").obj), list[object]()
-    with_ = admitted_pods._with
+    with_ = admitted_pods._add_pod
 
     def counted(*given: Any) -> Any:
         placed.append(given)
         return with_(*given)
 
-    monkeypatch.setattr(admitted_pods, "_with", counted)
+    monkeypatch.setattr(admitted_pods, "_add_pod", counted)
     many = 3 * admitted_pods.MAX_OF_ONE
     for number in range(many):
         world.asks(made(f"d-{number}", "gold", cpu="1"))

@@ -12,7 +12,7 @@ from forewarn.policies.base.findings import Action
 from forewarn.policies.kubernetes.releases.release import Release
 from forewarn.policies.linting.config.model import Config, ConfigError
 from forewarn.webhook.http.asgi import Limits
-from forewarn.webhook.settings import FLAGS, LEAST_KEEP_ALIVE, configuration, parse_settings, unknown_variables
+from forewarn.webhook.settings import FLAGS, MIN_KEEP_ALIVE, configuration, parse_settings, unknown_variables
 
 
 def test_defaults() -> None:
@@ -57,7 +57,7 @@ def test_a_flag_wins_over_the_environment() -> None:
         (["--drain", "soon"], "must be seconds, or a duration in s, m or h such as 90s, 5m or 1h"),
         (["--max-in-flight", "many"], 'must be a whole number, not "many"'),
         (["--port", "70000"], "must be between 0 and 65535"),
-        (["--keep-alive", "90"], f"must be between {LEAST_KEEP_ALIVE} and"),
+        (["--keep-alive", "90"], f"must be between {MIN_KEEP_ALIVE} and"),
         (["--drain", "-1"], "must be seconds, or a duration"),
         (["--drain", "2h"], 'must be between 0s and 3600s, not "2h"'),
         (["--max-in-flight", "0"], "must be between 1 and"),

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, fromstring, tostring
 
 from forewarn.policies.base.findings import brief, no_command_in_json, no_command_in_markup
 
-LONGEST: Final = 300
+MAX_LENGTH: Final = 300
 """Maximum characters of a text of the cluster."""
 MAX_ROWS: Final = 500
 """Maximum number of rows of a table."""
@@ -72,7 +72,7 @@ def template(name: str) -> Element:
 
 def display_text(text: str) -> str:
     """Return a text of a cluster on one line, of limited length, without invisible characters."""
-    return brief(text, LONGEST)
+    return brief(text, MAX_LENGTH)
 
 
 def data(name: str, value: Any) -> Element:

@@ -29,7 +29,7 @@ _FRAME_BYTES: Final = 450_000
 _POD_BYTES: Final = 650_000
 _MAX_FRAMES: Final = 16
 _MAX_GROUPS: Final = 8_000
-_LONGEST_NAME: Final = 100
+_MAX_NAME_LENGTH: Final = 100
 _MAX_TITLES: Final = 60
 """Maximum number of groups of nodes by pool and zone; if there are more, nodes are grouped only by zone."""
 
@@ -98,7 +98,7 @@ def _label(band: Band) -> str:
 
 
 def _short(name: str) -> str:
-    return display_text(name)[:_LONGEST_NAME]
+    return display_text(name)[:_MAX_NAME_LENGTH]
 
 
 def _drawn(first: Frame, last: Frame) -> list[int]:

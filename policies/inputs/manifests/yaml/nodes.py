@@ -343,7 +343,7 @@ def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> 
         masks[mask] = meant
     if text == document.text:
         return None
-    masked = document.like(text)
+    masked = document.create_like(text)
     masked.masks = masks
     return masked
 
@@ -356,7 +356,7 @@ def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
     tag = _TAG.match(text, fault.since)
     if tag is None or (ended := tag[0].translate(_IN_TAG)) == tag[0]:
         return None
-    ending = document.like(f"{text[: tag.start()]}{ended}{text[tag.end() :]}")
+    ending = document.create_like(f"{text[: tag.start()]}{ended}{text[tag.end() :]}")
     ending.masks = document.masks
     return ending
 

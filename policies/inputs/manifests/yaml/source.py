@@ -104,7 +104,7 @@ MAX_SCALAR: Final = 3 * 1024 * 1024
 """Maximum bytes of a scalar: the API server rejects requests above 3 MiB."""
 
 
-def by_key(mapping: Collection) -> dict[str, Node]:
+def index_by_key(mapping: Collection) -> dict[str, Node]:
     """Return the values of a mapping by the texts of their keys, without keys that are no scalars."""
     pairs = zip(mapping.children[::2], mapping.children[1::2], strict=True)
     return {key.text: value for key, value in pairs if isinstance(key, Scalar)}
@@ -129,7 +129,7 @@ class Repeated(NamedTuple):
     def lost_identity(self) -> dict[str, str]:
         """The name and namespace in the first of two keys `metadata` if the second one has no name; else empty."""
         nodes = [each.value for each in self]
-        fields = [by_key(node) for node in nodes if isinstance(node, Collection) and node.is_mapping]
+        fields = [index_by_key(node) for node in nodes if isinstance(node, Collection) and node.is_mapping]
         if self.kept.key != "metadata" or len(fields) < len(nodes) or "name" not in fields[0].keys() - fields[1].keys():
             return {}
         texts = {key: fields[0].get(key) for key in ("name", "namespace")}

@@ -129,7 +129,7 @@ def _client_config(config: ApiObject, path: Path, _: Semantics) -> _Faults:
             if not service.get(name):
                 yield required((*here, name), field=field_path((*here, named)))
         port = service.get("port")
-        yield from tables.within_range(1, _PORTS)((*here, "port"), 443 if port is None else port)
+        yield from tables.check_range(1, _PORTS)((*here, "port"), 443 if port is None else port)
         yield from _service_path((*here, "path"), service.get("path") or "/")
 
 

@@ -179,7 +179,7 @@ def _template(kind: str, table: tables.Struct = TEMPLATE, *, has_selector: bool 
         elif selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
             yield invalid((*path, "selector"), {}, f"empty selector is invalid for {kind.lower()}")
         of_template = [*tables.validate_struct(tables.Struct({"template": table}), spec, path, semantics)]
-        of_template += _of_running_pods(spec, path, kind) if kind in _REPLICATED else ()
+        of_template += _running_pod_errors(spec, path, kind) if kind in _REPLICATED else ()
         is_selected = tables.selects(selector, at(spec, "template", "metadata", "labels") or {}, semantics)
         if is_selected is False:
             yield does_not_match(spec, path)
@@ -187,7 +187,7 @@ def _template(kind: str, table: tables.Struct = TEMPLATE, *, has_selector: bool 
             yield from of_template
         else:
             yield invalid((*path, "selector"), selector, tables.INVALID_SELECTOR)
-        yield from _of_running_pods(spec, path, kind) if kind not in _REPLICATED else ()
+        yield from _running_pod_errors(spec, path, kind) if kind not in _REPLICATED else ()
 
     return faults
 
@@ -196,7 +196,7 @@ _REPLICATED: Final = ("Deployment", "ReplicaSet")
 """Kinds that `ValidatePodTemplateSpecForReplicaSet` checks."""
 
 
-def _of_running_pods(spec: ApiObject, path: Path, kind: str) -> _Faults:
+def _running_pod_errors(spec: ApiObject, path: Path, kind: str) -> _Faults:
     here: Path = (*path, "template", "spec")
     if (policy := at(spec, "template", "spec", "restartPolicy") or "Always") != "Always":
         yield not_supported((*here, "restartPolicy"), policy, ("Always",))
@@ -278,7 +278,7 @@ def _selects_labels(spec: ApiObject, path: Path, semantics: Semantics) -> _Fault
     yield from tables.validate_struct(tables.Struct({"template": TEMPLATE}), spec, path, semantics)
     if selector and not selector.items() <= (at(template, "metadata", "labels") or {}).items():
         yield does_not_match(spec, path)
-    yield from _of_running_pods(spec, path, "ReplicationController")
+    yield from _running_pod_errors(spec, path, "ReplicationController")
 
 
 def _with_selector(controller: ApiObject) -> ApiObject:

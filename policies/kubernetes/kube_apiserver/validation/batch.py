@@ -59,7 +59,7 @@ _DESCRIPTORS: Final = {
 _STAR: Final = ("*", "?", "*/1", "?/1")
 _MAX_YEARS: Final = 5
 """Number of years after which the search for the next time stops."""
-LONGEST_SCHEDULE: Final = 256
+MAX_SCHEDULE_LENGTH: Final = 256
 """Maximum characters of a schedule that is parsed."""
 _FIRST: Final = datetime(2, 1, 1, tzinfo=UTC).timestamp()
 _LAST: Final = datetime(9990, 1, 1, tzinfo=UTC).timestamp()
@@ -115,7 +115,7 @@ class CronSchedule(NamedTuple):
 def parse_schedule(text: str, zone: tzinfo = UTC) -> CronSchedule:
     """Parse five fields, or a descriptor such as `@hourly`. Raises InvalidSchedule, also for `@every`."""
     fields = _DESCRIPTORS.get(text, text).split()
-    if len(fields) != len(_FIELDS) or len(text) > LONGEST_SCHEDULE:
+    if len(fields) != len(_FIELDS) or len(text) > MAX_SCHEDULE_LENGTH:
         raise InvalidSchedule(f"expected exactly 5 fields, found {len(fields)}")
     minutes, hours, days, months, weekdays = (
         _field(field, *bounds) for field, bounds in zip(fields, _FIELDS, strict=True)
@@ -350,7 +350,7 @@ def _success_policy(spec: ApiObject, path: Path) -> _Faults:
             fault = "error parsing succeededIndexes: write increasing intervals below completions, such as 0,2-4"
             yield invalid((*here, "succeededIndexes"), indexes, fault)
         if count is not None:
-            yield from tables.within_range(0, min(total or 0, completions))((*here, "succeededCount"), count)
+            yield from tables.check_range(0, min(total or 0, completions))((*here, "succeededCount"), count)
 
 
 _INDEX: Final = later(r"[+-]?[0-9]+", re.ASCII)
@@ -374,7 +374,7 @@ def _count_of_indexes(text: str, completions: int) -> int | None:
 
 _UPPER_DIGITS: Final = 19
 _HTTP_PATH: Final = later(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
-_LONGEST_MANAGER: Final = 63
+_MAX_MANAGER_LENGTH: Final = 63
 
 
 def _managed_by(path: Path, value: str) -> _Faults:
@@ -388,8 +388,8 @@ def _managed_by(path: Path, value: str) -> _Faults:
     yield from (invalid(path, host, fault) for fault in dns1123_subdomain(host))
     if _HTTP_PATH.fullmatch(rest) is None:
         yield invalid(path, rest, "has characters that a path cannot have")
-    if len(value.encode(errors="surrogatepass")) > _LONGEST_MANAGER:
-        yield too_long(path, _LONGEST_MANAGER)
+    if len(value.encode(errors="surrogatepass")) > _MAX_MANAGER_LENGTH:
+        yield too_long(path, _MAX_MANAGER_LENGTH)
 
 
 def _schedule(path: Path, schedule: str) -> _Faults:
@@ -401,7 +401,7 @@ def _schedule(path: Path, schedule: str) -> _Faults:
     elif schedule.startswith(_EVERY):
         if parse_duration(schedule.removeprefix(_EVERY).removeprefix("-")) is None:
             yield invalid(path, schedule, "failed to parse duration")
-    elif len(schedule) <= LONGEST_SCHEDULE:
+    elif len(schedule) <= MAX_SCHEDULE_LENGTH:
         try:
             parse_schedule(schedule)
         except InvalidSchedule as fault:
@@ -451,11 +451,11 @@ def _job_template(template: ApiObject, path: Path, _: Semantics) -> _Faults:
 def _cron_job(cron_job: ApiObject, path: Path, _: Semantics) -> _Faults:
     """Yield the errors of a CronJob (`ValidateCronJobCreate`)."""
     name = _name_of(cron_job)
-    if len(name.encode(errors="surrogatepass")) > _LONGEST_NAME:
-        yield invalid((*path, "metadata", "name"), name, f"must be no more than {_LONGEST_NAME} characters")
+    if len(name.encode(errors="surrogatepass")) > _MAX_NAME_LENGTH:
+        yield invalid((*path, "metadata", "name"), name, f"must be no more than {_MAX_NAME_LENGTH} characters")
 
 
-_LONGEST_NAME: Final = 52
+_MAX_NAME_LENGTH: Final = 52
 _STRUCTS: Final = STRUCTS.extended(
     {
         "cron-job": _cron_job,

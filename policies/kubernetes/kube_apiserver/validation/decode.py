@@ -92,17 +92,19 @@ class GoTypes:
 
     def struct(self, name: str) -> Struct:
         package, _, short = name.rpartition(".")
-        fields = {field: self._of(kind) for names, kind in self.structs[name].items() for field in names.split()}
+        fields = {
+            field: self._type_named(kind) for names, kind in self.structs[name].items() for field in names.split()
+        }
         return Struct(short, fields, package or "v1")
 
-    def _of(self, name: str) -> Type:
+    def _type_named(self, name: str) -> Type:
         """Return the type with this Go name; a named type that is not a struct counts as a string."""
         if name in _BUILT_IN:
             return _BUILT_IN[name]
         if name.startswith("[]"):
-            return ListOf(self._of(name[2:]), name)
+            return ListOf(self._type_named(name[2:]), name)
         if name.startswith("map[string]"):
-            return MapOf(self._of(name.removeprefix("map[string]")), name)
+            return MapOf(self._type_named(name.removeprefix("map[string]")), name)
         struct = name.removeprefix("v1.")
         return self.struct(struct) if struct in self.structs else Plain("string", name)
 

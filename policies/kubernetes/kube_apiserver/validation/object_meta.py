@@ -48,12 +48,12 @@ def keyed(path: Path, key: str) -> str:
 
 
 def required(path: Path, detail: str = "", field: str = "") -> FieldError:
-    return FieldError(path, _with("Required value", detail), field)
+    return FieldError(path, _append_detail("Required value", detail), field)
 
 
 def forbidden(path: Path, detail: str) -> FieldError:
     """Return the error of a value that is well-formed, but not permitted here."""
-    return FieldError(path, _with("Forbidden", detail))
+    return FieldError(path, _append_detail("Forbidden", detail))
 
 
 MAX_FAULTS: Final = 100
@@ -64,7 +64,7 @@ _CHARACTERS: Final = 2_048
 
 def invalid(path: Path, value: object, detail: str, field: str = "") -> FieldError:
     """Return the error of a malformed value. Text is printed as Go quotes it, other values as JSON."""
-    return FieldError(path, _with(f"Invalid value: {_shown(value)}", detail), field)
+    return FieldError(path, _append_detail(f"Invalid value: {_shown(value)}", detail), field)
 
 
 def duplicate(path: Path, value: object) -> FieldError:
@@ -78,7 +78,7 @@ def not_found(path: Path, value: object) -> FieldError:
 def not_supported(path: Path, value: str, supported: Sequence[str], field: str = "") -> FieldError:
     """Return the error of a value that is not in the enumeration."""
     detail = f"supported values: {', '.join(go_quote(v) for v in supported)}"
-    return FieldError(path, _with(f"Unsupported value: {go_json(value)}", detail), field)
+    return FieldError(path, _append_detail(f"Unsupported value: {go_json(value)}", detail), field)
 
 
 def too_many(path: Path, count: int, limit: int) -> FieldError:
@@ -135,7 +135,7 @@ def _escaped(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _with(text: str, detail: str) -> str:
+def _append_detail(text: str, detail: str) -> str:
     return f"{text}: {detail}" if detail else text
 
 

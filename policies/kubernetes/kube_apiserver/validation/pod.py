@@ -176,7 +176,7 @@ def _first_step(
 
 
 def _items_added_or_removed(value: Any, old: Any, path: Path) -> Iterator[FieldError]:
-    names, before = _by_name(value), _by_name(old)
+    names, before = _index_by_name(value), _index_by_name(old)
     for index, item in enumerate(charging(value)):
         if _name(item) not in before:
             yield forbidden((*path, index), "item may not be added")
@@ -199,7 +199,7 @@ def _second_step(tagged: Tagged, value: Any, old: Any, path: Path, *, is_update:
     if tagged.form is not Form.LIST:
         yield from validate_tags(tagged.value_type, value, old, path, is_update=is_update)
         return
-    before = _by_name(old or []) if "keyed" in tagged.tags else {}
+    before = _index_by_name(old or []) if "keyed" in tagged.tags else {}
     for index, item in enumerate(value):
         former = before.get(_name(item))
         if former is None or item != former:
@@ -211,7 +211,7 @@ def _name(item: ApiObject) -> str:
     return name
 
 
-def _by_name(items: Sequence[ApiObject]) -> dict[str, ApiObject]:
+def _index_by_name(items: Sequence[ApiObject]) -> dict[str, ApiObject]:
     return {_name(item): item for item in reversed(items)}
 
 

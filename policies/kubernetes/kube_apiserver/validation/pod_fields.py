@@ -239,7 +239,7 @@ def _container(container: ApiObject, path: Path, _: Semantics) -> Iterator[Field
 
 def _port(path: Path, port: int | str) -> Iterable[FieldError]:
     """Return the errors of a port number or name (`ValidatePortNumOrName`)."""
-    return (tables.on_each(port_name) if isinstance(port, str) else tables.within_range(1, 65_535))(path, port)
+    return (tables.on_each(port_name) if isinstance(port, str) else tables.check_range(1, 65_535))(path, port)
 
 
 def _handler(names: Sequence[str], holder: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
@@ -315,7 +315,7 @@ STRUCTS: Final = tables.STRUCTS.extended(
         "affinity-term": _affinity_term,
         "container": _container,
         "container-name": tables.required_text(tables.on_each(dns1123_label)),
-        "container-port": tables.required_text(tables.within_range(1, 65_535)),
+        "container-port": tables.required_text(tables.check_range(1, 65_535)),
         "lifecycle-handler": partial(_handler, _HANDLERS),
         "node-field": _node_field,
         "node-requirement": tables.validate_node_requirement,

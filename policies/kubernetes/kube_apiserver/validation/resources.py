@@ -413,7 +413,7 @@ def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[
     if errors := validate_resources(whole):
         if whole is pod or validate_resources(pod):
             return errors[0]._replace(fix=_fix_of(errors[0], pod))
-        return _of_defaults(errors, pod, whole, limit_ranges)
+        return _default_error(errors, pod, whole, limit_ranges)
     violations = _violations(whole, limit_ranges)
     if (error := next(violations, None)) is None:
         return None
@@ -437,7 +437,7 @@ def _violations(whole: ApiObject, limit_ranges: Sequence[LimitRange]) -> Iterato
             yield error._replace(text=f"{error.text} (LimitRange {limit_range.name})")
 
 
-def _of_defaults(
+def _default_error(
     errors: Sequence[FieldError], pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange]
 ) -> FieldError:
     """Return the first error of requests above default limits. The fix sets limits, if no LimitRange rejects these."""

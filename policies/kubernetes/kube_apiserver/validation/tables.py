@@ -159,25 +159,25 @@ def on_each(check: Callable[[str], Iterable[str]]) -> Check:
     return lambda path, value: [invalid(path, value, fault) for fault in check(value)]
 
 
-def unless_empty(check: Callable[[str], Iterable[str]]) -> Check:
+def allow_empty(check: Callable[[str], Iterable[str]]) -> Check:
     """Return the check of a string that may be empty. `check`: returns the errors of other strings."""
     return lambda path, value: [invalid(path, value, fault) for fault in check(value)] if value else ()
 
 
-def within_range(least: int, limit: int) -> Check:
+def check_range(least: int, limit: int) -> Check:
     """Return the check that a number is within these bounds."""
     return lambda path, value: (
         () if least <= value <= limit else [invalid(path, value, f"must be from {least} to {limit}")]
     )
 
 
-def at_least(least: int) -> Check:
+def check_minimum(least: int) -> Check:
     """Return the check of a minimum (`ValidateNonnegativeField`, `ValidatePositiveField`)."""
     detail = f"must be greater than or equal to {least}"
     return lambda path, value: [invalid(path, value, detail)] if value < least else ()
 
 
-def at_most(limit: int) -> Check:
+def check_maximum(limit: int) -> Check:
     """Return the check of a maximum (`+k8s:maximum`)."""
     detail = f"must be less than or equal to {limit}"
     return lambda path, value: [invalid(path, value, detail)] if value > limit else ()
@@ -235,7 +235,7 @@ def int_or_percent(maximum: int | None = 100) -> Check:
 
     def check(path: Path, value: int | str) -> Iterator[FieldError]:
         if not isinstance(value, str):
-            yield from at_least(0)(path, value)
+            yield from check_minimum(0)(path, value)
         elif _PERCENT.fullmatch(value) is None:
             yield invalid(path, value, "must be an integer without quotes, or a percentage such as 50%")
         elif maximum is not None and scaled(value) > maximum:
@@ -303,14 +303,14 @@ _FORMATS: Final[Mapping[str, Callable[[str], Iterable[str]]]] = {
 TAGS: Final[Mapping[str, Callable[[str], Check]]] = {
     "each": lambda name: on_each(_FORMATS[name]),
     "enum": lambda values: supported(*values.split(",")),
-    "format": lambda name: unless_empty(_FORMATS[name]),
+    "format": lambda name: allow_empty(_FORMATS[name]),
     "key": lambda _: validate_key,
     "labels": lambda _: lambda path, labels: validate_labels(labels, path),
-    "maximum": lambda limit: at_most(int(limit)),
-    "minimum": lambda least: at_least(int(least)),
+    "maximum": lambda limit: check_maximum(int(limit)),
+    "minimum": lambda least: check_minimum(int(least)),
     "one_of": lambda values: one_of(*values.split(",")),
     "percent": lambda _: int_or_percent(),
-    "range": lambda limits: within_range(*map(int, limits.split(".."))),
+    "range": lambda limits: check_range(*map(int, limits.split(".."))),
 }
 _READERS: Final[Mapping[str, Callable[..., Any]]] = {
     "[]int32": _numbers,

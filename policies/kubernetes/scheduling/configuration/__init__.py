@@ -155,25 +155,25 @@ def decoding_faults(config: Any) -> list[FieldError]:
     """Return the errors that prevent kube-scheduler from decoding a configuration."""
     if not isinstance(config, Mapping):
         return [FieldError((), f"a configuration is an object, not {json_type(config)}")]
-    faults = _of_header(config, (), KIND, must_be_given=True) or _of_struct(config, CONFIGURATION, ())
+    faults = _header_errors(config, (), KIND, must_be_given=True) or _struct_errors(config, CONFIGURATION, ())
     if faults:
         return faults
     for number, profile in enumerate(config.get("profiles") or ()):
         for place, (name, plugin) in enumerate(_named((profile or {}).get("pluginConfig"))):
-            faults += _of_arguments(name, plugin.get("args"), ("profiles", number, "pluginConfig", place, "args"))
+            faults += _argument_errors(name, plugin.get("args"), ("profiles", number, "pluginConfig", place, "args"))
     return faults
 
 
-def _of_arguments(name: str, args: Any, path: Path) -> list[FieldError]:
+def _argument_errors(name: str, args: Any, path: Path) -> list[FieldError]:
     """Return the errors of a plugin's arguments. Arguments of an unknown plugin may have any form."""
     if args is None or name not in READERS:
         return []
     if not isinstance(args, Mapping):
         return [FieldError(path, f"must be an object, not {json_type(args)}")]
-    return _of_struct(args, _TYPES.struct(f"{name}Args"), path) + _of_header(args, path, f"{name}Args")
+    return _struct_errors(args, _TYPES.struct(f"{name}Args"), path) + _header_errors(args, path, f"{name}Args")
 
 
-def _of_struct(obj: ApiObject, struct: Struct, path: Path) -> list[FieldError]:
+def _struct_errors(obj: ApiObject, struct: Struct, path: Path) -> list[FieldError]:
     wrong = decode_fault(obj, struct)
     if wrong is not None:
         return [FieldError((*path, *wrong.path), wrong.text)]
@@ -206,7 +206,7 @@ def _nearest(key: str, names: tuple[str, ...]) -> str:
     return f' (did you mean "{near}"?)' if near else ""
 
 
-def _of_header(obj: ApiObject, path: Path, kind: str, *, must_be_given: bool = False) -> list[FieldError]:
+def _header_errors(obj: ApiObject, path: Path, kind: str, *, must_be_given: bool = False) -> list[FieldError]:
     """Return the errors of `apiVersion` and `kind`, which may be missing in plugin arguments."""
     faults = []
     for key, wanted in (("apiVersion", API_VERSION), ("kind", kind)):
@@ -223,10 +223,10 @@ _FULL: Final = 100
 
 def default_preemption(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> DefaultPreemptionArgs:
     """Return the arguments of DefaultPreemption; add errors to `faults`. Upstream `ValidateDefaultPreemptionArgs`."""
-    percentage = _or(args.get("minCandidateNodesPercentage"), 10)
-    absolute = _or(args.get("minCandidateNodesAbsolute"), 100)
+    percentage = _valid_or_default(args.get("minCandidateNodesPercentage"), 10)
+    absolute = _valid_or_default(args.get("minCandidateNodesAbsolute"), 100)
     of_percentage, of_absolute = (*path, "minCandidateNodesPercentage"), (*path, "minCandidateNodesAbsolute")
-    faults += _of_percent(of_percentage, percentage)
+    faults += _percent_errors(of_percentage, percentage)
     if absolute < 0:
         faults.append(invalid(of_absolute, absolute, "not in valid range [0, inf)"))
     if percentage == 0 == absolute:
@@ -238,8 +238,8 @@ def default_preemption(args: ApiObject, path: Path, faults: list[FieldError], _:
 
 def inter_pod_affinity(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> InterPodAffinityArgs:
     """Return the arguments of InterPodAffinity; add errors to `faults`. Upstream `ValidateInterPodAffinityArgs`."""
-    weight = _or(args.get("hardPodAffinityWeight"), 1)
-    faults += _of_percent((*path, "hardPodAffinityWeight"), weight)
+    weight = _valid_or_default(args.get("hardPodAffinityWeight"), 1)
+    faults += _percent_errors((*path, "hardPodAffinityWeight"), weight)
     return InterPodAffinityArgs(weight, bool(args.get("ignorePreferredTermsOfExistingPods")))
 
 
@@ -305,18 +305,18 @@ def resources_fit(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
             faults.append(invalid((*path, "resources", index, "weight"), resource.weight, text))
     ratio = (strategy or {}).get("requestedToCapacityRatio")
     shape = _shape(ratio or {})
-    faults += _of_ratio(kind, ratio, shape, (*path, "requestedToCapacityRatio"))
+    faults += _ratio_errors(kind, ratio, shape, (*path, "requestedToCapacityRatio"))
     return NodeResourcesFitArgs(
         frozenset(name or "" for name in ignored), frozenset(group or "" for group in groups), kind, resources, shape
     )
 
 
-def _of_ratio(kind: str, ratio: ApiObject | None, shape: Sequence[ShapePoint], path: Path) -> list[FieldError]:
+def _ratio_errors(kind: str, ratio: ApiObject | None, shape: Sequence[ShapePoint], path: Path) -> list[FieldError]:
     if kind != REQUESTED_TO_CAPACITY_RATIO:
         return [] if ratio is None else [forbidden(path, "must be nil when type is not RequestedToCapacityRatio")]
     if ratio is None:
         return [required(path, "must be specified when type is RequestedToCapacityRatio")]
-    return list(_of_shape(shape, (*path, "shape")))
+    return list(_shape_errors(shape, (*path, "shape")))
 
 
 def topology_spread(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> PodTopologySpreadArgs:
@@ -331,7 +331,7 @@ def topology_spread(args: ApiObject, path: Path, faults: list[FieldError], _: Se
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(charging(given, 1)):
         place = (*path, "defaultConstraints", index)
-        faults += _of_constraint(constraint, place)
+        faults += _constraint_errors(constraint, place)
         pair = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
         if pair in seen:
             faults.append(duplicate(place, f"{{{pair[0]}, {pair[1]}}}"))
@@ -339,7 +339,7 @@ def topology_spread(args: ApiObject, path: Path, faults: list[FieldError], _: Se
     return PodTopologySpreadArgs(kind, read_topology_spread({"spec": {"topologySpreadConstraints": given}}))
 
 
-def _of_constraint(constraint: ApiObject, path: Path) -> Iterator[FieldError]:
+def _constraint_errors(constraint: ApiObject, path: Path) -> Iterator[FieldError]:
     skew, key = constraint.get("maxSkew") or 0, constraint.get("topologyKey") or ""
     if skew <= 0:
         yield invalid((*path, "maxSkew"), skew, "not in valid range (0, inf)")
@@ -358,13 +358,13 @@ def _of_constraint(constraint: ApiObject, path: Path) -> Iterator[FieldError]:
 
 def volume_binding(args: ApiObject, path: Path, faults: list[FieldError], semantics: Semantics) -> VolumeBindingArgs:
     """Return the arguments of VolumeBinding; add errors to `faults`. Upstream `ValidateVolumeBindingArgs`."""
-    timeout, shape = _or(args.get("bindTimeoutSeconds"), 600), _shape(args)
+    timeout, shape = _valid_or_default(args.get("bindTimeoutSeconds"), 600), _shape(args)
     if timeout < 0:
         text = "invalid BindTimeoutSeconds, should not be a negative value"
         faults.append(invalid((*path, "bindTimeoutSeconds"), timeout, text))
     if semantics.storage_capacity_is_scored:
         shape = shape or (ShapePoint(0, MAX_CUSTOM_PRIORITY_SCORE), ShapePoint(_FULL, 0))
-        faults += _of_shape(shape, (*path, "shape"))
+        faults += _shape_errors(shape, (*path, "shape"))
     elif args.get("shape") is not None:
         text = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
         faults.append(invalid((*path, "shape"), args["shape"], text))
@@ -400,7 +400,7 @@ def _timeout(args: ApiObject, key: str, path: Path, faults: list[FieldError], de
     return timeout
 
 
-def _or(value: int | None, default: int) -> int:
+def _valid_or_default(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
@@ -414,7 +414,7 @@ def _shape(holder: ApiObject) -> tuple[ShapePoint, ...]:
     return tuple(ShapePoint(point.get("utilization") or 0, point.get("score") or 0) for point in points)
 
 
-def _of_shape(shape: Sequence[ShapePoint], path: Path) -> Iterator[FieldError]:
+def _shape_errors(shape: Sequence[ShapePoint], path: Path) -> Iterator[FieldError]:
     if not shape:
         yield required(path, "at least one point must be specified")
     for index in range(1, len(shape)):
@@ -423,12 +423,12 @@ def _of_shape(shape: Sequence[ShapePoint], path: Path) -> Iterator[FieldError]:
             yield invalid(place, shape[index].utilization, "values must be sorted in increasing order")
             break
     for index, point in enumerate(shape):
-        yield from _of_percent((*path, index, "utilization"), point.utilization)
+        yield from _percent_errors((*path, index, "utilization"), point.utilization)
         if not 0 <= point.score <= MAX_CUSTOM_PRIORITY_SCORE:
             yield invalid((*path, index, "score"), point.score, f"not in valid range [0, {MAX_CUSTOM_PRIORITY_SCORE}]")
 
 
-def _of_percent(path: Path, value: int) -> list[FieldError]:
+def _percent_errors(path: Path, value: int) -> list[FieldError]:
     return [] if 0 <= value <= _FULL else [invalid(path, value, "not in valid range [0, 100]")]
 
 
@@ -458,20 +458,20 @@ def validate(
     config: ApiObject, profiles: Sequence[ApiObject], sets: Sequence[Mapping[str, PluginSet]]
 ) -> Iterator[FieldError]:
     """Yield the errors of a decoded configuration. `sets`: the plugins of each profile, including the defaults."""
-    yield from _of_leader_election(config.get("leaderElection") or {})
+    yield from _leader_election_errors(config.get("leaderElection") or {})
     if (config.get("clientConnection") or {}).get("burst", 0) < 0:
         burst = config["clientConnection"]["burst"]
         yield invalid(("clientConnection", "burst"), burst, "must be non-negative")
     parallelism = config.get("parallelism")
     if parallelism is not None and parallelism <= 0:
         yield invalid(("parallelism",), parallelism, "should be an integer value greater than zero")
-    yield from _of_percentage(config, ())
-    yield from _of_backoff(config)
-    yield from _of_profiles(profiles, sets)
-    yield from _of_extenders(config.get("extenders") or ())
+    yield from _percentage_errors(config, ())
+    yield from _backoff_errors(config)
+    yield from _profile_errors(profiles, sets)
+    yield from _extender_errors(config.get("extenders") or ())
 
 
-def _of_profiles(profiles: Sequence[ApiObject], sets: Sequence[Mapping[str, PluginSet]]) -> Iterator[FieldError]:
+def _profile_errors(profiles: Sequence[ApiObject], sets: Sequence[Mapping[str, PluginSet]]) -> Iterator[FieldError]:
     seen: dict[str, int] = {}
     for number, profile in enumerate(profiles):
         path: Path = ("profiles", number)
@@ -481,9 +481,9 @@ def _of_profiles(profiles: Sequence[ApiObject], sets: Sequence[Mapping[str, Plug
         if name in seen:
             yield duplicate((*path, "schedulerName"), name)
         seen[name] = number
-        yield from _of_percentage(profile, path)
-        yield from _of_plugins(sets[number], path)
-        yield from _of_plugin_config(profile.get("pluginConfig"), path)
+        yield from _percentage_errors(profile, path)
+        yield from _plugin_errors(sets[number], path)
+        yield from _plugin_config_errors(profile.get("pluginConfig"), path)
         if sets[number]["queueSort"] != sets[0]["queueSort"]:
             yield FieldError((*path, "plugins", "queueSort"), "must be the same for all profiles")
     if len(sets[0]["queueSort"].enabled) > 1:
@@ -491,14 +491,14 @@ def _of_profiles(profiles: Sequence[ApiObject], sets: Sequence[Mapping[str, Plug
         yield invalid(("profiles", 0, "plugins", "queueSort"), len(sets[0]["queueSort"].enabled), text)
 
 
-def _of_plugins(sets: Mapping[str, PluginSet], path: Path) -> Iterator[FieldError]:
+def _plugin_errors(sets: Mapping[str, PluginSet], path: Path) -> Iterator[FieldError]:
     for point in POINTS:
         for index, (name, _) in enumerate(sets[point].enabled):
             if name in REMOVED_PLUGINS:
                 yield _removed_plugin(name, (*path, "plugins", point, "enabled", index))
 
 
-def _of_plugin_config(plugin_config: Sequence[Any] | None, path: Path) -> Iterator[FieldError]:
+def _plugin_config_errors(plugin_config: Sequence[Any] | None, path: Path) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, (name, _) in enumerate(_named(plugin_config)):
         place = (*path, "pluginConfig", index)
@@ -516,13 +516,13 @@ def _removed_plugin(name: str, path: Path) -> FieldError:
     return invalid(path, name, text)
 
 
-def _of_percentage(holder: ApiObject, path: Path) -> Iterator[FieldError]:
+def _percentage_errors(holder: ApiObject, path: Path) -> Iterator[FieldError]:
     percentage = holder.get("percentageOfNodesToScore")
     if percentage is not None and not 0 <= percentage <= 100:
         yield invalid((*path, "percentageOfNodesToScore"), percentage, "not in valid range [0-100]")
 
 
-def _of_backoff(config: ApiObject) -> Iterator[FieldError]:
+def _backoff_errors(config: ApiObject) -> Iterator[FieldError]:
     initial, most = backoff(config)
     if initial <= 0:
         yield invalid(("podInitialBackoffSeconds",), initial, "must be greater than 0")
@@ -533,10 +533,12 @@ def _of_backoff(config: ApiObject) -> Iterator[FieldError]:
 def backoff(config: ApiObject) -> tuple[int, int]:
     """Return (podInitialBackoffSeconds, podMaxBackoffSeconds) with defaults."""
     initial, limit = DEFAULT_BACKOFF
-    return _or(config.get("podInitialBackoffSeconds"), initial), _or(config.get("podMaxBackoffSeconds"), limit)
+    return _valid_or_default(config.get("podInitialBackoffSeconds"), initial), _valid_or_default(
+        config.get("podMaxBackoffSeconds"), limit
+    )
 
 
-def _of_leader_election(election: ApiObject) -> Iterator[FieldError]:
+def _leader_election_errors(election: ApiObject) -> Iterator[FieldError]:
     """Yield the errors of `leaderElection`. Leader election is on unless `leaderElect` is false."""
     times = {key: election.get(key) or default for key, default in _LEASES.items()}
     durations = {key: parse_duration(text) for key, text in times.items()}
@@ -557,7 +559,7 @@ def _of_leader_election(election: ApiObject) -> Iterator[FieldError]:
         yield invalid(("leaderElection", "resourceLock"), lock, 'resourceLock value must be "leases"')
 
 
-def _of_extenders(extenders: Sequence[Any]) -> Iterator[FieldError]:
+def _extender_errors(extenders: Sequence[Any]) -> Iterator[FieldError]:
     binders, seen = 0, set[str]()
     for index, extender in enumerate(charging(extenders, 1)):
         path: Path = ("extenders", index)

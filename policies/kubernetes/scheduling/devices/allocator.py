@@ -312,21 +312,21 @@ class Allocator:
         if len(self._results[key[0]]) + wanted - have > MAX_RESULTS:
             raise _TooMany
         if every is not None:
-            return self._with(key, request, every[have], partial(self._devices, key, request, have + 1, 0))
+            return self._try_device(key, request, every[have], partial(self._devices, key, request, have + 1, 0))
         for place, index in enumerate(self._tried[start:], start):
             self._work.charge(2)
             self._steps -= 1
             if self._steps < 0:
                 raise NotWorkedOut(f"tries more than {MAX_STEPS} devices on one node")
-            if self._in_use(index[2], key[0], request) or not self._fits(key, request, index):
+            if self._is_in_use(index[2], key[0], request) or not self._fits(key, request, index):
                 continue
             if not self._has_capacity(self._claims[key[0]], request, index):
                 continue
-            if self._with(key, request, index, partial(self._devices, key, request, have + 1, place + 1)):
+            if self._try_device(key, request, index, partial(self._devices, key, request, have + 1, place + 1)):
                 return True
         return False
 
-    def _in_use(self, device: DeviceId, claim_index: int, request: DeviceRequest) -> bool:
+    def _is_in_use(self, device: DeviceId, claim_index: int, request: DeviceRequest) -> bool:
         """Report whether a device is in use. Admin access allows devices in use, but no device twice for a claim."""
         if request.admin_access:
             return (claim_index, device) in self._allocated
@@ -369,7 +369,7 @@ class Allocator:
             where = f"claim {claim.key}, request {request.name}"
             raise AllocationError(f"{where}: checking capacity for device {device.name}: {error}") from None
 
-    def _with(
+    def _try_device(
         self, key: tuple[int, int, int], request: DeviceRequest, candidate: Found, rest: Callable[[], bool]
     ) -> bool:
         """Allocate a device and call `rest`; undo if `rest` fails. Return its result. Source: `allocateDevice`."""
@@ -377,7 +377,7 @@ class Allocator:
         outer = self._claims[claim_index].requests[index]
         name = f"{outer.name}/{request.name}" if outer.alternatives else outer.name
         counted = self._takes_counters(candidate)
-        if self._in_use(candidate[2], claim_index, request):
+        if self._is_in_use(candidate[2], claim_index, request):
             return False
         if counted and not self._counters.take(self._pools[candidate[2][:2]], candidate[1]):
             return False

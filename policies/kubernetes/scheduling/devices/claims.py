@@ -40,49 +40,49 @@ _TOO_LARGE: Final = "amounts of devices of this size"
 
 def first_not_modelled(claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice], semantics: Semantics) -> str:
     """Return the first part of claims or slices that is not modelled, as a sentence; or ""."""
-    of_claims = (what for claim in claims for what in _of_claim(claim, semantics))
-    offered = (what for part in slices for what in _of_slice(part, semantics))
+    of_claims = (what for claim in claims for what in _claim_lines(claim, semantics))
+    offered = (what for part in slices for what in _slice_lines(part, semantics))
     reason = next(filter(None, chain(of_claims, offered)), "")
     return reason and f"{reason} are not modelled"
 
 
-def _of_claim(claim: ResourceClaim, semantics: Semantics) -> Iterator[str]:
+def _claim_lines(claim: ResourceClaim, semantics: Semantics) -> Iterator[str]:
     yield claim.unmodelled
     for request in claim.requests:
         for alternative in request.alternatives or (request,):
             if alternative.capacity and not semantics.devices_are_shared:
                 yield "capacity of a request (DRAConsumableCapacity)"
-            yield from _of_amounts(alternative.capacity.values(), semantics)
+            yield from _amount_lines(alternative.capacity.values(), semantics)
     if not semantics.devices_are_shared and any(constraint.distinct for constraint in claim.constraints):
         yield "constraints with distinctAttribute (DRAConsumableCapacity)"
 
 
-def _of_slice(part: ResourceSlice, semantics: Semantics) -> Iterator[str]:
+def _slice_lines(part: ResourceSlice, semantics: Semantics) -> Iterator[str]:
     yield part.unmodelled
     if not semantics.devices_are_partitioned and (part.counter_sets or part.per_device):
         yield _PARTITIONED
     for counter_set in part.counter_sets:
-        yield from _of_amounts(counter_set.counters.values(), semantics)
+        yield from _amount_lines(counter_set.counters.values(), semantics)
     for device in charging(part.devices, 1) if part.divided else ():
-        yield from _of_device(device, semantics)
+        yield from _device_lines(device, semantics)
 
 
-def _of_device(device: Device, semantics: Semantics) -> Iterator[str]:
+def _device_lines(device: Device, semantics: Semantics) -> Iterator[str]:
     if device.shared and not semantics.devices_are_shared:
         yield _SHARED
     if device.consumes and not semantics.devices_are_partitioned:
         yield _PARTITIONED
     for taken in device.consumes:
-        yield from _of_amounts(taken.counters.values(), semantics)
+        yield from _amount_lines(taken.counters.values(), semantics)
     for policy in device.policies.values():
         bounds = [bound for bound in (policy.least, policy.maximum, policy.step) if bound is not None]
         stepped = policy.step is None or (policy.step > 0 and policy.least is not None)
-        if not stepped or not all(0 <= bound <= LARGEST * NANO for bound in bounds):
+        if not stepped or not all(0 <= bound <= MAX_SIZE * NANO for bound in bounds):
             yield "request policies without usable steps"
 
 
-def _of_amounts(amounts: Iterable[int], semantics: Semantics) -> Iterator[str]:
-    most = _LARGE if semantics.large_amounts_of_devices_go_wrong else LARGEST * NANO
+def _amount_lines(amounts: Iterable[int], semantics: Semantics) -> Iterator[str]:
+    most = _LARGE if semantics.large_amounts_of_devices_go_wrong else MAX_SIZE * NANO
     if not all(0 <= amount < most for amount in amounts):
         yield _TOO_LARGE
 
@@ -217,7 +217,7 @@ def _problems(
     except ClaimProblem:
         return
     unallocated = [claim for claim in claims if claim.allocation is None]
-    of_allocations = (why for claim in claims for why in _of_allocation(claim, objects.semantics))
+    of_allocations = (why for claim in claims for why in _allocation_lines(claim, objects.semantics))
     reason = next(of_allocations, "") or first_not_modelled(
         unallocated, objects.resource_slices.values(), objects.semantics
     )
@@ -246,7 +246,7 @@ def _unreadable(requests: Sequence[DeviceRequest], classes: Iterable[str], objec
                     continue  # the selector is not evaluated for devices that the class excludes
 
 
-def _of_allocation(claim: ResourceClaim, semantics: Semantics) -> Iterator[str]:
+def _allocation_lines(claim: ResourceClaim, semantics: Semantics) -> Iterator[str]:
     allocation = claim.allocation
     if allocation is not None and allocation.unmodelled:
         yield f"{allocation.unmodelled} are not modelled"
@@ -308,7 +308,7 @@ class Pools:
         """The names of the nodes with pools; None if a ResourceSlice may be for several nodes."""
         return None if self._shared else self._by_node
 
-    def of_node(self, labels: Mapping[str, str], name: str) -> list[Pool]:
+    def node_pools(self, labels: Mapping[str, str], name: str) -> list[Pool]:
         """Return a node's pools by (driver, name), those with binding conditions last. Source: `GatherPools`."""
         slices: dict[tuple[str, str], list[ResourceSlice]] = {}
         for part in charging((*self._by_node.get(name, ()), *self._shared), 1):
@@ -423,7 +423,7 @@ class InUse:
 
 
 _MILLI: Final = NANO // 1000
-LARGEST: Final = 2**63 - 1
+MAX_SIZE: Final = 2**63 - 1
 """The largest int64, the type in which upstream calculates."""
 
 
@@ -485,11 +485,11 @@ def _stepped(wanted: int, policy: RequestPolicy, least: int, fractional: bool) -
     if policy.step is None:
         return wanted
     unit = _unit(policy, fractional)
-    if unit == _MILLI and not _in_milli(wanted):
+    if unit == _MILLI and not _is_milli(wanted):
         raise NotRepresentable("request is not a representable milli value")
     requested, first, step = (-(-amount // unit) for amount in (wanted, least, policy.step))
     rounded = first + -((first - requested) // step) * step
-    if max(requested, rounded) > LARGEST:
+    if max(requested, rounded) > MAX_SIZE:
         raise NotRepresentable("rounding the request up to the next step passes the largest number")
     return rounded * unit
 
@@ -502,7 +502,7 @@ def _violates(share: int, policy: RequestPolicy, fractional: bool) -> bool:
     if policy.step is not None and policy.least is not None:
         unit = _unit(policy, fractional)
         rounded, first, step = (-(-amount // unit) for amount in (share, policy.least, policy.step))
-        return (unit == _MILLI and not _in_milli(share)) or (rounded - first) % step != 0
+        return (unit == _MILLI and not _is_milli(share)) or (rounded - first) % step != 0
     ranged = not (policy.least is policy.maximum is policy.step is None)
     return not ranged and bool(policy.values) and share not in policy.values
 
@@ -510,8 +510,8 @@ def _violates(share: int, policy: RequestPolicy, fractional: bool) -> bool:
 def _unit(policy: RequestPolicy, fractional: bool) -> int:
     """Return the unit of the policy's steps: one, or a thousandth. Source: upstream `useMilli`."""
     bounds = [bound for bound in (policy.least, policy.maximum, policy.step) if bound is not None]
-    return _MILLI if fractional and all(map(_in_milli, bounds)) else NANO
+    return _MILLI if fractional and all(map(_is_milli, bounds)) else NANO
 
 
-def _in_milli(amount: int) -> bool:
-    return amount % _MILLI == 0 and amount // _MILLI <= LARGEST
+def _is_milli(amount: int) -> bool:
+    return amount % _MILLI == 0 and amount // _MILLI <= MAX_SIZE

@@ -181,7 +181,7 @@ class DynamicResources(Plugin, FilterInColumns):
         allocation = state_data.allocations.get(node.name)
         if allocation is not None and list(allocation[0]) == list(claims):
             return None
-        place = Node(node.name, node.labels, pools.of_node(node.labels, node.name))
+        place = Node(node.name, node.labels, pools.node_pools(node.labels, node.name))
         try:
             allocations = Allocator(world, place, claims).allocate()
         except NodeFailure as failure:

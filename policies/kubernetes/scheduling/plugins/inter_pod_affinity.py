@@ -79,13 +79,13 @@ def required_affinity(problem: NodeFit) -> RequiredAffinity | None:
     topologies = [matrix.nodes.topology(key) for key in dict.fromkeys(t.topology_key for t in terms)]
     charge((3 + 2 * len(topologies)) * problem.row)
     labelled = np.logical_and.reduce([topology.present for topology in topologies])
-    sums = [topology.by_value(counts.here)[topology.values] for topology in topologies]
+    sums = [topology.sums_by_value(counts.here)[topology.values] for topology in topologies]
     least = sums[0] if len(sums) == 1 else np.minimum.reduce(sums)
     somewhere = labelled if len(sums) == 1 else np.logical_or.reduce([topology.present for topology in topologies])
     total = int(counts.here[somewhere].sum())
     itself = matches(pod)
     now = labelled if itself and not total else labelled & (least > 0)
-    with_nominated = now | (labelled & (problem.of_nominated(per_kind) > 0))
+    with_nominated = now | (labelled & (problem.nominated_sums(per_kind) > 0))
     return RequiredAffinity(
         now, with_nominated, len(problem.demands), labelled, per_kind, counts.here, least, total, itself
     )
@@ -247,7 +247,7 @@ def affinity_scores(pod: Pod, rows: Rows, matrix: PodMatrix, snapshot: Snapshot,
     for counts, key in (*_own_scores(pod, matrix, snapshot), *_others_scores(pod, matrix, snapshot, hard_weight)):
         topology = matrix.nodes.topology(key)
         charge(2 * len(rows) // VECTOR)
-        amounts = topology.by_value(counts.here)[topology.values[rows]]
+        amounts = topology.sums_by_value(counts.here)[topology.values[rows]]
         sums = amounts if sums is None else sums + amounts
     return 0 if sums is None else _normalized(sums)
 

@@ -18,7 +18,7 @@ from forewarn.policies.kubernetes.objects.resources import (
     MEMORY,
     ExactAmounts,
     as_resource,
-    in_nano,
+    to_nano,
 )
 from forewarn.policies.kubernetes.scheduling import arguments
 from forewarn.policies.kubernetes.scheduling.devices.claims import extended_resources_of
@@ -186,7 +186,7 @@ class NodeResourcesBalancedAllocation(ScorePluginInColumns):
         Before 1.36: the balance with the Pod, 0 to 100. 0 for a Pod that requests none of the resources. Upstream
         `balancedResourceScorer`.
         """
-        requests = requests_of(in_nano(pod.spec.resources.total_requests(use_status=True)), self.args.resources)
+        requests = requests_of(to_nano(pod.spec.resources.total_requests(use_status=True)), self.args.resources)
         if not any(requests.values()):
             return 0
 
@@ -373,7 +373,7 @@ class NodeResourcesFit(ScorePluginInColumns, FilterInColumns):
         """
         resources = pod.spec.resources
         total = resources.total_requests(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
-        requests = requests_of(in_nano(total), self.args.resources)
+        requests = requests_of(to_nano(total), self.args.resources)
 
         def scores(rows: Rows) -> Ints:
             amounts = amounts_on(self.snapshot, rows, requests, self.args.resources, non_zero=True)

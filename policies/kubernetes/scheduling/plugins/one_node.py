@@ -258,7 +258,7 @@ class TaintToleration(ScorePluginInColumns, StaticFilterPlugin):
         return StaticFilter(self.static_filter(pod), in_columns=partial(self._passing, pod))
 
     def _passing(self, pod: Pod, nodes: NodeTables) -> Mask:
-        passes, result = self.static_filter(pod), ~nodes.where(Node.has_taints)
+        passes, result = self.static_filter(pod), ~nodes.node_mask(Node.has_taints)
         taints, results = nodes.known_nodes(), dict[object, bool]()
         for row in charging(np.flatnonzero(~result).tolist(), 0.2):
             node = taints[row]
@@ -270,7 +270,10 @@ class TaintToleration(ScorePluginInColumns, StaticFilterPlugin):
     def scores_in_columns(self, pod: Pod, rows: Rows, matrix: PodMatrix) -> Ints | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
         spec, nodes = pod.spec, matrix.nodes
-        if not nodes.anywhere(Node.has_prefer_no_schedule) or not nodes.where(Node.has_prefer_no_schedule)[rows].any():
+        if (
+            not nodes.anywhere(Node.has_prefer_no_schedule)
+            or not nodes.node_mask(Node.has_prefer_no_schedule)[rows].any()
+        ):
             return MAX_NODE_SCORE
         count = partial(untolerated_preferences, spec.tolerations)
         return default_normalized(nodes.values("avoided", spec, count, int)[rows], reverse=True)
@@ -357,9 +360,9 @@ class WantedPorts:
     def conflicts(self, used: Collection[HostPort]) -> int:
         """Return the number of conflicts: pairs of a requested port and one of the distinct used ports of a node."""
         charge(len(used) // 4)
-        return sum(self._with(port) for port in used)
+        return sum(self._count_conflicts(port) for port in used)
 
-    def _with(self, used: HostPort) -> int:
+    def _count_conflicts(self, used: HostPort) -> int:
         at_all = self._on_any_address.get((used.protocol, used.port), 0)
         if not at_all or used.ip == ALL_ADDRESSES:
             return at_all
@@ -390,7 +393,7 @@ class ImageLocality(Plugin):
             return 0
         names, state, infos = frozenset(self._names(pod.spec)), CycleState(), self.snapshot.node_infos
         scores = np.zeros(len(rows), np.int64)
-        for place in np.flatnonzero(matrix.nodes.where(Node.has_images)[rows]).tolist():
+        for place in np.flatnonzero(matrix.nodes.node_mask(Node.has_images)[rows]).tolist():
             info = infos[rows[place]]
             if not names.isdisjoint(info.node.images):
                 scores[place] = self.score(state, pod, info)

@@ -59,7 +59,7 @@ def default_selector(pod: Pod, objects: ClusterObjects) -> LabelSelector:
     for service in objects.services.values():
         if service.namespace == pod.namespace and service.matches(pod.labels):
             labels.update(service.selector or {})
-    kind, selector = _of_controller(pod, objects)
+    kind, selector = _controller_selector(pod, objects)
     if kind == "/ReplicationController" and isinstance(selector, dict):
         labels.update(selector)
     more: tuple[Requirement, ...] = ()
@@ -69,7 +69,7 @@ def default_selector(pod: Pod, objects: ClusterObjects) -> LabelSelector:
     return LabelSelector((*(Requirement(key, "In", frozenset([value])) for key, value in labels.items()), *more))
 
 
-def _of_controller(pod: Pod, objects: ClusterObjects) -> tuple[str, Any]:
+def _controller_selector(pod: Pod, objects: ClusterObjects) -> tuple[str, Any]:
     """Return the `group/Kind` of the Pod's controller and its `spec.selector`; ("", None) if it is unknown."""
     group = None if pod.owner is None else _GROUPS.get(pod.owner.api_version)
     if pod.owner is None or group is None:
@@ -166,7 +166,7 @@ def spread_scores(
             worth = _scores(matching.here[rows], number, constraint)
         else:
             size = int(np.count_nonzero(np.bincount(domains[scored] + 1)))
-            worth = _scores(_by_domain(pod, constraint, topology, matching, possible, matrix), size, constraint)[
+            worth = _scores(_count_by_domain(pod, constraint, topology, matching, possible, matrix), size, constraint)[
                 domains
             ]
         total += worth if possible is not None or domains.min() >= 0 else np.where(domains >= 0, worth, 0.0)
@@ -181,7 +181,7 @@ def _scores(counts: Ints, domains: int, constraint: TopologySpreadConstraint) ->
     return counts.astype(np.float64) * log(domains + 2) + float(constraint.max_skew - 1)
 
 
-def _by_domain(
+def _count_by_domain(
     pod: Pod,
     constraint: TopologySpreadConstraint,
     topology: Topology,
@@ -191,11 +191,11 @@ def _by_domain(
 ) -> Ints:
     """Return [domain]: the number of matching Pods. `possible`: [node], the nodes that count; None for all."""
     if possible is None and includes_all_nodes(constraint, pod):
-        return topology.by_value(matching.here)
+        return topology.sums_by_value(matching.here)
     included = included_nodes(constraint, pod, matrix)
     if possible is not None:
         included = included & possible
-    return topology.by_value(np.where(included, matching.here, 0))
+    return topology.sums_by_value(np.where(included, matching.here, 0))
 
 
 def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:

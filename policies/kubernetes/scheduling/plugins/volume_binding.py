@@ -317,10 +317,10 @@ def _is_enough(capacity: CSIStorageCapacity, storage_class: str, request: int) -
 def _volumes(volumes: Mapping[tuple[str, str], PersistentVolume], storage_class: str) -> list[_OfClass]:
     """Return the volumes of a StorageClass, one entry for each shard of the table that has any."""
     charge(50)
-    return [part[storage_class] for part in derived(volumes, _by_class) if storage_class in part]
+    return [part[storage_class] for part in derived(volumes, _volumes_by_class) if storage_class in part]
 
 
-def _by_class(volumes: Mapping[tuple[str, str], PersistentVolume]) -> dict[str, _OfClass]:
+def _volumes_by_class(volumes: Mapping[tuple[str, str], PersistentVolume]) -> dict[str, _OfClass]:
     result: dict[str, _OfClass] = {}
     charge(len(volumes))
     for volume in volumes.values():
@@ -472,7 +472,7 @@ class VolumeBinding(Plugin, FilterInColumns):
         """
         if not self.semantics.storage_capacity_is_scored:
             return SKIP
-        if self.name not in self.handle.framework.profile.at("preFilter"):
+        if self.name not in self.handle.framework.profile.plugins_at("preFilter"):
             return failed(NOT_FOUND)
         if self.name not in state.data:
             self.pre_filter(state, pod, nodes)
@@ -720,7 +720,7 @@ def available_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> boo
 
 def cause_of_volumes(framework: Framework, pod: Pod) -> Reason | None:
     """Return why every node rejects the Pod's volumes, regardless of other Pods; None if a node does not."""
-    if not pod.spec.has_storage or VolumeBinding.name not in framework.profile.at("filter"):
+    if not pod.spec.has_storage or VolumeBinding.name not in framework.profile.plugins_at("filter"):
         return None
     plugin: VolumeBinding = framework.plugin(VolumeBinding.name)
     return plugin.cause(pod)

@@ -70,7 +70,7 @@ class VolumeZone(Plugin, FilterInColumns):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Find the zones and regions of the Pod's volumes. Upstream `PreFilter`."""
-        topologies, problem = self._of_pod(pod)
+        topologies, problem = self._pod_topologies(pod)
         if problem:
             return PreFilterResult(status=unresolvable(problem))
         if not topologies:
@@ -80,7 +80,7 @@ class VolumeZone(Plugin, FilterInColumns):
 
     def in_columns(self, problem: NodeFit) -> None:
         """Add the rejected nodes. Raises NotValid if a claim rejects the Pod before any node is evaluated."""
-        topologies, fault = self._of_pod(problem.pod)
+        topologies, fault = self._pod_topologies(problem.pod)
         if fault:
             raise NotValid("whose PreFilter rejects the pod")
         if not topologies:
@@ -96,7 +96,7 @@ class VolumeZone(Plugin, FilterInColumns):
         anywhere = np.logical_or.reduce([_labelled(nodes, key) for key in GA_LABELS])
         problem.narrow(self.name, rejected(anywhere & ~passing, ZONE_CONFLICT))
 
-    def _of_pod(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
+    def _pod_topologies(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
         """Return (the zones and regions of the volumes, why they are unknown or ""). Source: upstream `getPVbyPod`."""
         topologies: list[_Topology] = []
         for volume in pod.spec.volumes:
@@ -131,7 +131,7 @@ class VolumeZone(Plugin, FilterInColumns):
             return None
         topologies = state.data.get(self.name)
         if topologies is None:
-            topologies, problem = self._of_pod(pod)
+            topologies, problem = self._pod_topologies(pod)
             if problem:
                 return unresolvable(problem)
         labels = node_info.node.labels
@@ -246,11 +246,11 @@ class VolumeRestrictions(Plugin, FilterInColumns):
         if not exclusive and not disks:
             return
         users = pod_matrix.storage_of(matrix, problem.snapshot).users(matrix)
-        conflicts = users.in_use(matrix, pod.namespace, exclusive)
+        conflicts = users.used_claims(matrix, pod.namespace, exclusive)
         if not conflicts and not disks:
             return
         everywhere, none = np.ones(len(problem.possible), np.bool_), np.zeros(len(problem.possible), np.int64)
-        with_disks, with_claims = users.with_disks(matrix, disks), users.of_claims(matrix, exclusive)
+        with_disks, with_claims = users.with_disks(matrix, disks), users.claim_counts(matrix, exclusive)
         if not with_disks.any() and not with_claims.any():
             return
         present = matrix.present(with_disks)
@@ -385,7 +385,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
             return
         per_kind = np.zeros(len(matrix.kinds), np.int64)
         per_kind[suspects] = 1
-        if (problem.of_nominated(per_kind) > 0).any():
+        if (problem.nominated_sums(per_kind) > 0).any():
             raise NotValid("as a nominated pod has a volume of its own")
         per_kind[users.faulty] = pod_matrix.MANY
         counted = matrix.present(per_kind)
@@ -410,7 +410,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         marks nodes as undecided where only some of these Pods matter. Raises NotValid.
         """
         matrix, infos = problem.matrix, problem.snapshot.node_infos
-        nominated = problem.of_nominated(pod_matrix.volumes_of_kinds(matrix))
+        nominated = problem.nominated_sums(pod_matrix.volumes_of_kinds(matrix))
         used = storage.used(matrix) + nominated
         near = used > self._room(storage, new)
         for_good, full = np.zeros(len(used), np.bool_), np.zeros(len(used), np.int64)

@@ -559,11 +559,11 @@ class PriorityQueue:
                 self.done(info.pod)
                 self.groups.add(info)
             else:
-                self.requeue(info, self._of_what_happened(info), None)
+                self.requeue(info, self._requeue_strategy(info), None)
         finally:
             self.done(info.pod)
 
-    def _of_what_happened(self, info: QueuedPodInfo) -> Strategy:
+    def _requeue_strategy(self, info: QueuedPodInfo) -> Strategy:
         """Return where to requeue, by the events meanwhile. Source: `determineSchedulingHintForInFlightPod`."""
         events = self._in_flight.get(info.pod.identity)
         if events is None or not info.is_rejected:

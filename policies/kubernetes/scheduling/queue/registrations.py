@@ -312,12 +312,12 @@ def volumes_after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
     return old is not None and bool(old.spec.volumes) and _on_a_node(old)
 
 
-def of_its_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
+def uses_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
     """Report whether the Pod uses a claim. Source: upstream `isSchedulableAfterPersistentVolumeClaimChange`."""
     return pod.namespace == new.namespace and any(v.claim_of(pod.name) == new.name for v in pod.spec.volumes)
 
 
-def of_a_claim_by_name(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
+def names_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
     """Report whether the Pod names a claim. Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`."""
     return pod.namespace == new.namespace and any(v.claim_name == new.name for v in pod.spec.volumes)
 
@@ -375,16 +375,16 @@ EVENTS_TO_REGISTER: Final[Mapping[str, Registrations]] = {
         ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN): resources_after_pod,
         ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE): resources_after_node,
     },
-    "VolumeRestrictions": {_POD_DELETE: volumes_after_pod, NODE_ADD: queue, CLAIM_ADD: of_a_claim_by_name},
-    "NodeVolumeLimits": {_POD_DELETE: volumes_after_pod, CLAIM_ADD: of_its_claim},
+    "VolumeRestrictions": {_POD_DELETE: volumes_after_pod, NODE_ADD: queue, CLAIM_ADD: names_claim},
+    "NodeVolumeLimits": {_POD_DELETE: volumes_after_pod, CLAIM_ADD: uses_claim},
     "VolumeBinding": {
         _NODE_OR_LABELS: queue,
-        ClusterEvent(CLAIM, ADD | UPDATE): of_its_claim,
+        ClusterEvent(CLAIM, ADD | UPDATE): uses_claim,
         ClusterEvent(VOLUME, ADD | UPDATE): queue,
     },
     "VolumeZone": {
         _NODE_OR_LABELS: queue,
-        ClusterEvent(CLAIM, ADD | UPDATE): of_its_claim,
+        ClusterEvent(CLAIM, ADD | UPDATE): uses_claim,
         ClusterEvent(VOLUME, ADD | UPDATE): new_or_moved_volume,
     },
     "PodTopologySpread": {
@@ -420,11 +420,11 @@ class QueueingHints:
     """The events that plugins registered for, with their queueing hints. Source: upstream `buildQueueingHintMap`."""
 
     def __init__(self, plugins: Mapping[str, Registrations] = EVENTS_TO_REGISTER) -> None:
-        self._by_plugin = {name: {**given, **_of_node_taints(given)} for name, given in plugins.items()}
+        self._by_plugin = {name: {**given, **_taint_registration(given)} for name, given in plugins.items()}
         self._interested = lru_cache(maxsize=256)(self._look_up)
 
     @classmethod
-    def of_profiles(cls, semantics: Semantics) -> QueueingHints:
+    def from_profiles(cls, semantics: Semantics) -> QueueingHints:
         """Return the registrations for all profiles of a scheduler. Source: upstream `defaultEnqueueExtension`."""
         profiles = semantics.scheduler.profiles.values() if semantics.scheduler is not None else ()
         names = dict.fromkeys(name for profile in profiles for name in profile.plugin_names)
@@ -444,7 +444,7 @@ class QueueingHints:
         return {name: value for name, value in hints.items() if value}
 
 
-def _of_node_taints(events: Iterable[ClusterEvent]) -> Registrations:
+def _taint_registration(events: Iterable[ClusterEvent]) -> Registrations:
     """Return a registration for changes of taints, if a plugin registered for new nodes but not for such changes; or
     nothing.
 

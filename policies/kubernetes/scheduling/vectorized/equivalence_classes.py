@@ -89,7 +89,7 @@ class EquivalenceClasses:
         self._of_namespace.clear()
         self._of_label.clear()
 
-    def within(self, scope: Scope) -> Sequence[int]:
+    def classes_in_scope(self, scope: Scope) -> Sequence[int]:
         """Return the numbers of the classes in a scope, in ascending order."""
         namespace, *label = scope
         if not label:
@@ -147,7 +147,7 @@ class PerClass:
 
     def _fill_of(self, scope: Scope, work: Meter) -> None:
         """Compute the numbers of the classes of one scope. Raises CutShort; the next call continues."""
-        numbers = self._kinds.within(scope)
+        numbers = self._kinds.classes_in_scope(scope)
         while self._looked_at < len(numbers):
             some = numbers[self._looked_at : self._looked_at + _SOME]
             work.charge(len(some) // 2)

@@ -14,10 +14,10 @@ from forewarn.policies.kubernetes.scheduling.preemption import (
     HIGHEST,
     TOTAL,
     VIOLATIONS,
-    by_importance,
     costs_of,
     importance,
     least,
+    sort_by_importance,
     violations,
 )
 from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
@@ -83,7 +83,7 @@ class MatchingPdbs:
         numbered = self._numbered(pod.namespace, pdbs)
         return [pdbs[number - numbered.first] for number in self._matching(self._kinds.number(pod), pod)]
 
-    def of_kinds(self, kinds: Rows, pdbs: Mapping[str, Sequence[PodDisruptionBudget]]) -> tuple[Rows, Ints]:
+    def matches_of_kinds(self, kinds: Rows, pdbs: Mapping[str, Sequence[PodDisruptionBudget]]) -> tuple[Rows, Ints]:
         """Return ([index in `kinds`]: number of matching PDBs; the numbers of these PDBs, one class after the other).
 
         `pdbs`: namespace -> PDBs. Raises CutShort.
@@ -107,7 +107,7 @@ class MatchingPdbs:
 
     @property
     def allowed(self) -> Ints:
-        """[PDB number]: allowed disruptions at the last `of_kinds`. Do not modify."""
+        """[PDB number]: allowed disruptions at the last `matches_of_kinds`. Do not modify."""
         return self._allowed[: self._count]
 
     @property
@@ -222,7 +222,7 @@ def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> Ints:
     return entry[0].values()
 
 
-def _by_importance(node: Rows, priority: Ints, start: Ints, place: Rows, *, in_order: bool) -> Rows:
+def _importance_order(node: Rows, priority: Ints, start: Ints, place: Rows, *, in_order: bool) -> Rows:
     """Return the indices that sort Pods by node, then by `importance`. All arrays: [Pod]."""
     last = start[start != NOW].max(initial=0) + 1
     keys = *importance(priority, np.minimum(start, last), place, now=last, in_order=in_order)[::-1], node
@@ -252,7 +252,7 @@ def _violations(
     present[kind] = True
     here = np.flatnonzero(present)
     matching = matrix.matching_pdbs
-    lengths, numbers = matching.of_kinds(here, pdbs)
+    lengths, numbers = matching.matches_of_kinds(here, pdbs)
     if not len(numbers):
         return violates, violates
     place = np.zeros(len(matrix.kinds), np.intp)
@@ -449,7 +449,7 @@ class LowerPriorityPods:
         place, node = np.nonzero((kinds > 0) & (priorities[kinds] < self.priority))
         kind, start = kinds[place, node], starts[place, node]
         in_order = matrix.semantics.unstarted_victims_in_order
-        order = _by_importance(node, priorities[kind], start, place, in_order=in_order)
+        order = _importance_order(node, priorities[kind], start, place, in_order=in_order)
         node, kind, start, place = node[order], kind[order], start[order], place[order]
         violates, undecided = _violations(matrix, self._pdbs, node, kind)
         if violates.any():
@@ -483,14 +483,14 @@ class LowerPriorityPods:
             if higher is not None and resource in self._bounds:
                 bounds = self._bounds[resource]
                 bounds.largest[some] = by_rank.max(axis=0, initial=0)
-                bounds.above[:, some] = _above(by_rank, higher)
+                bounds.above[:, some] = _sums_above(by_rank, higher)
 
     def _set(self, row: int, info: NodeInfo, matrix: PodMatrix) -> None:
         """Sort the Pods of a node one by one: a PDB names some of them, or several PDBs match one."""
         lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
         semantics = matrix.semantics
         first_ends, of, pdbs = semantics.pdb_count_ends_at_first_violation, matrix.matching_pdbs.matching, self._pdbs
-        matched = ((pod, of(pod, pdbs.get(pod.namespace, ()))) for pod in by_importance(lower, semantics))
+        matched = ((pod, of(pod, pdbs.get(pod.namespace, ()))) for pod in sort_by_importance(lower, semantics))
         pods = list(violations(matched, first_ends_the_count=first_ends))
         violating, others = ([pod for pod, pdbs in pods if bool(pdbs) is violates] for violates in (True, False))
         ordered, count = [*violating, *others], len(lower)
@@ -550,7 +550,7 @@ class LowerPriorityPods:
             for start in range(0, nodes, BLOCK):
                 some = slice(start, start + BLOCK)
                 higher = self._higher(matrix, self.kind[:, some], self.violates[:, some])
-                above[:, some] = _above(by_rank[:, some], higher)
+                above[:, some] = _sums_above(by_rank[:, some], higher)
             self._bounds[resource] = Bounds(by_rank.max(axis=0, initial=0), above)
         return self._bounds[resource]
 
@@ -565,7 +565,7 @@ class LowerPriorityPods:
         return Occupancy(amounts, constraint.present, constraint.limit, bounds)
 
 
-def _above(by_rank: Ints, higher: Mask) -> Ints:
+def _sums_above(by_rank: Ints, higher: Mask) -> Ints:
     """Return `Bounds.above` ([level, node]) of amounts. `by_rank`: [rank, node]. `higher`: see `_higher`."""
     above: Ints = np.einsum("rn,lrn->ln", by_rank, higher)
     return above

@@ -271,7 +271,7 @@ class RequiredAffinity(NamedTuple):
         """Whether more Pods like this one do not change the domains, because they join existing matching Pods."""
         return self.total > 0 or not self.matches_itself
 
-    def when_removed(self, nodes: Rows, kind: NDArray[np.int32]) -> Mask:
+    def matches_without(self, nodes: Rows, kind: NDArray[np.int32]) -> Mask:
         """Return [index in `nodes`], bool: whether the node satisfies the affinity without those of its Pods that are
         in `kind`.
 
@@ -345,7 +345,7 @@ class NodeFit:
 
     def counted(self, constraint: Constraint) -> CapacityConstraint:
         """Return the constraint as an amount and a limit on each node."""
-        nominated = np.where(constraint.concerned, self.of_nominated(constraint.per_kind), 0)
+        nominated = np.where(constraint.concerned, self.nominated_sums(constraint.per_kind), 0)
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
     def narrow(self, plugin: str, rejections: Rejections) -> None:
@@ -394,7 +394,7 @@ class NodeFit:
             total[own.row] -= self.matrix.kinds.amounts(columns.resources[index])[own.kind]
         return total
 
-    def of_nominated(self, per_kind: Ints) -> Ints:
+    def nominated_sums(self, per_kind: Ints) -> Ints:
         """Return [node]: the sum of `per_kind` ([class]) over the Pods nominated to the node with at least the Pod's
         priority.
 
@@ -434,7 +434,7 @@ class NodeFit:
         """
         if self.affinity is not None:
             nodes = nodes[self.potential[nodes]]
-            nodes = nodes[self.affinity.when_removed(nodes, lower.kind)]
+            nodes = nodes[self.affinity.matches_without(nodes, lower.kind)]
         for demand in self.demands:
             if demand.constraint is None:  # the sum does not depend on the order of Pods
                 charge(self.row)
@@ -513,9 +513,9 @@ class WithoutLower(Present):
 
     def affinity_met(self, affinity: RequiredAffinity) -> Mask:
         """Return [node], bool: whether the Pod's required affinity is satisfied."""
-        return affinity.when_removed(np.arange(len(affinity.now)), self._lower.kind)
+        return affinity.matches_without(np.arange(len(affinity.now)), self._lower.kind)
 
     def affinity_met_with_nominated(self, problem: NodeFit, affinity: RequiredAffinity) -> Mask:
         """Return the same as `affinity_met`, but with the Pods nominated to each node."""
-        nominated = problem.of_nominated(affinity.per_kind) > 0
+        nominated = problem.nominated_sums(affinity.per_kind) > 0
         return self.affinity_met(affinity) | (affinity.labelled & nominated)

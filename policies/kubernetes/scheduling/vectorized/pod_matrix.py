@@ -113,7 +113,7 @@ class Topology(Column):
             return np.zeros(len(self.values), np.bool_) if number is None else self.values == number
         return self.numbered(dict.fromkeys(values, 1))[self.values] > 0
 
-    def where(self, holds: Callable[[str], bool]) -> Mask:
+    def spread_to_nodes(self, holds: Callable[[str], bool]) -> Mask:
         """Return [node], bool: whether `holds` is true for the node's value of the label; False without the label."""
         numbers = np.fromiter(map(holds, charging(list(self._numbers), 0.3)), np.bool_, len(self))
         return np.append(numbers, False)[self.values]
@@ -134,9 +134,9 @@ class Topology(Column):
 
     def sums(self, amounts: Ints) -> Ints:
         """Return [node]: the sum of `amounts` ([node]) over all nodes with the same value; 0 without the label."""
-        return np.where(self.present, self.by_value(amounts)[self.values], 0)
+        return np.where(self.present, self.sums_by_value(amounts)[self.values], 0)
 
-    def by_value(self, amounts: Ints) -> Ints:
+    def sums_by_value(self, amounts: Ints) -> Ints:
         """Return [number of a value]: the sum of `amounts` ([node]); a last entry 0 for nodes without the label."""
         present = self.present
         return np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
@@ -235,15 +235,15 @@ class NodeTables:
     def _cached(self, key: tuple[Hashable, Hashable], spec: PodSpec, make: Callable[[], Values]) -> NDArray[Any]:
         return (make() if is_large(spec) else cached_in(self._values, key, make, NODES_CACHE_SIZE)).values
 
-    def where(self, concerns: Callable[[Node], bool]) -> Mask:
+    def node_mask(self, concerns: Callable[[Node], bool]) -> Mask:
         """Return [node], bool: the cached results of `concerns`, which may depend only on the node."""
-        return self._where(concerns).values
+        return self._evaluate(concerns).values
 
     def anywhere(self, concerns: Callable[[Node], bool]) -> bool:
         """Report whether a function that depends only on the node is true for any node; cached."""
-        return self._where(concerns).any
+        return self._evaluate(concerns).any
 
-    def _where(self, concerns: Callable[[Node], bool]) -> Values:
+    def _evaluate(self, concerns: Callable[[Node], bool]) -> Values:
         return cached_in(self._may_reject, concerns, lambda: Values(concerns, None, None, self.known_nodes(), bool))
 
     def values(self, what: Hashable, spec: PodSpec, value_of: Callable[[Node], int], kind: type) -> NDArray[Any]:
@@ -280,7 +280,7 @@ def with_label(nodes: NodeTables, requirement: Requirement) -> Mask:
         return topology.present
     if operator == "DoesNotExist":
         return ~topology.present
-    return topology.where(lambda value: requirement.matches({key: value}))
+    return topology.spread_to_nodes(lambda value: requirement.matches({key: value}))
 
 
 def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> Mask:
@@ -357,12 +357,12 @@ class Selectors:
         totals = np.full(len(nodes.nodes), self._everywhere, np.int64)
         for key, weights in self._by_key.items():
             if key in nodes.keys:
-                totals += self._of_values(nodes.topology(key), key, weights)
+                totals += self._weights_by_value(nodes.topology(key), key, weights)
         for terms in self._others:
             totals += np.logical_or.reduce([selected(nodes, requirements) for requirements in terms])
         return totals
 
-    def _of_values(self, topology: Topology, key: str, weights: Mapping[str, int]) -> Ints:
+    def _weights_by_value(self, topology: Topology, key: str, weights: Mapping[str, int]) -> Ints:
         """Return [node]: the sum of `weights` (label value -> number of selectors) for the node's value of `key`."""
         charge(1 + len(topology.values) // VECTOR)
         cached = self._numbered.get(key)
@@ -421,7 +421,7 @@ class Users:
                     self.faulty.append(kind)
             self._known += 1
 
-    def of_claims(self, matrix: PodMatrix, names: Iterable[str]) -> Ints:
+    def claim_counts(self, matrix: PodMatrix, names: Iterable[str]) -> Ints:
         """Return [class]: the number of volumes of a Pod with claims of these names, in any namespace.
 
         Raises NotValid for more volumes than can be summed up.
@@ -436,7 +436,7 @@ class Users:
             raise NotValid
         return mask
 
-    def in_use(self, matrix: PodMatrix, namespace: str, names: Iterable[str]) -> int:
+    def used_claims(self, matrix: PodMatrix, namespace: str, names: Iterable[str]) -> int:
         """Return how many claims of a namespace with these names are used by Pods on nodes."""
         members = matrix.kinds.members
         own_kinds, of_claim = set[int](), []
@@ -495,8 +495,8 @@ class StorageColumns:
         self._table = None
         self.csi_nodes = [table.get(("", name)) for name in snapshot.rows] if table else [None] * len(snapshot.rows)
         self._columns = {}
-        self.has_csi_node = self._of_csi_nodes(lambda _: 1, 0) > 0
-        self.limited = self._of_csi_nodes(lambda node: bool(node.limits), 0) > 0
+        self.has_csi_node = self._csi_node_values(lambda _: 1, 0) > 0
+        self.limited = self._csi_node_values(lambda node: bool(node.limits), 0) > 0
         self._table = table
 
     def migrated(self, plugin: str) -> Mask:
@@ -512,9 +512,9 @@ class StorageColumns:
         return self._column(("limit", driver), lambda node: node.limits.get(driver, NO_LIMIT), NO_LIMIT)
 
     def _column(self, key: tuple[str, str], value_of: Callable[[CSINode], int], without: int) -> Ints:
-        return cached_in(self._columns, key, lambda: self._of_csi_nodes(value_of, without), _CACHE_SIZE)
+        return cached_in(self._columns, key, lambda: self._csi_node_values(value_of, without), _CACHE_SIZE)
 
-    def _of_csi_nodes(self, value_of: Callable[[CSINode], int], without: int) -> Ints:
+    def _csi_node_values(self, value_of: Callable[[CSINode], int], without: int) -> Ints:
         values = (without if node is None else value_of(node) for node in charging(self.csi_nodes, 0.2))
         return np.fromiter(values, np.int64, len(self.csi_nodes))
 
@@ -844,7 +844,7 @@ def pods_of_template(snapshot: Snapshot, like: Pod) -> list[Pod]:
     """Return the Pods on nodes that share the spec and namespace of a Pod. Raises CutShort."""
     with snapshot.derived.locked():
         matrix = pod_matrix_of(snapshot)
-        numbers = matrix.kinds.within((like.namespace,))
+        numbers = matrix.kinds.classes_in_scope((like.namespace,))
         charge(len(numbers) // 4 + matrix.kind.size // VECTOR)
         pods = [(number, matrix.kinds.members[number]) for number in numbers]
         kinds = [number for number, pod in pods if pod is not None and pod.spec is like.spec]

@@ -129,7 +129,7 @@ def _unknown_class(
     until = " until it exists" if may_follow else ""  # a class that comes later in the same apply
     of = f" of {template.used_by}" if template.used_by else ""
     consequence = f"; {rejected}{of} will be rejected{until}" if is_certain else " in this input"
-    consequence += f" (deleted since {cut(context.options.base, _LONGEST)})" if is_deleted else ""
+    consequence += f" (deleted since {cut(context.options.base, _MAX_LENGTH)})" if is_deleted else ""
     names = recommended_to(subject, context)
     near = names.nearest_name(name) if context.phase is Phase.LINT else ""
     is_near = bool(near) and is_misspelt(name, near)
@@ -465,7 +465,7 @@ def _registers(spec: ApiObject) -> bool:
     return any(_REGISTERED.match(text_at(volume, "hostPath", "path")) for volume in list_at(spec, "volumes"))
 
 
-_LONGEST: Final = 40
+_MAX_LENGTH: Final = 40
 
 
 @rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, depends_on=("namespaces",))
@@ -538,7 +538,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
         if not name:
             yield Problem("no PriorityClass, but the configuration requires one", template.at(), f"use {permitted}")
         elif entry.classes and not one_of(entry.classes, name):
-            message = f"PriorityClass {quote(cut(name, _LONGEST))} is none of those that the configuration requires"
+            message = f"PriorityClass {quote(cut(name, _MAX_LENGTH))} is none of those that the configuration requires"
             yield Problem(message, template.at("priorityClassName"), f"use {permitted}")
 
 
@@ -600,7 +600,7 @@ def _fix_of_priority(priority: int, name: str, context: Context) -> str:
     return f"set priorityClassName: {meant}" if meant else f"use a class of value {priority}, and remove priority"
 
 
-_LONGEST_POLICY: Final = 40
+_MAX_POLICY_LENGTH: Final = 40
 
 
 @rule(*POD_SPECS, severity=Severity.ERROR, action=Action.DENY, depends_on=("classes",), reads_parts=True)
@@ -634,7 +634,7 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
     is_invalid = given not in POLICIES and not is_template_variable(given, subject, context, str(POLICIES))
     differs = computed is not None and given != computed.preemption_policy
     if is_invalid and not differs and context.phase is Phase.LINT:
-        shown = quote(cut(given, _LONGEST_POLICY))
+        shown = quote(cut(given, _MAX_POLICY_LENGTH))
         hint = nearest(given.capitalize(), POLICIES)
         message = f"{rejected[0].upper()}{rejected[1:]} will be rejected: unsupported preemptionPolicy {shown}{hint}"
         yield Problem(message, template.at("preemptionPolicy"), "remove it")
@@ -961,7 +961,7 @@ def class_above_controller(subject: ReviewedObject, context: Context) -> Iterato
 def _priorities(context: Context) -> Mapping[str, int]:
     """Return the priority of each Deployment of a controller, by namespace and name."""
     objects = [workload.object for workload in (context.cluster.workloads.values() if context.cluster else ())]
-    objects += [subject.object for subject in context.of_kind(registry.DEPLOYMENT) if not subject.is_partial]
+    objects += [subject.object for subject in context.objects_of_kind(registry.DEPLOYMENT) if not subject.is_partial]
     ends, priorities = tuple({*_CONTROLLERS.values()}), dict[str, int]()
     for obj in objects:
         name, namespace = text_at(obj, "metadata", "name"), text_at(obj, "metadata", "namespace")

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     _ByLabel = Mapping[tuple[str, tuple[str, str] | None], Sequence[tuple[str, PodDisruptionBudget]]]
 
 
-_LONGEST_LABELS: Final = 60
+_MAX_LABELS_LENGTH: Final = 60
 _BUDGETS: Final = {Target.OTHER: "PodDisruptionBudgets"}
 _WITH_SELECTOR: Final = "Deployments, StatefulSets, DaemonSets and ReplicaSets"
 _SELECT_PODS: Final = "set selector.matchLabels to labels of the workload's Pods"
@@ -96,7 +96,7 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     namespace, suppress the finding.
     """
     if group_kind(subject.object) == registry.DISRUPTION_BUDGET:
-        yield from _of_pdb(subject, context)
+        yield from _pdb_problems(subject, context)
     if subject.is_partial:
         return
     template = context.template(subject)
@@ -109,7 +109,7 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
             yield Problem(message, path, _with_labels(template.object), severity=severity)
 
 
-def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+def _pdb_problems(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     spec = at(subject.object, "spec")
     if not isinstance(spec, dict):
         return
@@ -162,9 +162,9 @@ def _present(obj: ApiObject, field: str) -> tuple[str, ...]:
 def _with_labels(pod: ApiObject) -> str:
     labels = at(pod, "metadata", "labels") or NOTHING
     shown = ", ".join(f"{key}: {value}" for key, value in labels.items()) if isinstance(labels, dict) else ""
-    if not shown or len(shown) > _LONGEST_LABELS:
+    if not shown or len(shown) > _MAX_LABELS_LENGTH:
         return "set labelSelector.matchLabels to labels of the workload's Pods"
-    return f"set labelSelector.matchLabels to labels of the Pods, such as {{{cut(shown, _LONGEST_LABELS)}}}"
+    return f"set labelSelector.matchLabels to labels of the Pods, such as {{{cut(shown, _MAX_LABELS_LENGTH)}}}"
 
 
 _ALLOW_ONE: Final = {
@@ -256,7 +256,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
         message = f"minAvailable {shown} allows no eviction of the {plural(total, 'replica')} of "
         fix = f"{_ALLOW_ONE['minAvailable']}, or run at least {enough} replicas"
         yield Problem(Text(naming(message, names, len(names)), fix), ("spec", "minAvailable"), harm=EVICTIONS_FAIL)
-    elif workload is not None and (when := _at_minimum(workload, enough, context)):
+    elif workload is not None and (when := _minimum_condition(workload, enough, context)):
         message = f"minAvailable {shown} allows no eviction {when}"
         yield Problem(message, ("spec", "minAvailable"), _ALLOW_ONE["minAvailable"], harm=EVICTIONS_FAIL)
 
@@ -276,25 +276,25 @@ def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Proble
         return
     for workload in _not_controlled(subject, context):
         if group_kind(workload.object) in (registry.JOB, registry.CRON_JOB, registry.DAEMON_SET):
-            who = f"{workload.ref.kind} {cut(workload.ref.name, _LONGEST_NAME)}"
+            who = f"{workload.ref.kind} {cut(workload.ref.name, _MAX_NAME_LENGTH)}"
             message = f"{field} {value} allows no eviction: {who} has no scale subresource"
             yield Problem(message, ("spec", field), "set minAvailable to a number of Pods", harm=EVICTIONS_FAIL)
             return
 
 
-def _at_minimum(workload: ReviewedObject, enough: int, context: Context) -> str | None:
+def _minimum_condition(workload: ReviewedObject, enough: int, context: Context) -> str | None:
     """Return when a workload has fewer replicas than `enough`, as words; None if never, or if unknown."""
     replicas = at(workload.object, "spec", "replicas")
     for scaler in _scalers_of(workload, context):
         minimum = scaler.minimum
         if minimum is not None and replicas != 0 and max(minimum, 1) < enough:
-            who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _LONGEST_NAME)}"
+            who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _MAX_NAME_LENGTH)}"
             return f"while {who} is at {scaler.limits[0][-1]} {minimum}"
     default = _DEFAULT.fullmatch(replicas) if isinstance(replicas, str) else None
     return f"while replicas has the default {default[1]}" if default and int(default[1]) < enough else None
 
 
-_LONGEST_NAME: Final = 40
+_MAX_NAME_LENGTH: Final = 40
 _SHOWN: Final = 3
 """Maximum number of PodDisruptionBudgets that a message names."""
 _DEFAULT: Final = later(r"\$\{\w+:?[=-](\d{1,4})\}")
@@ -322,7 +322,7 @@ def _overlaps(context: Context) -> _Overlaps:
     try:
         for namespace, names, kind, name in _selecting(pdbs, by_label, context):
             own = [("PodDisruptionBudget", pdb) for pdb in names if (namespace, pdb) in new]
-            workload = f" ({kind} {cut(name, _LONGEST_NAME)})" if own and name else ""
+            workload = f" ({kind} {cut(name, _MAX_NAME_LENGTH)})" if own and name else ""
             count = len(names) - bool(own)
             which = f": PodDisruptionBudget{'s' * (count > 1)} "
             after = f" select{'s' * (count == 1)} them{' too' * bool(own)}"
@@ -373,7 +373,7 @@ def _given(context: Context) -> Iterator[tuple[tuple[str, str], PodDisruptionBud
     """Yield those of the change set that name their namespace, as others may be for several. Skips those that no
     kustomization lists if one lists others of the namespace.
     """
-    placed = [each for each in context.of_kind(registry.DISRUPTION_BUDGET) if namespace_of(each.object)]
+    placed = [each for each in context.objects_of_kind(registry.DISRUPTION_BUDGET) if namespace_of(each.object)]
     built = {each.effective_namespace for each in placed if not each.is_left_out}
     for subject in placed:
         if not (subject.is_left_out and subject.effective_namespace in built):
@@ -703,7 +703,7 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
         return
     if not context.options.unread_names.isdisjoint(map(str, labels.values())):
         return
-    yield from _in_another_namespace(subject, selector, context)
+    yield from _other_namespace_problems(subject, selector, context)
     workloads = list(workloads_in([namespace], context))
     if not any(context.template(each.subject) for each in workloads) or _is_used(selector, namespace, context):
         return
@@ -742,15 +742,14 @@ def _misspelt_labels(
                 yield key, label
 
 
-def _in_another_namespace(subject: ReviewedObject, selector: Any, context: Context) -> Iterator[Problem]:
+def _other_namespace_problems(subject: ReviewedObject, selector: Any, context: Context) -> Iterator[Problem]:
     """Yield the namespace of the only workloads that a PodDisruptionBudget without Pods in its own would select."""
     own = namespace_of(subject.object)
     if not own or next(workloads_in([own], context), None) is not None:
         return
     if place := namespace_of_others(selector, own, context):
-        message = (
-            f"selects no Pod in namespace {cut(own, _LONGEST_NAME)}; its workload is in {cut(place, _LONGEST_NAME)}"
-        )
+        ours, theirs = cut(own, _MAX_NAME_LENGTH), cut(place, _MAX_NAME_LENGTH)
+        message = f"selects no Pod in namespace {ours}; its workload is in {theirs}"
         yield Problem(message, ("metadata", "namespace"), f"set namespace: {place}")
 
 

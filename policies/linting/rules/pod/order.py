@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Problem, Severity, cut, quote
-from forewarn.policies.inputs.manifests.deploy_order import LONGEST, FluxOrder, step_of
+from forewarn.policies.inputs.manifests.deploy_order import MAX_LENGTH, FluxOrder, step_of
 from forewarn.policies.kubernetes.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind, mapping_at, text_at
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
@@ -116,7 +116,7 @@ def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem
     """
     if not subject.object:
         yield from diagnostics("class-in-hook", context)
-    yield from _of_another_release(subject, context)
+    yield from _another_release_problems(subject, context)
     annotations = mapping_at(subject.object, "metadata", "annotations")
     hook, policy = annotations.get("helm.sh/hook"), annotations.get("helm.sh/hook-delete-policy")
     phases = {part.strip() for part in hook.split(",")} if isinstance(hook, str) else set()
@@ -129,13 +129,15 @@ def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem
         events = ("upgrade", "rollback")
         event = next((event for event in events if phases & {f"pre-{event}", f"post-{event}"}), None)
         when = f"each {event}" if event else "an installation after an uninstallation"
-        message = f"hook-delete-policy {cut(str(policy), LONGEST)} keeps the old class: {when} fails, it already exists"
+        message = (
+            f"hook-delete-policy {cut(str(policy), MAX_LENGTH)} keeps the old class: {when} fails, it already exists"
+        )
     else:
         return
     yield Problem(message, ("metadata", "annotations", "helm.sh/hook-delete-policy"), _HOOK_FIX)
 
 
-def _of_another_release(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+def _another_release_problems(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a class of the cluster that belongs to another release of Helm than that of the subject."""
     stored = context.stored_classes.get(name_of(subject))
     if stored is None or stored.release is None or not subject.object:
@@ -145,11 +147,11 @@ def _of_another_release(subject: ReviewedObject, context: Context) -> Iterator[P
         if own == stored.release:
             return
         message, fix = (
-            f"belongs to Helm release {cut(stored.release, LONGEST)}",
+            f"belongs to Helm release {cut(stored.release, MAX_LENGTH)}",
             "use another name, or do not create it",
         )
         if own:
-            yield Problem(f"{message}: helm does not import it into {cut(own, LONGEST)}", ("metadata", "name"), fix)
+            yield Problem(f"{message}: helm does not import it into {cut(own, MAX_LENGTH)}", ("metadata", "name"), fix)
         elif text_at(subject.object, "metadata", "labels", "app.kubernetes.io/managed-by") == "Helm":
             message = f"{message}: helm imports it into no other release"
             yield Problem(message, ("metadata", "name"), fix, severity=Severity.NOTE)
@@ -191,12 +193,12 @@ class _Order:
     """The classes that a change set defines once, and the dependencies of its Flux Kustomizations."""
 
     def __init__(self, context: Context) -> None:
-        count = Counter(s.ref.name for s in context.of_kind(PRIORITY_CLASS))
-        self.only = {s.ref.name: s for s in context.of_kind(PRIORITY_CLASS) if count[s.ref.name] == 1}
-        self._flux = FluxOrder(subject.object for subject in context.of_kind(FLUX_KUSTOMIZATION))
+        count = Counter(s.ref.name for s in context.objects_of_kind(PRIORITY_CLASS))
+        self.only = {s.ref.name: s for s in context.objects_of_kind(PRIORITY_CLASS) if count[s.ref.name] == 1}
+        self._flux = FluxOrder(subject.object for subject in context.objects_of_kind(FLUX_KUSTOMIZATION))
 
     def depends(self, definition: ReviewedObject, subject: ReviewedObject) -> str:
         """`a depends on b` if the Kustomization of the class is applied after the one of the Pods; otherwise ""."""
         one, other = (self._flux.nearest(os.path.dirname(item.locate(()).file)) for item in (definition, subject))
         is_later = one and other and self._flux.needs(one, other)
-        return f"{cut(one, LONGEST)} depends on {cut(other, LONGEST)}" if is_later else ""
+        return f"{cut(one, MAX_LENGTH)} depends on {cut(other, MAX_LENGTH)}" if is_later else ""

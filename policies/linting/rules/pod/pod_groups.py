@@ -40,7 +40,7 @@ class GroupToBe(NamedTuple):
 def _groups(context: Context) -> dict[tuple[str, str], GroupToBe]:
     """Return the PodGroups of the change set, by namespace and name."""
     groups: dict[tuple[str, str], GroupToBe] = {}
-    for subject in context.of_kind(POD_GROUP):
+    for subject in context.objects_of_kind(POD_GROUP):
         with suppress(InvalidObject):
             from forewarn.policies.kubernetes.objects.pod_group import PodGroup  # only if there is a PodGroup
 
@@ -185,14 +185,14 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
     its Pods have finished or are deleted.
     """
     template = context.template(subject)
-    faults = _faults(subject, context) if template is None else _of_template(template)
+    faults = _faults(subject, context) if template is None else _template_errors(template)
     for message in dict.fromkeys((str(fault), fault.path) for fault in faults):
         text, path = message
         fix = next((fix for part, fix in _FIXES if part in text), "correct this field")
         yield Problem(rule_text.api_text(text), path, fix, detail={"rejection": text})
 
 
-def _of_template(template: PodTemplate) -> Iterable[FieldError]:
+def _template_errors(template: PodTemplate) -> Iterable[FieldError]:
     """The errors in a Pod's `schedulingGroup`. Raises InvalidObject."""
     if template.spec.get("schedulingGroup") is None:
         return ()
@@ -317,7 +317,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     Fix: lower `minCount`, or create as many Pods as `minCount`.
     """
     if group_kind(subject.object) == _VOLCANO_JOB:
-        yield from _of_volcano(subject)
+        yield from _volcano_problems(subject)
         return
     least = int32(subject.object, *_MIN_COUNT) if group_kind(subject.object) == POD_GROUP else None
     if not least or groups_are_off(context):
@@ -338,7 +338,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
 _VOLCANO_JOB: Final = "batch.volcano.sh/Job"
 
 
-def _of_volcano(subject: ReviewedObject) -> Iterator[Problem]:
+def _volcano_problems(subject: ReviewedObject) -> Iterator[Problem]:
     """Yield a Job of Volcano that needs more Pods than its tasks have."""
     least = rule_text.integer(at(subject.object, "spec", "minAvailable"))
     tasks = list_at(subject.object, "spec", "tasks")

@@ -486,7 +486,7 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
         return
     preempted, not_broken = _preempted(impact, subject, template, context.cluster), 0
     for promise in promises:
-        hit = list(_against(promise, preempted))
+        hit = list(_broken_promises(promise, preempted))
         if hit:
             yield _broken(promise, hit, impact, subject, template)
         else:
@@ -509,7 +509,9 @@ def _preempted(
     )
 
 
-def _against(promise: Promise, preempted: dict[tuple[_Pods, _Pods], list[_Preemption]]) -> Iterator[_Preemption]:
+def _broken_promises(
+    promise: Promise, preempted: dict[tuple[_Pods, _Pods], list[_Preemption]]
+) -> Iterator[_Preemption]:
     for by, victims in charging(list(preempted)):
         if promise.by.matches(*by) and promise.preempted.matches(*victims):
             yield from preempted[by, victims]
@@ -785,7 +787,7 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
     """
     yield from diagnostics("update-without-effect", context) if not subject.object else ()
     if group_kind(subject.object) == ROLLOUT:
-        yield from _of_rollout(subject)
+        yield from _rollout_problems(subject)
         return
     path = ("spec", "updateStrategy", "rollingUpdate", "partition")
     replicas, partition = (integer(at(subject.object, *field)) for field in (("spec", "replicas"), path))
@@ -795,7 +797,7 @@ def update_without_effect(subject: ReviewedObject, context: Context) -> Iterator
         yield Problem(message, path, f"set partition: 0, or {replicas - 1} to update one Pod first")
 
 
-def _of_rollout(subject: ReviewedObject) -> Iterator[Problem]:
+def _rollout_problems(subject: ReviewedObject) -> Iterator[Problem]:
     """Report what Argo Rollouts rejects."""
     canary = at(subject.object, "spec", "strategy", "canary")
     if all(str(at(canary, field)) in _NONE for field in ("maxSurge", "maxUnavailable")):
@@ -883,7 +885,9 @@ def _schedulers(context: Context) -> Names:
     """Return the known names of schedulers."""
     from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER  # the linter starts without it
 
-    profiles = (p for each in context.of_kind(SCHEDULER_CONFIGURATION) for p in list_at(each.object, "profiles"))
+    profiles = (
+        p for each in context.objects_of_kind(SCHEDULER_CONFIGURATION) for p in list_at(each.object, "profiles")
+    )
     names = {DEFAULT_SCHEDULER, *_OTHER_SCHEDULERS, *(text_at(profile, "schedulerName") for profile in profiles)}
     names |= context.semantics.scheduler_names if context.cluster is not None else set()
     return Names(names - {""}, context.once(Lookups))
@@ -972,7 +976,7 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
     yield from _volumes_elsewhere(template, subject, context)
     yield from _on_no_node(template, subject, context)
     labels = {key: str(value) for key, value in mapping_at(template.object, "metadata", "labels").items()}
-    yield from _in_one_place(template, labels, subject, context)
+    yield from _exclusion_problems(template, labels, subject, context)
     if template.spec.keys().isdisjoint(("topologySpreadConstraints", "affinity")):
         return
     for path, selector in found_at(template.spec, ("topologySpreadConstraints", ITEMS, "labelSelector")):
@@ -994,7 +998,7 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
             yield Problem(message, template.at(*path), "write an integer in quotes")
 
 
-def _in_one_place(
+def _exclusion_problems(
     template: PodTemplate, labels: Mapping[str, str], subject: ReviewedObject, context: Context
 ) -> Iterator[Problem]:
     """Report replicas that exclude each other from the few nodes or zones that a node selector or affinity requires."""
@@ -1066,8 +1070,8 @@ def _excluded(selector: Mapping[str, Any], term: ApiObject) -> Iterator[tuple[st
 
 def _bound_volumes(context: Context) -> Mapping[tuple[str, str], tuple[str, ApiObject]]:
     """Return the name and the object of the PersistentVolume by namespace and name of the claim that names it."""
-    volumes = {each.ref.name: each.object for each in context.of_kind(VOLUME)}
-    claims = ((each, text_at(each.object, "spec", "volumeName")) for each in context.of_kind(CLAIM))
+    volumes = {each.ref.name: each.object for each in context.objects_of_kind(VOLUME)}
+    claims = ((each, text_at(each.object, "spec", "volumeName")) for each in context.objects_of_kind(CLAIM))
     return {(c.effective_namespace, c.ref.name): (name, volumes[name]) for c, name in claims if name in volumes}
 
 

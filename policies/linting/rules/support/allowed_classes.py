@@ -81,7 +81,7 @@ def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callabl
             default = default_priority_class(context.stored_classes.values())
             names.update(SYSTEM_NAMES, (default.name,) if default else ())
             if context.disclose is Disclose.OWN_NAMESPACE and namespace and context.cluster is not None:
-                pods = islice(context.cluster.within(namespace).pods.values(), _MAX_CHECKED)
+                pods = islice(context.cluster.restrict_to(namespace).pods.values(), _MAX_CHECKED)
                 names.update(pod.priority_class_name for pod in pods)
         if name in names or context.disclose is not Disclose.OWN_NAMESPACE:
             return name in names

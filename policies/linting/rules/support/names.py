@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from forewarn.policies.linting.rules.support.context import Context
 
 
-_LONGEST: Final = 253
+_MAX_LENGTH: Final = 253
 """Maximum characters of a name for which a similar name is suggested."""
 _MAX_CANDIDATES: Final = 100
 _MAX_COMPARED: Final = 1_500
@@ -88,7 +88,7 @@ class Names:
         return bool(self._all)
 
     @cached_property
-    def _by_length(self) -> Sequence[tuple[int, str]]:
+    def _sort_by_length(self) -> Sequence[tuple[int, str]]:
         return sorted((len(name), name) for name in self._known)
 
     def nearest(self, name: str, audience: Audience = OPEN) -> str:
@@ -131,7 +131,7 @@ class Names:
 
     def _candidates(self, name: str) -> Iterable[str]:
         """The names to compare: all, or of very many only those of about the same length and near in the alphabet."""
-        names = self._by_length
+        names = self._sort_by_length
         if len(names) <= _MAX_CANDIDATES:
             return self._known
         near, share = set[str](), _MAX_CANDIDATES // 6
@@ -175,7 +175,7 @@ def is_misspelt(name: str, meant: str, *, edits: int = 2) -> bool:
 
     Names that differ in a number or in a short part (web-1 and web-2, web-eu and web-us) are different names.
     """
-    if len(name) > _LONGEST or _DIGITS.findall(name) != _DIGITS.findall(meant):
+    if len(name) > _MAX_LENGTH or _DIGITS.findall(name) != _DIGITS.findall(meant):
         return False
     parts, others = _SEPARATOR.split(name), _SEPARATOR.split(meant)
     if len(parts) == len(others) > 1:
@@ -189,7 +189,7 @@ def is_misspelt(name: str, meant: str, *, edits: int = 2) -> bool:
 def is_part(name: str, other: str) -> bool:
     """Report whether one name is a part of the other, between separators: worker is a part of queue-worker."""
     part, whole = sorted((_SEPARATOR.sub("-", name), _SEPARATOR.sub("-", other)), key=len)
-    is_within = _SHORT_PART <= len(part) < len(whole) <= _LONGEST and f"-{part}-" in f"-{whole}-"
+    is_within = _SHORT_PART <= len(part) < len(whole) <= _MAX_LENGTH and f"-{part}-" in f"-{whole}-"
     return is_within and _DIGITS.findall(part) == _DIGITS.findall(whole)
 
 
@@ -217,11 +217,11 @@ def _edits(one: str, other: str, limit: int) -> int:
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str:
-    if len(name) > _LONGEST:
+    if len(name) > _MAX_LENGTH:
         return ""
     from difflib import SequenceMatcher, get_close_matches  # only when something is wrong
 
-    names = sorted(o for o in candidates if len(o) <= _LONGEST and not _is_another_number(name, o))
+    names = sorted(o for o in candidates if len(o) <= _MAX_LENGTH and not _is_another_number(name, o))
     most = min(max(_MAX_COMPARED // max(len(name), 1), 1), _MAX_CANDIDATES)
     if len(names) > most:
         names = sorted(nsmallest(most, names, key=lambda other: _distance(name, other)))
@@ -361,7 +361,7 @@ def kueue_names(context: Context) -> Mapping[tuple[str, str], Names]:
     names = []
     stored = context.cluster.kueue if context.cluster is not None else {}
     for kind in (RESOURCE_FLAVOR, COHORT, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS):
-        for subject in context.of_kind(kind):
+        for subject in context.objects_of_kind(kind):
             namespace = subject.effective_namespace if kind == LOCAL_QUEUE else ""
             names.append(((kind, namespace), text_at(subject.object, "metadata", "name")))
         names += (((kind, namespace), name) for namespace, name in stored.get(kind, ()))

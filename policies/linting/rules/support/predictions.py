@@ -74,7 +74,7 @@ class Predicted:
         cluster = self._context.cluster
         if cluster is None or not cluster.objects.nodes:
             return None
-        for other in self._in_order:
+        for other in self._ordered_objects:
             if id(other) not in self._impacts:
                 self._impacts[id(other)] = self._recall(other, cluster, partial(self._work_out, other))
             if other is subject:
@@ -82,7 +82,7 @@ class Predicted:
         return self._impacts.get(id(subject))
 
     @cached_property
-    def _in_order(self) -> Sequence[ReviewedObject]:
+    def _ordered_objects(self) -> Sequence[ReviewedObject]:
         """The objects in the order in which their Pods can be scheduled: after Pods to which they require affinity."""
         from graphlib import CycleError, TopologicalSorter
 
@@ -127,10 +127,10 @@ class Predicted:
         from forewarn.policies.prediction.forecast.forecast import QuotaLimits
 
         use = context.once(QuotaUse)
-        before = partial(use.before, subject)
+        before = partial(use.quotas_before, subject)
         if not is_limited and not context.has_quotas(subject):
             return QuotaLimits(before=before)
-        return QuotaLimits(use.let_in(subject), use.beside_old(subject) is None, before, not is_limited)
+        return QuotaLimits(use.let_in(subject), use.use_beside_old(subject) is None, before, not is_limited)
 
     @cached_property
     def _forecast(self) -> Forecast:

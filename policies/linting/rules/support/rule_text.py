@@ -121,7 +121,7 @@ def is_placeholder(value: object, error: str = "") -> bool:
 
     `error`: a text about the value; a word of it in another case, as IF_NOT_PRESENT for IfNotPresent, is a mistake.
     """
-    if not isinstance(value, str) or not _PLACEHOLDER.search(value[:_LONGEST_PLACEHOLDER]):
+    if not isinstance(value, str) or not _PLACEHOLDER.search(value[:_MAX_PLACEHOLDER_LENGTH]):
         return False
     word = _BETWEEN_WORDS.sub("", value)
     return not any(word == name.upper() for name in _NAME_OF_VALUE.findall(error))
@@ -139,7 +139,7 @@ _PLACEHOLDER: Final = later(
     r"|^(?:APP|NAME)(?:-[a-z0-9-]+)?$"
     r"|^(?:[A-Z0-9]+-)*(?:YOUR|MY|REPLACE|CHANGE|NAME)(?:-[A-Z0-9]+)*$"
 )
-_LONGEST_PLACEHOLDER: Final = 300
+_MAX_PLACEHOLDER_LENGTH: Final = 300
 _QUOTED: Final = later(r"\"((?:[^\"\\]|\\.)*)\"")
 _BETWEEN_WORDS: Final = later(r"[-_ ]")
 _NAME_OF_VALUE: Final = later(r"\b[A-Z]\w*[a-z]\w*")
@@ -201,13 +201,13 @@ MAX_CHARACTERS: Final = 120
 """Maximum characters of a message: a line of a terminal, and half of the part of a warning that kube-apiserver
 sends.
 """
-LONGEST_PATH: Final = 50
+MAX_PATH_LENGTH: Final = 50
 
 
 def shown_path(path: Path) -> str:
     """Return the path of a field, without its first steps if it is long."""
     text, left = field_path(path), list(path)
-    while len(text) > LONGEST_PATH and len(left) > 1:
+    while len(text) > MAX_PATH_LENGTH and len(left) > 1:
         left = left[2:] if isinstance(left[1], int) and len(left) > 2 else left[1:]
         text = f"….{field_path(tuple(left))}"
     return text
@@ -217,15 +217,15 @@ _SHORTEST_NAME: Final = 20
 """Minimum characters of the first name in a list."""
 
 
-_LONGEST_TEXT: Final = 300
+_MAX_TEXT_LENGTH: Final = 300
 """Maximum characters of a text of kube-apiserver that is shown whole: only one with a very long value has more."""
 
 
 def api_text(text: str) -> str:
     """Return a text of kube-apiserver; of a very long one its start and its end, which gives the reason."""
-    if len(text) <= _LONGEST_TEXT:
+    if len(text) <= _MAX_TEXT_LENGTH:
         return text
-    return f"{text[: _LONGEST_TEXT // 3].rstrip()}…{text[-2 * _LONGEST_TEXT // 3 :].lstrip()}"
+    return f"{text[: _MAX_TEXT_LENGTH // 3].rstrip()}…{text[-2 * _MAX_TEXT_LENGTH // 3 :].lstrip()}"
 
 
 def naming(before: str, names: Sequence[str], count: int, after: str = "", limit: int = 3) -> str:
@@ -330,7 +330,7 @@ class Labelled(NamedTuple):
     labels: Mapping[str, str]
 
 
-def _by_namespace(context: Context) -> Mapping[str, Sequence[Labelled]]:
+def _labelled_by_namespace(context: Context) -> Mapping[str, Sequence[Labelled]]:
     """The workloads, Pods and custom resources with Pod templates of a change set, by namespace."""
     labelled = defaultdict[str, list[Labelled]](list)
     for subject in context.change_set.subjects:
@@ -347,7 +347,7 @@ def _by_namespace(context: Context) -> Mapping[str, Sequence[Labelled]]:
 
 def workloads_in(namespaces: Collection[str], context: Context) -> Iterator[Labelled]:
     """Yield the first workloads and Pods of the change set in these namespaces."""
-    by_namespace = context.once(_by_namespace)
+    by_namespace = context.once(_labelled_by_namespace)
     return islice((w for namespace in namespaces for w in by_namespace.get(namespace, ())), MAX_WORKLOADS)
 
 

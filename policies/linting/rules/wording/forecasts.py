@@ -31,10 +31,10 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
         (placement.omitted > 0, beyond),
         (placement.frees_quota, FREED),
     )
-    return (*why, *_of_chance(following), *(note for matches, note in notes if matches))
+    return (*why, *_chance_lines(following), *(note for matches, note in notes if matches))
 
 
-def _of_chance(impact: Impact | None) -> Iterator[str]:
+def _chance_lines(impact: Impact | None) -> Iterator[str]:
     """Yield what decides how many Pods preempt, apart from equal nodes and victims."""
     if impact is not None and impact.by_chance not in ("", BY_CHOICE) and not impact.is_estimate:
         yield f"how many Pods preempt depends on {impact.by_chance}"
@@ -44,11 +44,11 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     """Yield the assumptions of a rollout's prediction, in addition to the caveats of each Pod's prediction."""
     if impact.new == 0 and not impact.replaces_none:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
-    if impact.by_timing:
+    if impact.depends_on_timing:
         yield BY_TIMING.format("Pods" if impact.is_close else "Pods of the same workload")
     if impact.delay:
         yield f"new Pods are rejected at first by {impact.delay}, and the controller retries"
-    yield from _of_chance(impact)
+    yield from _chance_lines(impact)
     if impact.by_waiting:
         victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"

@@ -9,7 +9,7 @@ from forewarn.policies.base.disclosure import Audience, ShownPods, shown_count, 
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.findings import Text, capital, cut, duration, listed, plural, quote
 from forewarn.policies.kubernetes.objects.pod_loss import PodLoss, loss_phrases
-from forewarn.policies.kubernetes.scheduling.reasons import Reason, in_short
+from forewarn.policies.kubernetes.scheduling.reasons import Reason, shorten
 from forewarn.policies.linting.rules.support.details import Cause
 from forewarn.policies.linting.rules.support.predictions import (
     CHECK_PROFILE,
@@ -20,7 +20,7 @@ from forewarn.policies.linting.rules.support.predictions import (
 )
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.linting.rules.wording import forecasts
-from forewarn.policies.linting.rules.wording.phrases import at_least, counted, of_namespaces, priorities
+from forewarn.policies.linting.rules.wording.phrases import counted, minimum_phrase, namespaces_phrase, priorities
 from forewarn.policies.prediction.forecast.impact import (
     BY_CHOICE,
     MAX_NAMED,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
         StaysPending,
     )
 
-_LONGEST_EFFECT: Final = 60
-_LONGEST_NAME: Final = 40
+_MAX_EFFECT_LENGTH: Final = 60
+_MAX_NAME_LENGTH: Final = 40
 """Maximum number of characters of the name of an expectation."""
 _MINUTES: Final = 5
 _A_PDB: Final = " a PDB"
@@ -70,7 +70,7 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     text = victims_text(head, details.preempting, details.victims, audience, facts, noun, least)
     if details.workload and least is None and audience.may_name(details.victims[0].namespace):
         number = counted(shown_pods(details.victims, audience).number, noun)
-        text = text._replace(shorter=(*_of_workload(details, head, number, facts, audience), *text.shorter))
+        text = text._replace(shorter=(*_workload_versions(details, head, number, facts, audience), *text.shorter))
     if details.expectation is not None:
         text = text._replace(shorter=(*text.shorter, f"violates expectation {_name_of(details.expectation, audience)}"))
     return text._replace(
@@ -78,11 +78,11 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     )
 
 
-def _of_workload(
+def _workload_versions(
     details: Preemption, head: str, number: str, facts: Sequence[str], audience: Audience
 ) -> Iterator[str]:
     """Yield versions with the workload instead of names, most facts first; each also without `all new Pods`."""
-    all_new = of_new_pods(details.impact.new, details.impact, audience)
+    all_new = new_pods_phrase(details.impact.new, details.impact, audience)
     for count in range(len(facts), 0, -1):
         for start in (head, head.removeprefix(all_new)):
             yield f"{start} {number} of {details.workload} ({', '.join(facts[:count])})"
@@ -90,7 +90,7 @@ def _of_workload(
 
 def _chance(impact: Impact, cause: Cause) -> tuple[str, ...]:
     """Return a sentence about what decides whether the Pods preempt; empty if the preemption is certain."""
-    if impact.by_timing if cause is Cause.OWN_ROLLOUT else cause is Cause.NEW_PODS and impact.is_close:
+    if impact.depends_on_timing if cause is Cause.OWN_ROLLOUT else cause is Cause.NEW_PODS and impact.is_close:
         return ("It depends on which old Pods terminate first",)
     return (f"It depends on {impact.by_chance}",) if impact.by_chance and cause is not Cause.PENDING_PODS else ()
 
@@ -117,7 +117,7 @@ def failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
     fail = [loss for loss in losses if loss.fails]
     if not fail:
         return ()
-    return (cut(fail[0].effect, _LONGEST_EFFECT) if len(fail) == 1 else f"fails {len(fail)} jobs",)
+    return (cut(fail[0].effect, _MAX_EFFECT_LENGTH) if len(fail) == 1 else f"fails {len(fail)} jobs",)
 
 
 def _head(details: Preemption, audience: Audience) -> str:
@@ -126,7 +126,7 @@ def _head(details: Preemption, audience: Audience) -> str:
     if details.cause is Cause.RESTART:
         return f"a restart now {'may' if impact.by_chance else 'would'} preempt"
     if details.cause is Cause.OWN_ROLLOUT:
-        return f"its own rollout {'may' if impact.by_timing or impact.by_chance else 'would'} preempt"
+        return f"its own rollout {'may' if impact.depends_on_timing or impact.by_chance else 'would'} preempt"
     if details.cause is Cause.PENDING_PODS:
         pods = counted(shown_count(len(details.preempting), audience), "Pending Pod")
         return f"when its rollout terminates old Pods, {pods} would preempt"
@@ -142,7 +142,7 @@ def _head(details: Preemption, audience: Audience) -> str:
 def _preemptors(details: Preemption, least: Least | None, audience: Audience) -> str:
     """Return the Pods that preempt as the start of a sentence: new Pods, and those of the old template."""
     old = sum(prediction in details.impact.by_old_template for prediction in details.preempting)
-    new = of_new_pods(least.pods if least else len(details.preempting) - old, details.impact, audience)
+    new = new_pods_phrase(least.pods if least else len(details.preempting) - old, details.impact, audience)
     if not old:
         return new
     of_old = f"{counted(shown_count(old, audience), 'Pod')} of its old template "
@@ -150,7 +150,7 @@ def _preemptors(details: Preemption, least: Least | None, audience: Audience) ->
 
 
 def _name_of(expectation: Promise, audience: Audience) -> str:
-    return quote(cut(expectation.name, _LONGEST_NAME)) if audience.sees_all else str(expectation.number)
+    return quote(cut(expectation.name, _MAX_NAME_LENGTH)) if audience.sees_all else str(expectation.number)
 
 
 def _are_placeholders(details: Preemption) -> bool:
@@ -184,7 +184,7 @@ def _number(shown: ShownPods, least: Least | None, audience: Audience, noun: str
     if least is None or (least.is_estimate and audience.coarse):
         return counted(shown.number, noun)
     number = shown_count(least.victims, audience)
-    return f"about {counted(number, noun)}" if least.is_estimate else at_least(number, noun)
+    return f"about {counted(number, noun)}" if least.is_estimate else minimum_phrase(number, noun)
 
 
 def victims_text(
@@ -210,12 +210,12 @@ def victims_text(
     phrases = priorities(shown.priorities), *facts
     behind, *fewer = (f" ({', '.join(phrases[:count])})" for count in range(len(phrases), 0, -1))
     if not shown.named:
-        start = f"{start}{of_namespaces(shown)}"
+        start = f"{start}{namespaces_phrase(shown)}"
         fits = len(start) + len(behind) <= MAX_CHARACTERS
         problem, more = (start + behind, ()) if fits else (start, capitalized((behind[2:-1],)))
         return _with_versions(problem, more, (*(start + some for some in fewer), start), start, facts)
     before, unplaced = f"{start}: ", f"{head} {number}: "
-    after = f", {counted(shown.others, 'Pod')}{of_namespaces(shown)}" if shown.other_priorities else ""
+    after = f", {counted(shown.others, 'Pod')}{namespaces_phrase(shown)}" if shown.other_priorities else ""
     certain = set[str]() if audience.coarse else certain_of(shown.named, preempting)
     ordered = sorted(shown.named, key=lambda name: name not in certain)
     names = [f"{'possibly ' * (place == len(certain))}{name}" for place, name in enumerate(ordered[:MAX_NAMED])]
@@ -264,7 +264,7 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
     return f"{', '.join(nodes[:2])} or {others[0] if len(others) == 1 else plural(len(others), 'other node')}"
 
 
-def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
+def new_pods_phrase(count: int, impact: Impact, audience: Audience) -> str:
     """Return the start of a sentence with a trailing space: `1 of 3 new Pods `; "" for a single new Pod.
 
     For an audience that sees only ranges, `some new Pods ` or `all new Pods `.
@@ -339,10 +339,10 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     impact, stuck, gaps = details.impact, details.stuck, capitalized(forecasts.unfinished(details.impact, audience))
     if details.is_restart:
         return _stays_pending_after_restart(details, audience)
-    pods = of_new_pods(impact.pending, impact, audience)
+    pods = new_pods_phrase(impact.pending, impact, audience)
     is_certain = not (impact.by_chance and impact.rejected)
     start = f"{pods}{'may stay' if not is_certain else 'stays' if impact.new == 1 else 'stay'} Pending"
-    start = _of_rollout(start, impact, audience) if impact.is_blocked_rollout and is_certain else start
+    start = _rollout_clause(start, impact, audience) if impact.is_blocked_rollout and is_certain else start
     brief = start.partition(",")[0]
     if not details.reasons:
         why = "no known node fits; time ran out before the reasons were predicted"
@@ -358,14 +358,14 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
         shorter = (problem, f"{start}: {details.cause}", f"{brief}: {details.cause}", start)
         return Text(problem + later, fix_of([(details.cause, 0)]) or _PREDICT, more, shorter, gaps)
     reason = stuck.preemption.ineligible_reason
-    even = f"and may not preempt ({in_short(reason)})" if reason else "even with preemption"
+    even = f"and may not preempt ({shorten(reason)})" if reason else "even with preemption"
     nodes = f"{start} {even}: {nodes_that_fit(details.reasons, audience)}"
     return Text(nodes + later, fix, more, (nodes, f"{start} {even}", start), gaps)
 
 
 def _stays_pending_after_restart(details: StaysPending, audience: Audience) -> Text:
     impact, gaps = details.impact, capitalized(forecasts.unfinished(details.impact, audience))
-    which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
+    which = "it" if impact.new == 1 else new_pods_phrase(impact.pending, impact, audience).rstrip()
     stay = "The rollout is blocked" if impact.deleted_first else "The old Pods stay, and the rollout is blocked"
     after = (*_terminated(impact, audience), stay) if impact.keeps_old else ()
     problem = f"a restart now would leave {which} Pending: {nodes_that_fit(details.reasons, audience)}"
@@ -376,7 +376,7 @@ def _stays_pending_after_restart(details: StaysPending, audience: Audience) -> T
     return Text(problem, CLASS_FOR_DAEMONS if details.needs_class else fix, (*after, *gaps), caveats=gaps)
 
 
-def _of_rollout(start: str, impact: Impact, audience: Audience) -> str:
+def _rollout_clause(start: str, impact: Impact, audience: Audience) -> str:
     """Return a clause about a rollout that does not finish: `rollout blocked: 0 of 3 new Pods run, 1 stays Pending`.
 
     `start`: the clause about the Pending Pods. Without the number that run if chance decides, or for ranges.

@@ -10,7 +10,13 @@ from forewarn.policies.base.findings import Text, cut, listed, plural, quote
 from forewarn.policies.linting.rules.support.rule_text import api_text, naming, priorities_of
 from forewarn.policies.linting.rules.wording.forecasts import unfinished
 from forewarn.policies.linting.rules.wording.impact import capitalized
-from forewarn.policies.linting.rules.wording.phrases import counted, first_keys, of_namespaces, pods_text, priorities
+from forewarn.policies.linting.rules.wording.phrases import (
+    counted,
+    first_keys,
+    namespaces_phrase,
+    pods_text,
+    priorities,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,14 +35,14 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.forecast.pod_groups import GroupForecast
 
 _FEW: Final = 3
-_LONGEST: Final = 40
-_LONGEST_GROUP: Final = 30
+_MAX_LENGTH: Final = 40
+_MAX_GROUP_LENGTH: Final = 30
 """Maximum number of characters of the PodGroup's name at the start of a message."""
 _MAX: Final = 10
 """Maximum number of PriorityClasses in the JSON."""
 
 
-def in_use(details: ClassInUse, audience: Audience) -> Text:
+def class_in_use(details: ClassInUse, audience: Audience) -> Text:
     """Return the text for a deleted class, for example `Deployment team/web and 2 more still use this class; …`.
 
     Names only what the audience may see, otherwise numbers.
@@ -113,7 +119,7 @@ def uncovered(details: UncoveredClass, audience: Audience) -> Text:
     """The text for an uncovered class, for example `allows class "gold" under limitedResources without naming it`."""
     shown = "a limited class" if details.name else "all other classes"
     if details.name and (details.is_in_quota or audience.knows(details.name)):
-        shown = f"class {quote(cut(details.name, _LONGEST))}"
+        shown = f"class {quote(cut(details.name, _MAX_LENGTH))}"
     start = f"allows {shown} under limitedResources"
     return Text(f"{start} {details.why}", details.fix, shorter=(start,))
 
@@ -127,7 +133,7 @@ def priority_document(details: PodsWithPriority) -> dict[str, Any]:
     return {"pods": len(details.pods), **({} if details.expected is None else {"value": details.expected})}
 
 
-def of_missing_class(details: PodsOfMissingClass, audience: Audience) -> Text:
+def missing_class(details: PodsOfMissingClass, audience: Audience) -> Text:
     """The text for a deleted class that Pods still use."""
     pods, names = details.pods, first_keys(details.pods, audience)
     if len(pods) == 1:
@@ -174,7 +180,7 @@ def group_preemption(details: GroupPreemption, audience: Audience) -> Text:
     if names:
         problem = naming(f"{start}: ", names, len(group.units), behind)
     else:
-        problem = f"{start}{of_namespaces(shown)}{behind}"
+        problem = f"{start}{namespaces_phrase(shown)}{behind}"
     return Text(problem, details.fix, more, (start,))
 
 
@@ -191,4 +197,4 @@ def group_pending(details: GroupPending, audience: Audience) -> Text:
 
 
 def _group_head(group: GroupForecast) -> str:
-    return f"PodGroup {cut(group.group.name, _LONGEST_GROUP)} ({group.policy}): "
+    return f"PodGroup {cut(group.group.name, _MAX_GROUP_LENGTH)} ({group.policy}): "

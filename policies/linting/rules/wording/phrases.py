@@ -23,12 +23,12 @@ def counted(count: Range, noun: str) -> str:
     return f"more than {(count.lowest or 0) - 1} {noun}s"
 
 
-def at_least(count: Range, noun: str) -> str:
+def minimum_phrase(count: Range, noun: str) -> str:
     """Return `at least 2 Pods`, with the lower end of the range."""
     return f"at least {plural(count.lowest or 0, noun)}"
 
 
-def of_namespaces(pods: ShownPods) -> str:
+def namespaces_phrase(pods: ShownPods) -> str:
     """Return the namespaces of the unnamed Pods: ` of another namespace` or ` of other namespaces`; "" to omit them."""
     return ("", " of another namespace", " of other namespaces")[pods.namespaces]
 

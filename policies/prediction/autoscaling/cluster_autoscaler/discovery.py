@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 MAX_GROUPS: Final = 500
 STATUS: Final = "cluster-autoscaler-status"
 NO_TEMPLATE: Final = "no node to make a template of"
-_LONGEST: Final = 253
+_MAX_LENGTH: Final = 253
 _MAX_STATUS: Final = 1 << 20
 _UNLIMITED: Final = {CPU: 320_000, MEMORY: 6_400_000}
 """Defaults of --cores-total and --memory-total (GiB)."""
 _MAX_FLAGS: Final = 200
-_LONGEST_FLAG: Final = 60
+_MAX_FLAG_LENGTH: Final = 60
 _MACHINES: Final = {
     "cluster.x-k8s.io/MachineDeployment": "cluster.x-k8s.io",
     "cluster.x-k8s.io/MachineSet": "cluster.x-k8s.io",
@@ -200,7 +200,7 @@ class Discovery:
         node, (name, source) = text_at(obj, "metadata", "name"), _group_of(obj)
         try:
             created, ready = timestamp(obj, "metadata", "creationTimestamp") or 0, is_ready(obj)
-            taints = tuple(text(taint, "key")[:_LONGEST] for taint in items(obj, "spec", "taints"))
+            taints = tuple(text(taint, "key")[:_MAX_LENGTH] for taint in items(obj, "spec", "taints"))
         except InvalidObject:
             created, ready, taints = 0, True, ()
         self._states.pop(node, None)
@@ -219,8 +219,8 @@ class Discovery:
             self.problem = f"ConfigMap {STATUS} is not in the format of cluster-autoscaler 1.30 or newer"
             return
         for entry in groups[:MAX_GROUPS]:
-            if name := brief(text_at(entry, "name"), _LONGEST):
-                self._sizes[name] = _of_status(entry), f"ConfigMap {STATUS}"
+            if name := brief(text_at(entry, "name"), _MAX_LENGTH):
+                self._sizes[name] = _status_sizes(entry), f"ConfigMap {STATUS}"
 
     def _take_machines(self, obj: ApiObject, kind: str) -> None:
         prefix = f"{_MACHINES[kind]}/cluster-api-autoscaler-node-group-"
@@ -294,19 +294,19 @@ class Discovery:
 
     def pools(self, snapshot: Snapshot) -> list[Pool]:
         """Return the node groups, by name. `snapshot`: the cluster as cluster-autoscaler sees it."""
-        sizes = {_key(name, self._nodes): (name, *of) for name, of in (*self._of_flags(), *self._sizes.items())}
+        sizes = {_key(name, self._nodes): (name, *of) for name, of in (*self._flag_sizes(), *self._sizes.items())}
         pools = []
         for key in sorted({*self._nodes, *sizes})[:MAX_GROUPS]:
             name, of, limits = sizes.get(key, (key, Sizes(), ""))
             pools.append(self._pool(key, name, of, limits, snapshot))
         return pools
 
-    def _of_flags(self) -> Iterator[tuple[str, tuple[Sizes, str]]]:
+    def _flag_sizes(self) -> Iterator[tuple[str, tuple[Sizes, str]]]:
         for name, value in self._flags:
             least, _, rest = value.partition(":")
             most, _, group = rest.partition(":")
             if name == "nodes" and group and (maximum := number(most)) is not None:
-                yield brief(group, _LONGEST), (Sizes(None, number(least) or 0, maximum), "flag --nodes")
+                yield brief(group, _MAX_LENGTH), (Sizes(None, number(least) or 0, maximum), "flag --nodes")
 
     def _pool(self, key: str, name: str, sizes: Sizes, limits: str, snapshot: Snapshot) -> Pool:
         seen = self._nodes.get(key) or _Seen(limits)
@@ -360,13 +360,13 @@ def _group_of(node: ApiObject) -> tuple[str, str]:
     labels, annotations = (mapping_at(node, "metadata", key) for key in ("labels", "annotations"))
     for label, shortened in _LABELS.items():
         if isinstance(value := labels.get(label), str) and value:
-            return brief(shortened(name, value), _LONGEST), f"label {label}"
+            return brief(shortened(name, value), _MAX_LENGTH), f"label {label}"
     if isinstance(machine := annotations.get("machine.openshift.io/machine"), str):
-        return brief(f"MachineSet/{machine.rpartition('-')[0]}", _LONGEST), "annotation machine.openshift.io/machine"
+        return brief(f"MachineSet/{machine.rpartition('-')[0]}", _MAX_LENGTH), "annotation machine.openshift.io/machine"
     owner, namespace = (annotations.get(f"cluster.x-k8s.io/{key}") for key in ("owner-name", "cluster-namespace"))
     if isinstance(owner, str) and isinstance(namespace, str):
         name = f"MachineDeployment/{namespace}/{owner.rpartition('-')[0]}"
-        return brief(name, _LONGEST), "annotation cluster.x-k8s.io/owner-name"
+        return brief(name, _MAX_LENGTH), "annotation cluster.x-k8s.io/owner-name"
     return "", ""
 
 
@@ -396,7 +396,7 @@ def _key(name: str, nodes: Mapping[str, object]) -> str:
     return next((candidate for candidate in candidates if candidate in nodes), name)
 
 
-def _of_status(entry: ApiObject) -> Sizes:
+def _status_sizes(entry: ApiObject) -> Sizes:
     size, least, most = (number(at(entry, "health", key)) for key in ("cloudProviderTarget", "minSize", "maxSize"))
     state = orchestrator.NOT_READY if text_at(entry, "health", "status") == "Unhealthy" else None
     state = orchestrator.BACK_OFF if text_at(entry, "scaleUp", "status") == "Backoff" else state
@@ -464,7 +464,7 @@ def _environment(container: ApiObject) -> dict[str, str]:
     """Return the environment variables as flags: PREFERENCE_POLICY becomes preference-policy."""
     read = [(at(each, "name"), at(each, "value")) for each in list_at(container, "env")[:_MAX_FLAGS]]
     return {
-        name[:_LONGEST].lower().replace("_", "-"): value[:_LONGEST]
+        name[:_MAX_LENGTH].lower().replace("_", "-"): value[:_MAX_LENGTH]
         for name, value in read
         if isinstance(name, str) and isinstance(value, str)
     }
@@ -487,7 +487,7 @@ def _unmodelled(flags: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         and not name.startswith(_ALLOWED_PREFIXES)
         and not _is_default(value, _NOT_MODELLED.get(name))
     }
-    return tuple(cut(name, _LONGEST_FLAG) for name in names)
+    return tuple(cut(name, _MAX_FLAG_LENGTH) for name in names)
 
 
 def _is_default(value: str, default: str | None) -> bool:
@@ -495,7 +495,7 @@ def _is_default(value: str, default: str | None) -> bool:
 
 
 def _image(container: ApiObject) -> str:
-    return re.split("[:@]", text_at(container, "image")[:_LONGEST])[0]
+    return re.split("[:@]", text_at(container, "image")[:_MAX_LENGTH])[0]
 
 
 def _scale_down(arguments: Sequence[tuple[str, str]]) -> scale_down.ScaleDownSettings:

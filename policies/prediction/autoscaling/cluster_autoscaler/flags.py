@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_type_hints
 from forewarn.policies.kubernetes.durations import parse_duration
 
 _MAX_NUMBER: Final = 2**31 - 1
-_LONGEST: Final = 253
+_MAX_LENGTH: Final = 253
 _SHORTEST_INTERVAL: Final = 1.0
 
 
@@ -24,7 +24,7 @@ def number(value: object) -> int | None:
 
 
 def duration(value: str) -> float | None:
-    found = parse_duration(value) if len(value) <= _LONGEST else None
+    found = parse_duration(value) if len(value) <= _MAX_LENGTH else None
     return found if found is not None and 0 <= found <= _MAX_NUMBER else None
 
 

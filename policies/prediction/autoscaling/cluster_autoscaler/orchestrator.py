@@ -223,7 +223,7 @@ class Priorities:
         self._text = text
         self._of: dict[str, frozenset[int]] = {}
 
-    def for_group(self, group: str) -> frozenset[int]:
+    def group_priorities(self, group: str) -> frozenset[int]:
         """Return the priorities of a node group by its id in the cloud provider. Raises NotPredicted."""
         if group not in self._of:
             self._of[group] = frozenset(
@@ -279,7 +279,7 @@ def best_options(
     def priorities_of(option: Option) -> frozenset[int]:
         if priorities is None:
             raise NotPredicted(f'expander "{PRIORITY}" needs the ConfigMap {PRIORITIES} of cluster-autoscaler')
-        return priorities.for_group((ids or {}).get(option.group) or option.group)
+        return priorities.group_priorities((ids or {}).get(option.group) or option.group)
 
     for name in expanders:
         if name not in FILTERS:
@@ -323,7 +323,7 @@ class Similarity:
         return (
             mine.keys() == others.keys()
             and all(amount == others[name] for name, amount in mine.items() if name != MEMORY)
-            and _within(mine.get(MEMORY, 0), others.get(MEMORY, 0), _MEMORY_RATIO)
+            and _is_close(mine.get(MEMORY, 0), others.get(MEMORY, 0), _MEMORY_RATIO)
             and _all_within(one.allocatable, other.allocatable)
             and _all_within(self._free[one.name], self._free[other.name])
         )
@@ -337,10 +337,10 @@ def _requests(info: NodeInfo) -> ExactAmounts:
 
 
 def _all_within(one: ExactAmounts, other: ExactAmounts) -> bool:
-    return one.keys() == other.keys() and all(_within(one[name], other[name], _RATIO) for name in one)
+    return one.keys() == other.keys() and all(_is_close(one[name], other[name], _RATIO) for name in one)
 
 
-def _within(one: int, other: int, ratio: float) -> bool:
+def _is_close(one: int, other: int, ratio: float) -> bool:
     larger, smaller = (-(-amount * 1000 // NANO) for amount in (max(one, other), min(one, other)))
     return larger - smaller <= larger * ratio
 

@@ -62,7 +62,7 @@ def filter_out_schedulable(
         else:
             hopeless.add(which)
             unschedulable.append(pod)
-    return packing.after(), unschedulable
+    return packing.packed_snapshot(), unschedulable
 
 
 def with_all_placed(
@@ -86,7 +86,7 @@ def with_all_placed(
         if not (node := node or packing.place(pod, equal_to[id(pod)], None)):
             return None, packing.last
         hints[key] = node
-    return packing.after(), packing.last
+    return packing.packed_snapshot(), packing.last
 
 
 def _equal(pods: Sequence[Pod]) -> dict[int, int]:
@@ -121,7 +121,7 @@ class _Packing:
         """Row -> the node, including placed Pods that the Snapshot does not contain yet."""
         self._bound: list[Pod] = []
 
-    def after(self) -> Snapshot:
+    def packed_snapshot(self) -> Snapshot:
         """Return the cluster with the placed Pods."""
         if self._bound:
             self._snapshot = self._snapshot.with_pods(self._bound, ())
@@ -151,7 +151,7 @@ class _Packing:
 
     def place_on(self, pod: Pod, node: str) -> str | None:
         """Place a Pod on this node, if it fits; return the node, or None."""
-        snapshot = self.after()
+        snapshot = self.packed_snapshot()
         row = snapshot.rows.get(node)
         if row is None or not self._is_acceptable(snapshot.node_infos[row]):
             return None
@@ -167,7 +167,7 @@ class _Packing:
         return self._infos[row].name
 
     def _search(self, pod: Pod, which: int) -> list[int]:
-        snapshot = self.after()
+        snapshot = self.packed_snapshot()
         if not_predicted(pod, snapshot):
             return []
         found = (snapshot.rows[name] for name in Prediction(snapshot, pod).feasible)

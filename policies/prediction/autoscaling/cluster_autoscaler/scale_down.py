@@ -126,7 +126,7 @@ class Scene:
     created: Callable[[Pod], float | None]
     replicas: Callable[[str, str, str], int | None]
 
-    def in_progress(self, group: str) -> int:
+    def count_removals(self, group: str) -> int:
         """Return the number of nodes of a group that are being removed."""
         return sum(self.groups.get(name) == group for name in self.deleting)
 
@@ -265,7 +265,7 @@ class ScaleDown:
             group = scene.groups[name]
             if problem := self._too_early(scene, name, now):
                 self.kept[name] = problem
-            elif left[group] - scene.in_progress(group) <= scene.sizes[group].least:
+            elif left[group] - scene.count_removals(group) <= scene.sizes[group].least:
                 self.kept[name] = MIN_SIZE
             else:
                 left[group] -= 1
@@ -277,9 +277,9 @@ class ScaleDown:
         drained = [name for name in removable if self.unneeded[name].pods]
         drained.sort(key=lambda name: self.unneeded[name].risky)
         budget = max(self.settings.max_parallel - len(scene.deleting), 0)
-        empty = _by_group(empty, scene.groups)[:budget]
+        empty = _sort_by_group(empty, scene.groups)[:budget]
         drains = min(self.settings.max_drains - sum(scene.deleting.values()), budget - len(empty))
-        return empty, _by_group(drained, scene.groups)[: max(drains, 0)]
+        return empty, _sort_by_group(drained, scene.groups)[: max(drains, 0)]
 
     def _too_early(self, scene: Scene, name: str, now: float) -> str:
         unready = name in scene.unready
@@ -301,7 +301,7 @@ class ScaleDown:
         return min((time for time in times if time >= (self._last or 0.0)), default=None)
 
 
-def _by_group(names: Sequence[str], groups: Mapping[str, str]) -> list[str]:
+def _sort_by_group(names: Sequence[str], groups: Mapping[str, str]) -> list[str]:
     """Return the nodes group by group, otherwise in the same order."""
     order = {group: turn for turn, group in enumerate(dict.fromkeys(groups[name] for name in names))}
     return sorted(names, key=lambda name: order[groups[name]])

@@ -115,7 +115,7 @@ class StateNode:
     @cached_property
     def requirements(self) -> Requirements:
         """The labels as requirements, which callers must not change."""
-        return Requirements.of_labels(self.labels)
+        return Requirements.from_labels(self.labels)
 
     @property
     def hostname(self) -> str:
@@ -337,7 +337,7 @@ class Karpenter:
         self._node_pools, self._instance_types, self._options = node_pools, instance_types, options
         self._by_name = {instance_type.name: instance_type for instance_type in instance_types}
 
-    def after_loss(self, lost: Mapping[str, str]) -> Karpenter:
+    def without_offerings(self, lost: Mapping[str, str]) -> Karpenter:
         """Return Karpenter without the offerings of a zone or capacity type; unchanged for other labels."""
         if not lost or not lost.keys() <= {label.ZONE, label.CAPACITY_TYPE}:
             return self

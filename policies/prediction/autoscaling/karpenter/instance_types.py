@@ -191,7 +191,7 @@ def _offering(offering: ApiObject) -> Offering:
 def _requirements(zone: str, capacity_type: str, reservation: str) -> Requirements:
     """Return the requirements that all offerings of the same kind share."""
     reserved = {label.RESERVATION_ID: reservation} if capacity_type == label.RESERVED else {}
-    return Requirements.of_labels({label.ZONE: zone, label.CAPACITY_TYPE: capacity_type, **reserved})
+    return Requirements.from_labels({label.ZONE: zone, label.CAPACITY_TYPE: capacity_type, **reserved})
 
 
 def _allocatable(capacity: ExactAmounts, overhead: ExactAmounts) -> ExactAmounts:
@@ -402,11 +402,11 @@ def read_node_pool(obj: ApiObject) -> NodePool:
     name, template = text(obj, "metadata", "name"), mapping(obj, "spec", "template")
     labels = string_map(template, "metadata", "labels")
     requirements = Requirements(_requirements_of_template(template, name))
-    requirements.add(Requirements.of_labels(labels).values())
+    requirements.add(Requirements.from_labels(labels).values())
     own = Requirements(requirements.values())
     reference = {key: text(template, "spec", "nodeClassRef", key) for key in ("group", "kind", "name")}
     class_label = f"{reference['group']}/{reference['kind'].lower()}"
-    own.add(Requirements.of_labels({NODE_POOL: name, class_label: reference["name"]}).values())
+    own.add(Requirements.from_labels({NODE_POOL: name, class_label: reference["name"]}).values())
     own.add(Requirement.from_entry(key, "In", ("true",)) for key in SIMULATED)
     taints = limited(list(items(template, "spec", "taints")), MAX_TAINTS, f"taints of NodePool {name}")
     return NodePool(

@@ -22,7 +22,7 @@ from forewarn.policies.kubernetes.objects.resources import (
     PODS,
     ExactAmounts,
     Resource,
-    in_nano,
+    to_nano,
 )
 from forewarn.policies.kubernetes.quantity import NANO, Format, Quantity
 
@@ -155,7 +155,7 @@ class Requirement:
         else:
             values = self.values - other.values if other.complement else self.values & other.values
         if gte is not None or lte is not None:
-            values = frozenset(value for value in values if _within(value, gte, lte))
+            values = frozenset(value for value in values if _is_within(value, gte, lte))
         if self.complement and other.complement:
             return Requirement(self.key, values, True, gte, lte, min_values)
         return Requirement(self.key, values, min_values=min_values)
@@ -166,7 +166,7 @@ class Requirement:
         return both.complement or bool(both.values)
 
     def has(self, value: str) -> bool:
-        return (value in self.values) != self.complement and _within(value, self.gte, self.lte)
+        return (value in self.values) != self.complement and _is_within(value, self.gte, self.lte)
 
     def __str__(self) -> str:
         text = f"{self.key} {self.operator}"
@@ -187,7 +187,7 @@ class Requirements(dict[str, Requirement]):
         self.add(requirements)
 
     @classmethod
-    def of_labels(cls, labels: Mapping[str, str]) -> Requirements:
+    def from_labels(cls, labels: Mapping[str, str]) -> Requirements:
         return cls(Requirement.from_entry(key, "In", (value,)) for key, value in labels.items())
 
     def copy(self) -> Requirements:
@@ -256,7 +256,7 @@ def _conflicting(own: Requirements, others: Requirements) -> str:
     return "; ".join(f"key {key}, {others.on(key)} not in {own.on(key)}" for key in keys)
 
 
-def _within(value: str, gte: int | None, lte: int | None) -> bool:
+def _is_within(value: str, gte: int | None, lte: int | None) -> bool:
     if gte is None and lte is None:
         return True
     number = _integer(value)
@@ -302,7 +302,7 @@ class KarpenterPod:
 
     def requirements(self, *, preferences: bool) -> Requirements:
         """Return the requirements on labels: those of the first required term, and of the heaviest preference."""
-        requirements = Requirements.of_labels(self.pod.spec.node_affinity.node_selector or {})
+        requirements = Requirements.from_labels(self.pod.spec.node_affinity.node_selector or {})
         if preferences and self.preferred:
             requirements.add(requirements_of(self.preferred[0].term))
         if self.required:
@@ -384,7 +384,7 @@ def conflicts(port: HostPort, other: HostPort) -> bool:
 def requests_of(pod: Pod) -> ExactAmounts:
     """Return the requests of a Pod, including one of the resource `pods`."""
     if pod.occupies is pod.spec.occupies:
-        return {**in_nano(pod.spec.resources.total_requests(use_status=False)), PODS: NANO}
+        return {**to_nano(pod.spec.resources.total_requests(use_status=False)), PODS: NANO}
     return {**exact(pod.occupies.resource), PODS: NANO}
 
 

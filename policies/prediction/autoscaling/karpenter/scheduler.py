@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     VolumesOf = Callable[[Pod], dict[str, set[str]]]
 
 
-_MOST_CACHED: Final = 1_000
+_MAX_CACHED: Final = 1_000
 """Maximum number of different requirements for which suitable instance types are cached."""
 PLACEHOLDER: Final = "hostname-placeholder"
 
@@ -330,7 +330,7 @@ class Scheduler:
 
     def suitable(self, requirements: Requirements) -> dict[InstanceType, tuple[bool, bool]]:
         """Return the cached results of `InstanceType.suits` for requirements with the same signature."""
-        if len(self._suitable) > _MOST_CACHED:
+        if len(self._suitable) > _MAX_CACHED:
             self._suitable.clear()
         return self._suitable.setdefault(requirements.signature, {})
 
@@ -432,7 +432,7 @@ class Scheduler:
         failures: list[Failure] = []
         for template in self._templates:
             try:
-                types = self._within_limits(template)
+                types = self._affordable_types(template)
                 self._number += 1
                 claim = NewNodeClaim(template, types, self, self._number)
                 place = claim.place(asked, relax_min_values=self._options.best_effort)
@@ -452,7 +452,7 @@ class Scheduler:
         reserved = any(failure.reserved for failure in failures)
         return Failure(lambda: "; ".join(message() for message in messages), reserved=reserved)
 
-    def _within_limits(self, template: Template) -> list[InstanceType]:
+    def _affordable_types(self, template: Template) -> list[InstanceType]:
         """Return the instance types that do not exceed the limits of the NodePool. Raises Failure."""
         remaining, name = self._remaining.get(template.pool.name), template.pool.name
         if remaining is None:

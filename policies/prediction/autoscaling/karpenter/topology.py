@@ -279,7 +279,7 @@ class Topology:
 
     def _spread(self, constraint: TopologySpreadConstraint, pod: KarpenterPod) -> Group:
         own = with_label_keys(constraint.selector, "In", constraint.match_label_keys, pod.pod.labels)
-        selector = Requirements.of_labels(pod.pod.spec.node_affinity.node_selector or {})
+        selector = Requirements.from_labels(pod.pod.spec.node_affinity.node_selector or {})
         terms = [Requirements((*selector.values(), *requirements_of(term))) for term in pod.required]
         node_filter = NodeFilter(
             tuple(terms) if pod.pod.spec.node_affinity.required is not None else (selector,),
@@ -296,14 +296,14 @@ class Topology:
         for node in self._nodes:
             if node.node is None or group.key not in node.labels:
                 continue
-            if group.node_filter.counts(node.node.taints, Requirements.of_labels(node.node.labels)):
+            if group.node_filter.counts(node.node.taints, Requirements.from_labels(node.node.labels)):
                 group.domains.setdefault(node.labels[group.key], 0)
         for pod, node_of_pod in self._state.counted:
             labels = node_of_pod.labels
             domain = labels.get(group.key, node_of_pod.name if group.key == HOSTNAME else None)
             if domain is None or pod.identity in self._excluded or not group.lists(pod):
                 continue
-            if group.node_filter.counts(node_of_pod.taints, Requirements.of_labels(labels)):
+            if group.node_filter.counts(node_of_pod.taints, Requirements.from_labels(labels)):
                 group.record((domain,))
 
     def add_requirements(
