@@ -25,7 +25,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.cli.commands.info.releases": "info-releases",
     "forewarn.policies.cli.commands.info.scheduler": "info-scheduler",
     "forewarn.policies.cli.commands.many_clusters": "several-clusters",
-    "forewarn.policies.cli.commands.merge._of_sweep": "whatif-each",
+    "forewarn.policies.cli.commands.merge._merge_sweep": "whatif-each",
     "forewarn.policies.cli.commands.whatif._evaluate_part": "whatif-each",
     "forewarn.policies.cli.commands.test": "test",
     "forewarn.webhook.commands.accuracy": "webhook-accuracy",

@@ -80,7 +80,7 @@ class Effects(NamedTuple):
         return any(self[: self._fields.index("pdbs_short")])
 
     @property
-    def ordered_counters(self) -> Sequence[int]:
+    def in_order(self) -> Sequence[int]:
         """The counters as numbers for comparison, the most important first."""
         return self[: self._fields.index("new_nodes")]
 

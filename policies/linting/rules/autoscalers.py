@@ -240,7 +240,7 @@ def _scaled_vertically(subject: ReviewedObject, workload: ReviewedObject, contex
 def _vertical_autoscalers(context: Context) -> Mapping[tuple[str, ...], Sequence[ReviewedObject]]:
     """Return those that change requests, by namespace, kind and name of their workload."""
     found: dict[tuple[str, ...], list[ReviewedObject]] = defaultdict(list)
-    for each in context.objects_of_kind(VERTICAL_AUTOSCALER):
+    for each in context.of_kind(VERTICAL_AUTOSCALER):
         if at(each.object, "spec", "updatePolicy", "updateMode") not in ("Off", "Initial"):
             target = mapping_at(each.object, "spec", "targetRef")
             found[each.effective_namespace, text_at(target, "kind"), text_at(target, "name")].append(each)
@@ -400,11 +400,11 @@ _NONE: Final = (dict[str, list["ReviewedObject"]](), Names(()))
 
 def _scalable_by_name(context: Context) -> Mapping[str, Sequence[ReviewedObject]]:
     """Return the workloads that can be scaled by name."""
-    return grouped((each.ref.name, each) for kind in _SCALED for each in context.objects_of_kind(kind))
+    return grouped((each.ref.name, each) for kind in _SCALED for each in context.of_kind(kind))
 
 
 def _scalable_by_namespace(context: Context) -> Mapping[str, tuple[Mapping[str, Sequence[ReviewedObject]], Names]]:
     """Return the workloads that can be scaled by namespace and name, and the names for lookups of similar ones."""
-    scaled = grouped((each.effective_namespace, each) for kind in _SCALED for each in context.objects_of_kind(kind))
+    scaled = grouped((each.effective_namespace, each) for kind in _SCALED for each in context.of_kind(kind))
     named = {namespace: grouped((each.ref.name, each) for each in group) for namespace, group in scaled.items()}
     return {namespace: (names, Names(names, context.once(Lookups))) for namespace, names in named.items()}

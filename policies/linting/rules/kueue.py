@@ -156,7 +156,7 @@ def _local_queues(context: Context) -> tuple[Mapping[tuple[str, str], str], Mapp
     "" if a LocalQueue with this name has none in its file.
     """
     own, places = dict[tuple[str, str], str](), dict[str, str]()
-    for each in context.objects_of_kind(registry.LOCAL_QUEUE):
+    for each in context.of_kind(registry.LOCAL_QUEUE):
         name, place = each.ref.name, namespace_of(each.object)
         own.setdefault((each.effective_namespace, text_at(each.object, "spec", "clusterQueue")), name)
         places[name] = places.get(name, place) if place else ""
@@ -239,7 +239,7 @@ def _contradiction(subject: ReviewedObject, template: PodTemplate, context: Cont
 
 def _values(context: Context) -> Mapping[str, int | None]:
     """Return the values of the WorkloadPriorityClasses of the input by name; None for an invalid value."""
-    classes = context.objects_of_kind(registry.WORKLOAD_PRIORITY_CLASS)
+    classes = context.of_kind(registry.WORKLOAD_PRIORITY_CLASS)
     return {name_of(each): integer(each.object.get("value")) for each in classes}
 
 
@@ -339,7 +339,7 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
             yield Problem(message, ("spec", "parentName"), "remove the parentName of one of them")
         return
     policy = text_at(subject.object, "spec", "preemption", "withinClusterQueue")
-    if policy in ("", "Never") and context.objects_of_kind(registry.WORKLOAD_PRIORITY_CLASS):
+    if policy in ("", "Never") and context.of_kind(registry.WORKLOAD_PRIORITY_CLASS):
         message = "no preemption.withinClusterQueue: WorkloadPriorityClasses only order the queue"
         yield Problem(message, ("spec",), "set preemption.withinClusterQueue: LowerPriority", severity=Severity.NOTE)
     nodes = context.cluster.objects.nodes.values() if context.cluster else ()
@@ -397,7 +397,7 @@ def _cohorts_in_cycles(context: Context) -> Collection[str]:
 
     stored = context.cluster.kueue.get(registry.COHORT, {}) if context.cluster is not None else {}
     cohorts = {each.name: each for each in stored.values()}
-    for each in context.objects_of_kind(registry.COHORT):
+    for each in context.of_kind(registry.COHORT):
         parent = text_at(each.object, "spec", "parentName") or text_at(each.object, "spec", "parent")
         cohorts[name_of(each)] = Cohort(name_of(each), parent)
     return cohorts_with_cycle(cohorts)
@@ -586,7 +586,7 @@ def _queues(context: Context) -> Objects:
         registry.LOCAL_QUEUE: kueue.LocalQueue.from_api,
     }
     for kind, view in views.items():
-        for subject in context.objects_of_kind(kind):
+        for subject in context.of_kind(kind):
             with suppress(InvalidObject):
                 new = view(subject.object)
                 if kind == registry.LOCAL_QUEUE:

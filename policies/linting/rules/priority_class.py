@@ -49,7 +49,7 @@ def autoscaler_cutoff(context: Context) -> int:
 
 
 def _apply_priority(context: Context) -> int:
-    deployments = context.objects_of_kind(registry.DEPLOYMENT)
+    deployments = context.of_kind(registry.DEPLOYMENT)
     return min((value for deployment in deployments for value in _flags(deployment.object)), default=_DEFAULT)
 
 

@@ -488,7 +488,7 @@ def _moved_quotas(context: Context) -> Mapping[tuple[str, str], ReviewedObject]:
     """Return the quotas that a kustomization moves to a namespace which also has quotas from another namespace, by
     namespace and name. A namespace whose only quota is moved gets it on purpose.
     """
-    quotas = grouped((quota.effective_namespace, quota) for quota in context.objects_of_kind(RESOURCE_QUOTA))
+    quotas = grouped((quota.effective_namespace, quota) for quota in context.of_kind(RESOURCE_QUOTA))
     mixed = (same for same in quotas.values() if len({quota.moved[:1] for quota in same}) > 1)
     return {(q.effective_namespace, q.ref.name): q for q in chain.from_iterable(mixed) if q.moved}
 
@@ -499,7 +499,7 @@ _MAX_FILE_LENGTH: Final = 100
 def _is_assumed(subject: ReviewedObject, context: Context) -> bool:
     """Report whether only the default namespace relates an object with the quotas, which are in other files."""
     is_named = subject.effective_namespace != DEFAULT_NAMESPACE or namespace_of(subject.object) or subject.overlay
-    files = (quota.locate(()).file for quota in context.objects_of_kind(RESOURCE_QUOTA))
+    files = (quota.locate(()).file for quota in context.of_kind(RESOURCE_QUOTA))
     return not (context.cluster or is_named) and subject.locate(()).file not in files
 
 
@@ -930,7 +930,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
     from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
     from forewarn.policies.linting.rules.support.quota_use import QuotaUse
 
-    for workload in filter(scaler.scales, context.objects_of_kind(scaler.kind)):
+    for workload in filter(scaler.scales, context.of_kind(scaler.kind)):
         use = context.once(QuotaUse).use_by(workload)
         if use is None or (use.first and use.first <= use.arrivals.replicas):
             continue  # quota-exceeded

@@ -231,7 +231,7 @@ class Summary(NamedTuple):
     def effects(self) -> Effects:
         """What happens to the Pods of each workload, without nodes and times."""
         waiting, missing = ([(row.group, row.pods) for row in rows] for rows in (self.waiting, self.missing))
-        return tuple(map(frozenset, (self.count_by_workload.items(), waiting, missing, self.violated_pdbs)))
+        return tuple(map(frozenset, (self.by_workload.items(), waiting, missing, self.violated_pdbs)))
 
     @property
     def harm(self) -> tuple[int, int, int]:
@@ -240,15 +240,15 @@ class Summary(NamedTuple):
         return without_node, len(self.violated_pdbs), len(self.evictions)
 
     @in_json
-    def count_by_workload(self) -> Counter[str]:
+    def by_workload(self) -> Counter[str]:
         return Counter(self.names.name_of(eviction.origin.workload) for eviction in self.evictions)
 
     @in_json
-    def count_by_namespace(self) -> Counter[str]:
+    def by_namespace(self) -> Counter[str]:
         return Counter(eviction.origin.namespace for eviction in self.evictions)
 
     @in_json
-    def count_by_priority_class(self) -> Counter[str]:
+    def by_priority_class(self) -> Counter[str]:
         return Counter(eviction.origin.priority_class or NO_CLASS for eviction in self.evictions)
 
     @in_json

@@ -183,7 +183,7 @@ def whatif(
         asking = _Asking(cluster, autoscaling, progress, Occupancy if nodes_over_time else None)
         answer, repeated = asking.most_frequent(change, question, world, cache.snapshot())
         restarts = _restarts_alone(question)
-        if restarts and any(effects_of(answer).ordered_counters) and not answer.is_as_without:
+        if restarts and any(effects_of(answer).in_order) and not answer.is_as_without:
             alone = simulated.world_with(cluster.cache, restarts, horizon)
             restarted = asking.answer(question._replace(arrivals=restarts), alone, cluster.snapshot)
             answer = answer._replace(restart_alone=effects_of(restarted))

@@ -665,7 +665,7 @@ def _run_table(outcomes: Sequence[Ending]) -> Table:
     cells: Rows = []
     for group in group_by_frequency(outcomes):
         summary = group[0].summary
-        preempted = [f"{name} ({count})" for name, count in summary.count_by_workload.most_common()]
+        preempted = [f"{name} ({count})" for name, count in summary.by_workload.most_common()]
         pending = [f"{row.group} ({row.pods})" for row in summary.waiting]
         rejected = [f"{row.group} ({row.pods})" for row in summary.missing]
         effects = [listed(names, 2) for names in (preempted, pending, rejected, sorted(summary.violated_pdbs))]

@@ -249,7 +249,7 @@ def _repeated(groups: Sequence[Sequence[Ending]], answers: Mapping[int, Answer],
     others = [each for each in endings if _counters(each) != _counters(first)]
     runs = Runs(count_runs(endings), count_runs(alike), _longest(alike), _longest(others), _ranges(endings))
     lost = _more_than(first, endings, _lost_by(answers))
-    preempted = _more_than(first, endings, lambda each: each.summary.count_by_workload)
+    preempted = _more_than(first, endings, lambda each: each.summary.by_workload)
     pending = _more_than(first, endings, lambda each: Counter(each.summary.pending))
     random = random_of(seed, first.outcome.run)
     without = answers[first.outcome.run].without_change

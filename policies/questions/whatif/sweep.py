@@ -343,7 +343,7 @@ class Row(NamedTuple):
         replicas, then the counters at the end and without new nodes.
         """
         loss = rank_of_loss(self.counters.lost, self.priority)
-        return *loss, *self.end.ordered_counters, *self.counters.ordered_counters, int(not self.steady)
+        return *loss, *self.end.in_order, *self.counters.in_order, int(not self.steady)
 
     def without(self, rejections: Mapping[str, int]) -> Row:
         """Return the row without Pods that ResourceQuotas reject anyway."""

@@ -275,7 +275,7 @@ def test_the_nodes_of_a_combined_fix_are_those_that_all_its_pods_need(
         "a quotafor Jobs": ([many], Effects(pending=9, lost=9, preempted=1)),
         "a quotafor Jobs9 nodes": ([], Effects(preempted=2)),
     }
-    for name, is_new in (("_edits", False), ("_of_nodes", True)):
+    for name, is_new in (("_edits", False), ("_node_edits", True)):
 
         def edits(cluster: Any, _: Any, is_new: bool = is_new) -> list[fixes.Edit]:
             edits, _ = after[cluster if isinstance(cluster, str) else ""]
@@ -377,7 +377,7 @@ def test_all_limits_that_keep_nodes_are_tried_in_one_search(tmp_path: Path, monk
     limits = [fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "blocked")]
     monkeypatch.setattr(fixes, "_pdb_edits", lambda *_: limits[:1])
     monkeypatch.setattr(fixes, "quota_edits", lambda *_: limits[1:])
-    for others in ("_of_surges", "_of_jobs", "_of_nodes"):
+    for others in ("_surge_edits", "_job_edits", "_node_edits"):
         monkeypatch.setattr(fixes, others, lambda *_: [])
     monkeypatch.setattr(fixes, "with_edits", lambda _, edits: str(edits[0].objects))
     answer = answer_with(events=9, removal=True)

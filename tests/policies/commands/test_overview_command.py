@@ -132,7 +132,7 @@ def test_a_loss_without_harm_in_most_runs_is_not_the_worst(
         counters = Effects(preempted=int(len(repeated) == harmful))
         document = SimpleNamespace(status=AnswerStatus.HARM, shown=[])
         upgrade = SimpleNamespace(after=SimpleNamespace(workloads=[]))
-        of_upgrade = SimpleNamespace(of_upgrade=upgrade)
+        of_upgrade = SimpleNamespace(upgrade_answer=upgrade)
         hit = [SimpleNamespace(priority_class=name, priority=len(name)) for name in ("", "gold")]
         parts = {"answer": of_upgrade, "workloads": [], "preemptions": hit}
         return SimpleNamespace(counters=counters, document=document, **parts)
@@ -149,7 +149,7 @@ def test_the_only_job_that_fails_by_drains_has_its_name(jobs: int, monkeypatch: 
     ]
     upgrade = SimpleNamespace(after=SimpleNamespace(workloads=failing))
     document = SimpleNamespace(status=AnswerStatus.OK, shown=[])
-    answer = SimpleNamespace(counters=Effects(), document=document, answer=SimpleNamespace(of_upgrade=upgrade))
+    answer = SimpleNamespace(counters=Effects(), document=document, answer=SimpleNamespace(upgrade_answer=upgrade))
     monkeypatch.setattr(overview, "whatif", lambda *_, **_more: answer)
     assert _lines("--cluster", CLUSTER)["upgrade"]["finding"] == ("Job shop/etl-0 fails", "2 Jobs fail")[jobs - 1]
 

@@ -34,7 +34,7 @@ SELF = {"matchLabels": {"app": "w"}}
 
 
 def one_by_one(forecast: Forecast, monkeypatch: pytest.MonkeyPatch) -> Forecast:
-    monkeypatch.setattr(forecast, "_common_result", lambda *_: None)
+    monkeypatch.setattr(forecast, "_common_prediction", lambda *_: None)
     return forecast
 
 

@@ -499,7 +499,7 @@ def _spread_by(process: str) -> bool:
     return "incomplete" in str(patch_of(answer[2]))
 
 
-@row("too-much", "forewarn.policies.linting.evaluation.evaluator._of_unevaluated")
+@row("too-much", "forewarn.policies.linting.evaluation.evaluator._unevaluated_action")
 def _(_: Running) -> None:
     obj, state = _asking("64"), cluster(NODE)
     obj["spec"]["template"]["spec"]["tolerations"] = [{"key": f"k{n}", "operator": "Exists"} for n in range(501)]

@@ -961,7 +961,7 @@ def class_above_controller(subject: ReviewedObject, context: Context) -> Iterato
 def _priorities(context: Context) -> Mapping[str, int]:
     """Return the priority of each Deployment of a controller, by namespace and name."""
     objects = [workload.object for workload in (context.cluster.workloads.values() if context.cluster else ())]
-    objects += [subject.object for subject in context.objects_of_kind(registry.DEPLOYMENT) if not subject.is_partial]
+    objects += [subject.object for subject in context.of_kind(registry.DEPLOYMENT) if not subject.is_partial]
     ends, priorities = tuple({*_CONTROLLERS.values()}), dict[str, int]()
     for obj in objects:
         name, namespace = text_at(obj, "metadata", "name"), text_at(obj, "metadata", "namespace")

@@ -373,7 +373,7 @@ def _given(context: Context) -> Iterator[tuple[tuple[str, str], PodDisruptionBud
     """Yield those of the change set that name their namespace, as others may be for several. Skips those that no
     kustomization lists if one lists others of the namespace.
     """
-    placed = [each for each in context.objects_of_kind(registry.DISRUPTION_BUDGET) if namespace_of(each.object)]
+    placed = [each for each in context.of_kind(registry.DISRUPTION_BUDGET) if namespace_of(each.object)]
     built = {each.effective_namespace for each in placed if not each.is_left_out}
     for subject in placed:
         if not (subject.is_left_out and subject.effective_namespace in built):

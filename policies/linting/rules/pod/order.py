@@ -193,9 +193,9 @@ class _Order:
     """The classes that a change set defines once, and the dependencies of its Flux Kustomizations."""
 
     def __init__(self, context: Context) -> None:
-        count = Counter(s.ref.name for s in context.objects_of_kind(PRIORITY_CLASS))
-        self.only = {s.ref.name: s for s in context.objects_of_kind(PRIORITY_CLASS) if count[s.ref.name] == 1}
-        self._flux = FluxOrder(subject.object for subject in context.objects_of_kind(FLUX_KUSTOMIZATION))
+        count = Counter(s.ref.name for s in context.of_kind(PRIORITY_CLASS))
+        self.only = {s.ref.name: s for s in context.of_kind(PRIORITY_CLASS) if count[s.ref.name] == 1}
+        self._flux = FluxOrder(subject.object for subject in context.of_kind(FLUX_KUSTOMIZATION))
 
     def depends(self, definition: ReviewedObject, subject: ReviewedObject) -> str:
         """`a depends on b` if the Kustomization of the class is applied after the one of the Pods; otherwise ""."""

@@ -40,7 +40,7 @@ class GroupToBe(NamedTuple):
 def _groups(context: Context) -> dict[tuple[str, str], GroupToBe]:
     """Return the PodGroups of the change set, by namespace and name."""
     groups: dict[tuple[str, str], GroupToBe] = {}
-    for subject in context.objects_of_kind(POD_GROUP):
+    for subject in context.of_kind(POD_GROUP):
         with suppress(InvalidObject):
             from forewarn.policies.kubernetes.objects.pod_group import PodGroup  # only if there is a PodGroup
 

@@ -885,9 +885,7 @@ def _schedulers(context: Context) -> Names:
     """Return the known names of schedulers."""
     from forewarn.policies.kubernetes.releases.semantics import DEFAULT_SCHEDULER  # the linter starts without it
 
-    profiles = (
-        p for each in context.objects_of_kind(SCHEDULER_CONFIGURATION) for p in list_at(each.object, "profiles")
-    )
+    profiles = (p for each in context.of_kind(SCHEDULER_CONFIGURATION) for p in list_at(each.object, "profiles"))
     names = {DEFAULT_SCHEDULER, *_OTHER_SCHEDULERS, *(text_at(profile, "schedulerName") for profile in profiles)}
     names |= context.semantics.scheduler_names if context.cluster is not None else set()
     return Names(names - {""}, context.once(Lookups))
@@ -1070,8 +1068,8 @@ def _excluded(selector: Mapping[str, Any], term: ApiObject) -> Iterator[tuple[st
 
 def _bound_volumes(context: Context) -> Mapping[tuple[str, str], tuple[str, ApiObject]]:
     """Return the name and the object of the PersistentVolume by namespace and name of the claim that names it."""
-    volumes = {each.ref.name: each.object for each in context.objects_of_kind(VOLUME)}
-    claims = ((each, text_at(each.object, "spec", "volumeName")) for each in context.objects_of_kind(CLAIM))
+    volumes = {each.ref.name: each.object for each in context.of_kind(VOLUME)}
+    claims = ((each, text_at(each.object, "spec", "volumeName")) for each in context.of_kind(CLAIM))
     return {(c.effective_namespace, c.ref.name): (name, volumes[name]) for c, name in claims if name in volumes}
 
 

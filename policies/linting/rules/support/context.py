@@ -154,7 +154,7 @@ class Context:
         """The stored Pods of a PriorityClass that have not ended."""
         return [pod for pod in self.pods if pod.priority_class_name == name and not pod.terminal]
 
-    def objects_of_kind(self, kind: str) -> Sequence[ReviewedObject]:
+    def of_kind(self, kind: str) -> Sequence[ReviewedObject]:
         """The objects of a kind (`group/Kind`) that the change set creates or updates, in order."""
         return self._objects_by_kind.get(kind, ())
 
@@ -167,7 +167,7 @@ class Context:
     def defined(self) -> tuple[tuple[ReviewedObject, Defined], ...]:
         """The classes that the change set defines, in order, with their subjects. Ignores unreadable ones."""
         classes = []
-        for subject in self.objects_of_kind(PRIORITY_CLASS):
+        for subject in self.of_kind(PRIORITY_CLASS):
             with suppress(InvalidObject):
                 classes.append((subject, Defined(PriorityClass.from_api(subject.object), subject)))
         return tuple(classes)
@@ -230,7 +230,7 @@ class Context:
     @cached_property
     def new_quotas(self) -> Collection[str]:
         """The namespaces of the ResourceQuotas that the change set defines."""
-        return frozenset(quota.effective_namespace for quota in self.objects_of_kind(RESOURCE_QUOTA))
+        return frozenset(quota.effective_namespace for quota in self.of_kind(RESOURCE_QUOTA))
 
     def namespace(self, name: str) -> Namespace | None:
         """Return the Namespace after the change set, or None; an exempt one without annotations, which are ignored."""
@@ -246,7 +246,7 @@ class Context:
     @cached_property
     def new_namespaces(self) -> Mapping[str, Sequence[ReviewedObject]]:
         """The Namespaces that the change set defines, by name."""
-        return grouped((subject.ref.name, subject) for subject in self.objects_of_kind(NAMESPACE))
+        return grouped((subject.ref.name, subject) for subject in self.of_kind(NAMESPACE))
 
     def limit_ranges_of(self, namespace: str) -> Sequence[LimitRange]:
         """The LimitRanges of a namespace after the change set, sorted by name. Raises TooLarge."""
@@ -260,7 +260,7 @@ class Context:
     @cached_property
     def _limit_ranges(self) -> dict[str, dict[str, LimitRange]]:
         """The LimitRanges that the change set defines, by namespace and name. Ignores unreadable ones."""
-        if not (subjects := self.objects_of_kind(LIMIT_RANGE)):
+        if not (subjects := self.of_kind(LIMIT_RANGE)):
             return {}
         from dataclasses import replace
 
@@ -328,12 +328,12 @@ class Context:
     def _applied(self, kind: str) -> Sequence[ReviewedObject]:
         """The subjects of a kind; of ResourceQuotas those of namespaces of other subjects, which they may limit."""
         if kind != RESOURCE_QUOTA:
-            return self.objects_of_kind(kind)
+            return self.of_kind(kind)
         others = (
             subject for kind, subjects in self._objects_by_kind.items() if kind not in APPLIED for subject in subjects
         )
         limited = {subject.effective_namespace for subject in others}
-        return [quota for quota in self.objects_of_kind(kind) if quota.effective_namespace in limited]
+        return [quota for quota in self.of_kind(kind) if quota.effective_namespace in limited]
 
     def template(self, subject: ReviewedObject) -> PodTemplate | None:
         """The Pod, or the Pod template, of a subject; None without one. Raises InvalidObject."""

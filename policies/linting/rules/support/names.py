@@ -361,7 +361,7 @@ def kueue_names(context: Context) -> Mapping[tuple[str, str], Names]:
     names = []
     stored = context.cluster.kueue if context.cluster is not None else {}
     for kind in (RESOURCE_FLAVOR, COHORT, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS):
-        for subject in context.objects_of_kind(kind):
+        for subject in context.of_kind(kind):
             namespace = subject.effective_namespace if kind == LOCAL_QUEUE else ""
             names.append(((kind, namespace), text_at(subject.object, "metadata", "name")))
         names += (((kind, namespace), name) for namespace, name in stored.get(kind, ()))

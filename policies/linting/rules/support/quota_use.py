@@ -236,7 +236,7 @@ class QuotaUse:
     def _defined(self) -> Mapping[str, Mapping[str, ResourceQuota]]:
         """The quotas that the change set defines, by namespace and name. Ignores unreadable ones."""
         quotas: dict[str, dict[str, ResourceQuota]] = {}
-        for subject in self._context.objects_of_kind(RESOURCE_QUOTA):
+        for subject in self._context.of_kind(RESOURCE_QUOTA):
             with suppress(InvalidObject):
                 check_quota_extent(subject.object.get("spec"))
                 quota = ResourceQuota.from_api(subject.object)
@@ -249,7 +249,7 @@ class QuotaUse:
         """The use or error of each subject, by the subject's `id`, because subjects can be equal."""
         uses: dict[int, Use | InvalidObject | TooLarge] = {}
         current: dict[str, Quotas] = {}
-        classes = {id(subject) for subject in self._context.objects_of_kind(PRIORITY_CLASS)}
+        classes = {id(subject) for subject in self._context.of_kind(PRIORITY_CLASS)}
         for place, subject in enumerate(self._context.change_set.subjects):
             self._places[id(subject)] = place
             if subject.operation is Operation.DELETE or subject.subresource or id(subject) in classes:
@@ -276,11 +276,7 @@ class QuotaUse:
         that the quotas admit none of them, or all.
         """
         using, totals, lasting = list[tuple[int, Use, str, int, int]](), dict[str, Quotas](), dict[str, Quotas]()
-        built = {
-            quota.effective_namespace
-            for quota in self._context.objects_of_kind(RESOURCE_QUOTA)
-            if not quota.is_left_out
-        }
+        built = {quota.effective_namespace for quota in self._context.of_kind(RESOURCE_QUOTA) if not quota.is_left_out}
         for subject in self._context.change_set.subjects:
             if isinstance(use := uses.get(id(subject)), Use):
                 is_met = not use.faults or use.faults[0].kind is FaultKind.EXCEEDED

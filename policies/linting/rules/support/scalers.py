@@ -65,6 +65,6 @@ def scaler_of(subject: ReviewedObject) -> Scaler | None:
 
 def scalers_of_workloads(context: Context) -> Mapping[tuple[str, str], Sequence[Scaler]]:
     """Return the scalers of the change set by namespace and name of the workload."""
-    subjects = (subject for kind in _FIELDS for subject in context.objects_of_kind(kind))
+    subjects = (subject for kind in _FIELDS for subject in context.of_kind(kind))
     scalers = filter(None, map(scaler_of, subjects))
     return grouped(((scaler.subject.effective_namespace, scaler.name), scaler) for scaler in scalers)
