@@ -58,7 +58,7 @@ class Audit(NamedTuple):
     in_namespaces: Mapping[str, int] = NOTHING
     namespace: str | None = None
 
-    def restrict_to(self, namespace: str) -> Audit:
+    def within(self, namespace: str) -> Audit:
         """Return the findings on the objects of a namespace, on itself, and on restarts, which are its own. Raises
         InvalidInput for an unknown one.
         """
@@ -175,7 +175,7 @@ def audited(
     request = request._replace(disclose=disclose, simulations=simulations)
     result = _audit(cluster, request)
     result = result._replace(head=replace(result.head, assumes=(*result.head.assumes, *assumes)))
-    return result if namespace is None else result.restrict_to(namespace)
+    return result if namespace is None else result.within(namespace)
 
 
 def audited_within(cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool], max_work: int) -> Audit:
