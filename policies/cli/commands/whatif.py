@@ -49,17 +49,15 @@ def main(arguments: Sequence[str]) -> int:
     check_request(options, parser)
     _check(options, run.output.forms, parser)
     release, settings_of = QUESTION.settings(options, parser)
-    if shard := shard_given(options.shard, run.output, parser) if getattr(options, "each", None) else None:
+    is_sweep = bool(getattr(options, "each", None))
+    options.change = None if is_sweep else options.request(options)  # reads standard input once
+    if options.namespace and not hasattr(options.change, "namespace"):
+        print_notice("forewarn whatif: -n has no effect on this change; the answer is about all namespaces")
+    if is_sweep and (shard := shard_given(options.shard, run.output, parser)):
         options.until = options.until or DEFAULT_UNTIL
         part = partial(_evaluate_part, options, release, shard, settings_of)
         return answered_each(Evaluation("whatif", part, modules=_MODULES), run)
-    question = QUESTION
-    if getattr(options, "each", None):
-        question = LOSSES
-    else:
-        options.change = options.request(options)  # reads standard input once
-        if options.namespace and not hasattr(options.change, "namespace"):
-            print_notice("forewarn whatif: -n has no effect on this change; the answer is about all namespaces")
+    question = LOSSES if is_sweep else QUESTION
     from forewarn.policies.questions.application.several_clusters import rank_of, row_of
 
     def evaluate(run: cluster_command.Run) -> Evaluated:

@@ -182,6 +182,10 @@ class Input:
         """Record a skipped file or directory. `what`: the reason, as in the summary."""
         if what == TEMPLATES and path not in self.left_out:
             self.chart_templates.append(path)
+        if what == DANGLING:
+            place, fix = Location(path, 1, 1, 2), "remove the link, or create its target"
+            found = FileDiagnostic("parse-error", DANGLING, place, fix, severity=Severity.WARNING)
+            self.diagnostics.append(found)
         self.left_out[path] = what
 
     @property

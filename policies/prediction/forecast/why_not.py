@@ -361,12 +361,13 @@ def lasting_constraint(snapshot: Snapshot, pod: Pod) -> tuple[str, int]:
     if room is None:
         return "", 0
     preempts = pod.preemption_policy != PREEMPT_NEVER
-    reasons = Counter(
-        reason
+    causes = [
+        _used_host_port(pod, snapshot, name, status, emptied=preempts) or (status.reasons[0], "")
         for name, status in lasting.items()
-        for reason in (_used_host_port(pod, snapshot, name, status, emptied=preempts) or status.reasons)[:1]
-    )
-    return shorten(reasons.most_common(1)[0][0]), room.total
+    ]
+    ((reason, _),) = Counter(reason for reason, _ in causes).most_common(1)
+    example = next(example for found, example in causes if found == reason)
+    return f"{shorten(reason)}{example and f' ({example})'}", room.total
 
 
 def common_cause(prediction: Prediction) -> str:

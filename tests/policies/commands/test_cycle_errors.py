@@ -23,7 +23,7 @@ ERROR = 'failed to read "PreScoreTaintToleration"'
     [
         (("predict", "-f", "{pod}"), "    1  kube-scheduler's cycle ends in an error"),
         (("lint", "{pod}"), "stays Pending: kube-scheduler's cycle ends in an error"),
-        (("why", "default/waits"), "cycle error: kube-scheduler's cycle ends in an error"),
+        (("why", "default/waits"), "WHY IT IS PENDING\n       kube-scheduler's cycle ends in an error"),
         (("whatif", "apply", "-f", "{pod}"), '1  plugin "TaintToleration" failed with: '),
     ],
     ids=["predict", "lint", "why", "whatif"],

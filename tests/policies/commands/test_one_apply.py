@@ -408,10 +408,14 @@ def test_a_restart_that_a_quota_blocks_creates_no_pod(tmp_path: Path) -> None:
     assert first == f"BLOCKED  Deployment default/new restarted: {blocked}"
     given = [quota(pods="1"), deployment(2, terminationGracePeriodSeconds=5)]
     new = write(tmp_path / "new.json", [each.obj for each in given])
-    first, _, *warning = forewarn("whatif", "apply", "-f", new, "--cluster", cluster).stdout.splitlines()[:4]
+    first, _, *warnings = forewarn("whatif", "apply", "-f", new, "--cluster", cluster).stdout.splitlines()[:6]
     assert first == f"BLOCKED  2 objects applied: {blocked}"
     cannot = "2 running Pods cannot be recreated until usage of pods falls by 1"
-    assert " ".join(" ".join(warning).split()) == f"WARN a ResourceQuota rejects new Pods of 1 workload: {cannot}"
+    assert [" ".join(each.split()) for each in " ".join(warnings).split("WARN ")[1:]] == [
+        "no FIX: tried without help: quota default/q: pods 2 → 3",
+        "quota default/q rejects 1 Pod",
+        f"a ResourceQuota rejects new Pods of 1 workload: {cannot}",
+    ]
 
 
 def test_pods_that_a_quota_rejects_anyway_are_no_effect(tmp_path: Path) -> None:

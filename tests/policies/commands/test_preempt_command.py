@@ -307,10 +307,12 @@ def test_only_violated_pdbs_are_named(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def on_one_node(monkeypatch: pytest.MonkeyPatch, *more: Made) -> None:
-    cache = Cache()
-    for made in (make_node("n1"), make_priority_class(9), *more):
-        cache.add(made.obj)
-    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster.load_cluster", lambda *_, **__: cache)
+    def load_cluster(*_: str, into: Cache) -> Cache:
+        for made in (make_node("n1"), make_priority_class(9), *more):
+            into.add(made.obj)
+        return into
+
+    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster.load_cluster", load_cluster)
 
 
 def test_a_pod_that_a_later_one_preempts_does_not_run(

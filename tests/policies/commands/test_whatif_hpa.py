@@ -341,7 +341,13 @@ def test_placeholder_pods_are_in_no_other_counter() -> None:
 
 @pytest.mark.parametrize(
     ("change", "noted"),
-    [("lose node n", True), ("lose --each node", True), ("drain n", True), ("restart deployment/a", False)],
+    [
+        ("lose node n", True),
+        ("lose --each node", True),
+        ("lose --each node --shard 1/1 -o json", True),
+        ("drain n", True),
+        ("restart deployment/a", False),
+    ],
 )
 def test_a_namespace_without_effect_is_noted(
     change: str, noted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -63,7 +63,8 @@ def test_a_workload_without_api_version_is_a_fault() -> None:
 
 def test_values_of_a_chart_that_choose_a_kind_are_no_object() -> None:
     assert not read("kind: Pod\nreplicas: 1\npriorityClassName: ''\n", "values.yaml", WANTED).diagnostics
-    assert read("kind: Pod\nspec: {containers: []}\n", "f.yaml", WANTED).diagnostics
+    assert not read("kind: Pod\nspec: {containers: []}\n", "f.yaml", WANTED).diagnostics, "a patch"
+    assert read("kind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n", "f.yaml", WANTED).diagnostics
 
 
 def test_an_object_without_kind_is_a_fault_but_a_chart_is_not() -> None:
