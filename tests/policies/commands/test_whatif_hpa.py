@@ -344,7 +344,7 @@ def test_placeholder_pods_are_in_no_other_counter() -> None:
     [
         ("lose node n", True),
         ("lose --each node", True),
-        ("lose --each node --shard 1/1 -o json", True),
+        ("lose --each node --shard 0/1 -o json", True),
         ("drain n", True),
         ("restart deployment/a", False),
     ],
