@@ -219,12 +219,12 @@ class Lane:
     def _next(self, seconds: float | None) -> _Queued | None:
         """Return the next function; None after `seconds` without one, or after `stop`."""
         with self._changed:
-            while not self._stopped and (rest := self._rest()) != 0:
+            while not self._stopped and (rest := self._remaining()) != 0:
                 if not self._changed.wait(seconds if rest is None else rest) and rest is None:
                     return None
             return None if self._stopped else heappop(self._waiting)
 
-    def _rest(self) -> float | None:
+    def _remaining(self) -> float | None:
         """Return the seconds until a thread may run the first function, or None. The caller holds the lock."""
         if not self._waiting:
             return None

@@ -681,7 +681,7 @@ def contexts() -> list[str]:
     """Return the names of the kubeconfig's contexts, sorted. Raises ApiError."""
     path = _required_kubeconfig("")
     try:
-        return sorted({str(context["name"]) for context in _merged(path)["contexts"]})
+        return sorted({str(context["name"]) for context in _merged_kubeconfig(path)["contexts"]})
     except ModuleNotFoundError as missing:
         raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
     except Exception:  # the kubernetes client may raise any exception for a malformed kubeconfig
@@ -713,7 +713,7 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> Any:
         raise ApiError(0, f"cannot use the kubeconfig {path}: {_reason(error)}") from None
 
 
-def _merged(path: str) -> Any:
+def _merged_kubeconfig(path: str) -> Any:
     """Return the merged kubeconfig. Raises any exception if it is missing or malformed."""
     from kubernetes import config
 
@@ -722,7 +722,7 @@ def _merged(path: str) -> Any:
 
 def _user_of(path: str, context: str) -> Any:
     """Return the fields of a context's user. Raises any exception if the kubeconfig is missing or malformed."""
-    value = _merged(path)
+    value = _merged_kubeconfig(path)
     context = context or value["current-context"]
     name = next(entry for entry in value["contexts"] if entry["name"] == context).value["context"].get("user")
     return next((entry.value.get("user") for entry in value.get("users") or () if entry["name"] == name), None)
@@ -735,7 +735,7 @@ def context_and_user(context: str) -> tuple[str, str]:
     user = None
     with suppress(Exception):  # missing or malformed
         path = _kubeconfig()
-        name = context or _merged(path)["current-context"]
+        name = context or _merged_kubeconfig(path)["current-context"]
         user, context = _user_of(path, name), name
     with suppress(ApiError):
         names = (value for key, value in headers_of(user) if key == "Impersonate-User")

@@ -312,7 +312,7 @@ def check_predictions(
     with_metrics = [replica for replica in replicas if replica.metrics]
     if with_metrics:
         yield from _versions(with_metrics)
-        yield from _counted(with_metrics)
+        yield from _replica_lines(with_metrics)
         for replica in with_metrics:
             yield from _health(replica, time() if now is None else now)
     else:
@@ -334,7 +334,7 @@ def _versions(replicas: Sequence[Replica]) -> Iterator[Line]:
         yield PREDICTED.ok("version", f"webhook and command: {VERSION}")
 
 
-def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
+def _replica_lines(replicas: Sequence[Replica]) -> Iterator[Line]:
     requests, made = _total(replicas, "admission_requests"), _total(replicas, "predictions")
     words = {outcome: _total(replicas, "predictions", outcome=outcome) for outcome in Outcome}
     shed = words.pop(Outcome.SKIPPED)

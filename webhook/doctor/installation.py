@@ -106,7 +106,7 @@ def check_registration(client: Client) -> Registered:
         }
         webhooks |= ours
         others[kind] = [webhook for webhook in configuration if webhook.configuration != own or not _is_ours(webhook)]
-        lines += _configuration(client, kind, ours)
+        lines += _check_configuration(client, kind, ours)
     registered = Registered(webhooks, is_known, lines)
     lines += _elsewhere(registered)
     for kind, webhooks_of_kind in others.items():
@@ -163,7 +163,7 @@ def _read(client: Client, path: str, kind: str) -> list[Webhook] | str:
     ]
 
 
-def _configuration(client: Client, kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
+def _check_configuration(client: Client, kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
     wanted: Mapping[str, ApiObject] = packaged("shipped.json")[kind]  # webhooks of manifests/base by name
     if not ours:
         if kind == VALIDATING:

@@ -123,7 +123,7 @@ class Protocol(HttpToolsProtocol):
             names = client_names(transport.get_extra_info("peercert") or {})
             if not names & self._client_names:
                 self._stranger = ", ".join(f'"{name[:80]}"' for name in sorted(names)[:3]) or "(no name)"
-        self._rest()
+        self._start_idle_timer()
 
     def data_received(self, data: bytes) -> None:
         """Pass data to the parser. Check the size and time of the header, and the names of the certificate."""
@@ -145,7 +145,7 @@ class Protocol(HttpToolsProtocol):
             if self._header_timer is None:
                 self._header_timer = self.loop.call_later(self._limits.header, self._too_slow)
         elif self.timeout_keep_alive_task is None and _has_no_request(self.cycle):
-            self._rest(idle.when() if idle else None)  # blank lines do not extend the idle time
+            self._start_idle_timer(idle.when() if idle else None)  # blank lines do not extend the idle time
 
     def on_message_begin(self) -> None:
         """Start to count the bytes of a header.
@@ -245,7 +245,7 @@ class Protocol(HttpToolsProtocol):
         connection = self._connection
         is_new = connection.rank is Rank.UNUSED and monotonic() - connection.since < self.timeout_keep_alive
         if is_new and not self._connections.is_crowded:
-            self._rest()
+            self._start_idle_timer()
         else:
             super().timeout_keep_alive_handler()
 
@@ -268,7 +268,7 @@ class Protocol(HttpToolsProtocol):
         self._fault = status, message
         raise ValueError(message)
 
-    def _rest(self, until: float | None = None) -> None:
+    def _start_idle_timer(self, until: float | None = None) -> None:
         seconds: float = self.timeout_keep_alive
         if self._connection.rank is Rank.UNUSED:
             seconds = min(seconds, self._limits.first)

@@ -113,7 +113,7 @@ class ClusterState:
         self._devices_missing = {spec.group_kind for spec in DEVICES}
         self._cache.devices_known = False
         self._cache.listed = {spec.group_kind for spec in KINDS}
-        self._named: dict[KindSpec, set[Key]] = {}
+        self._key_of: dict[KindSpec, set[Key]] = {}
         self._logged: set[str] = set()
         self._changed = True
 
@@ -138,7 +138,7 @@ class ClusterState:
             case Responded(resource, heard):
                 pass
             case Listed(resource, objects):
-                named = self._named.setdefault(resource, set())
+                named = self._key_of.setdefault(resource, set())
                 for obj in objects:
                     if (key := self._change(resource, obj, deleted=False)) is not None:
                         named.add(key)
@@ -146,12 +146,12 @@ class ClusterState:
             case ListCompleted(resource, heard):
                 self._complete_list(resource)
             case ListStarted(resource):
-                self._named[resource] = set()
+                self._key_of[resource] = set()
                 return
         self._last_response[resource] = heard
 
     def publish(self) -> bool:
-        """Publish a snapshot if the state has changed and all kinds have been listed; return whether it was."""
+        """Publish a snapshot if the state has changed and all kinds have been listed; return whether it did."""
         if self.missing or not self._release_requested or not self._changed:
             return False
         self._changed = False
@@ -197,7 +197,7 @@ class ClusterState:
 
     def _complete_list(self, resource: KindSpec) -> None:
         """Delete the objects that a complete list did not contain."""
-        named = self._named.pop(resource, set())
+        named = self._key_of.pop(resource, set())
         for key in self._cache.keys(resource.group_kind) - named:
             self._change(resource, _identity(resource, key), deleted=True)
         assert self._cache.listed is not None
@@ -212,7 +212,7 @@ class ClusterState:
         """Add or remove an object in the cache; return its key, or None without a name. Logs invalid objects."""
         key = None
         try:
-            key = _named(obj)
+            key = _key_of(obj)
             if deleted:
                 self._cache.remove(obj)
             else:
@@ -231,7 +231,7 @@ class ClusterState:
         return key
 
 
-def _named(obj: dict[str, Any]) -> Key:
+def _key_of(obj: dict[str, Any]) -> Key:
     """Return the namespace and name of an object. Raises InvalidObject without a name."""
     key = key_of(obj)
     if not key[1]:

@@ -100,10 +100,10 @@ def folded(findings: list[Finding]) -> list[Finding]:
             groups.append(group := [])
         alike[cause] = alike[place] = group
         group.append(finding)
-    return [_merged(same) if len(same) > 1 else same[0] for same in groups]
+    return [_merge_findings(same) if len(same) > 1 else same[0] for same in groups]
 
 
-def _merged(same: Sequence[Finding]) -> Finding:
+def _merge_findings(same: Sequence[Finding]) -> Finding:
     """Return the first of several findings, with the number of objects."""
     first = same[0]
     suffix = f" (and {plural(len(same) - 1, 'more object')} with it)"

@@ -85,12 +85,12 @@ def _merge_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
         if any(row != heads for row in rows):
             raise SourceError(file, f"a table with other columns than {first}, or than its first row")
         named += ((file, outcome) for outcome in outcomes)
-    every = worst_first(_named(named))
+    every = worst_first(_unique_outcomes(named))
     print_outcomes(command, every, output, in_full=False)
     return max((part.status for part in every), default=0)
 
 
-def _named(named: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
+def _unique_outcomes(named: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
     """The results with unique names: if different snapshots have the same name, their paths become the names.
 
     Raises SourceError if several results are about the same cluster.

@@ -293,7 +293,7 @@ def contexts_of(source: str) -> list[str]:
 
 def _attribute(source: str, attribute: str) -> Callable[..., Any] | None:
     """Return a function of a named source, bound to its argument; None for files, or without this attribute."""
-    named = _named(source)
+    named = _named_source(source)
     function = getattr(named[0], attribute, None) if named is not None else None
     return None if named is None or function is None else partial(function, named[1])
 
@@ -307,7 +307,7 @@ def described(source: str) -> str:
     return source if function is None else str(function())
 
 
-def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str] | None:
+def _named_source(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str] | None:
     """Return the function of a named source (`NAME:ARGUMENT`), and its argument; None for files or if not installed."""
     if source == files.STDIN or os.path.exists(source):
         return None
@@ -332,7 +332,7 @@ class _Loading:
 
     def source(self, source: str) -> None:
         """Load all objects of one source. Raises SourceError."""
-        named = _named(source)
+        named = _named_source(source)
         self._names.append(source if named is None else described(source))
         if named is not None:
             self._read.append(datetime.now(UTC).strftime(TIME))

@@ -92,7 +92,7 @@ def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]
         defaulted = {**spec} if completes_last else {**spec, **_own_resources(spec)}
         for kind in ("containers", "initContainers"):
             if spec.get(kind):
-                defaulted[kind] = [_merged(container, requests, limits) for container in items(spec, kind)]
+                defaulted[kind] = [_merge_defaults(container, requests, limits) for container in items(spec, kind)]
         if completes_last:
             defaulted |= _own_resources(defaulted, limits_too=True)
         if drops_empty and not any(mapping(defaulted, "resources", key) for key in ("limits", "requests")):
@@ -112,7 +112,7 @@ def limit_range_defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, 
     return _texts(requests), _texts(limits)
 
 
-def _merged(container: ApiObject, default_requests: ApiObject, default_limits: ApiObject) -> ApiObject:
+def _merge_defaults(container: ApiObject, default_requests: ApiObject, default_limits: ApiObject) -> ApiObject:
     """Return a container with default resources; its limits replace default requests (`mergeContainerResources`)."""
     resources = mapping(container, "resources")
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")

@@ -93,11 +93,11 @@ def _put(views: Views, cluster: ClusterSnapshot, kind: str, obj: ApiObject) -> N
 
 def with_usage(quota: ResourceQuota, cluster: ClusterSnapshot) -> ResourceQuota:
     """Return a quota with the status that its controller writes: the stored usage, or the usage of stored Pods."""
-    counted = recalculated(quota, _counted(cluster.pods_of(quota.namespace).values()))
+    counted = recalculated(quota, _counted_pods(cluster.pods_of(quota.namespace).values()))
     return replace(counted, used={**counted.used, **mask(quota.used, counted.hard)})
 
 
-def _counted(pods: Collection[Pod]) -> Iterator[ApiObject]:
+def _counted_pods(pods: Collection[Pod]) -> Iterator[ApiObject]:
     """Yield the Pods as ResourceQuota sees them, one object for equal Pods."""
     counted: dict[tuple[str, int], ApiObject] = {}
     charge(len(pods))

@@ -100,7 +100,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
         create, delete = _rolling_update(ds)
     actions: list[Action] = [_new_pod(ds, node) for node in create[:BURST_REPLICAS]]
     actions += [DeletePod(pod.pod.namespace, pod.pod.name, state.key) for pod in delete[:BURST_REPLICAS]]
-    status = _counted(ds)
+    status = _updated_status(ds)
     if status != state.status:
         actions.append(SetStatus(state.key, status))
     if min_ready_seconds(state) and any(p.ready is not None and not ds.available(p) for p in pods):
@@ -371,7 +371,7 @@ def _surging(ds: _Daemons, most_surging: int) -> tuple[list[str], list[PodState]
     return create + candidates[: max(most_surging - surging, 0)], delete
 
 
-def _counted(ds: _Daemons) -> DaemonSetStatus:
+def _updated_status(ds: _Daemons) -> DaemonSetStatus:
     """Return the status with the current numbers of nodes by state. Upstream `updateDaemonSetStatus`."""
     first = [min(ds.on[name], key=_oldest_first) for name in ds.should_run if name in ds.on]
     return ds.status._replace(

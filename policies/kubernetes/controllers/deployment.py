@@ -490,7 +490,7 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
     obj, now = rollout.object, rollout.now
     statuses = [action.status for action in actions if isinstance(action, SetStatus)]
     state = replace(rollout.state, status=statuses[-1]) if statuses else rollout.state
-    old, status = _status(state), _counted(rollout, state, actions)
+    old, status = _status(state), _updated_status(rollout, state, actions)
     if _progressed(old, status):
         status = status._replace(progressed=now, stalled=False)
     deadline = _deadline(obj)
@@ -504,7 +504,7 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
     return further if status == old else [SetStatus(state.key, status), *further]
 
 
-def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) -> DeploymentStatus:
+def _updated_status(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) -> DeploymentStatus:
     """Return the status with the counts of all ReplicaSets. `actions`: other writes. Source: `calculateStatus`."""
     old, statuses = _status(state), [size.status for size in rollout.every]
     new = rollout.new.status if rollout.new else ReplicaSetStatus()

@@ -564,7 +564,7 @@ class DaemonPods(MadeOnAccess[Pod]):
 
 
 class NumberedPods(MadeOnAccess[Pod]):
-    """The Pods `stem-0`, `stem-1`… of a workload, without names in use.
+    """The Pods `stem-0`, `stem-1`… of a workload, skipping names that are in use.
 
     `finish`: returns a Pod with fields that depend on its name; None if the Pods differ only in their names.
     """

@@ -147,7 +147,7 @@ class _Set(NamedTuple):
 def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return the writes of one sync of a StatefulSet. Upstream `updateStatefulSet`. Raises InvalidObject."""
     pods = view.pods_of(state.key)
-    sts = _partitioned(view, state, _counted(_revisions(state, pods), pods), pods, now)
+    sts = _partitioned(view, state, _updated_status(_revisions(state, pods), pods), pods, now)
     actions = _process(sts)
     completed = _completed(sts)
     if completed != state.status:
@@ -185,7 +185,7 @@ def _is_of(pod: PodState, revision: str, stateful_set_status: StatefulSetStatus)
     return (revision_of(pod) or stateful_set_status.current) == revision
 
 
-def _counted(status: StatefulSetStatus, pods: Sequence[PodState]) -> StatefulSetStatus:
+def _updated_status(status: StatefulSetStatus, pods: Sequence[PodState]) -> StatefulSetStatus:
     """Return the status with the numbers of Pods. Upstream `updateStatus`."""
     staying = [pod for pod in pods if not pod.terminating]
     return status._replace(

@@ -161,7 +161,7 @@ class View(Selected, Protocol):
         """Return all nodes by name."""
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
-        """Return the Pod of the API object from `make` after admission. Raises InvalidObject.
+        """Admit the API object that `make` returns, and return it as a Pod. Raises InvalidObject.
 
         `template`: equal templates give equal Pods, so the result may be cached.
         """

@@ -80,8 +80,8 @@ def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) ->
 def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Mapping[str, PriorityClass]) -> str:
     """Return the class that forewarn's mutating webhook assigns to a new Pod with this class name (or ""); "" if none.
 
-    The assigned class is the one in the namespace's annotation; a class with this name may not exist. kube-apiserver
-    ignores the annotation.
+    The assigned class is the one in the namespace's annotation; that class need not exist. kube-apiserver ignores the
+    annotation.
     """
     wanted = namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "") if namespace else ""
     if namespace is None or not wanted or namespace.name in WITHOUT_DEFAULT_CLASS:

@@ -362,7 +362,7 @@ def check_request(obj: ApiObject, quotas: Sequence[ResourceQuota], *, evaluator:
     `uncovered`.
     """
     demands: dict[frozenset[str], Mapping[str, Sequence[str]]] = {}
-    if faults := [fault for quota in quotas for fault in _unmet(quota, obj, evaluator, demands)]:
+    if faults := [fault for quota in quotas for fault in _static_faults(quota, obj, evaluator, demands)]:
         return Check(tuple(faults), tuple(quotas))
     used = evaluator.usage(obj)
     if negative := sorted(name for name, quantity in used.items() if quantity.nano < 0):
@@ -397,7 +397,9 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
     A quota with invalid scopes covers nothing. An invalid limited scope disables the check.
     """
     readable = [
-        quota for quota in quotas if not any(f.kind is FaultKind.INVALID_SCOPE for f in _unmet(quota, obj, PODS, {}))
+        quota
+        for quota in quotas
+        if not any(f.kind is FaultKind.INVALID_SCOPE for f in _static_faults(quota, obj, PODS, {}))
     ]
     try:
         limited_scopes = [scope for entry in limited for scope in PODS.matching_scopes(entry.match_scopes, obj)]
@@ -406,7 +408,7 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
     return _uncovered(obj, readable, limited, limited_scopes, PODS)
 
 
-def _unmet(
+def _static_faults(
     quota: ResourceQuota, obj: ApiObject, evaluator: Pods, demands: dict[frozenset[str], Mapping[str, Sequence[str]]]
 ) -> Iterable[Fault]:
     """Yield the unmet requirements of a quota that do not depend on usage; none if the quota does not apply to the

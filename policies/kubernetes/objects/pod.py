@@ -380,14 +380,14 @@ _RESOURCES: Final[Shared[str, PodResource]] = Shared()
 
 def as_pod_resource(pod: pod_resources.PodResources) -> PodResource:
     """Return the resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
-    usual = _counted(pod, pod_resources.USUAL)
+    usual = _sum_resources(pod, pod_resources.USUAL)
     if not pod.resizing:
         return usual
-    others = ((way, _counted(pod, way)) for way in pod_resources.OTHER_COUNTINGS)
+    others = ((way, _sum_resources(pod, way)) for way in pod_resources.OTHER_COUNTINGS)
     return replace(usual, elsewhere=tuple((way, amounts) for way, amounts in others if amounts != usual))
 
 
-def _counted(pod: pod_resources.PodResources, counting: pod_resources.Counting) -> PodResource:
+def _sum_resources(pod: pod_resources.PodResources, counting: pod_resources.Counting) -> PodResource:
     amounts = pod.total_requests(use_status=True, counting=counting)
     missing = {
         name: q for name, q in pod_resources.NON_ZERO_DEFAULTS.items() if not pod.sets_pod_level or name not in amounts

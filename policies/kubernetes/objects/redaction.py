@@ -101,10 +101,10 @@ def redacted_template(template: ApiObject) -> dict[str, Any]:
 
 
 def _fields_of(obj: ApiObject, fields: _Fields) -> dict[str, Any]:
-    return dict(_kept(obj, fields))
+    return dict(_redacted_items(obj, fields))
 
 
-def _kept(obj: ApiObject, fields: _Fields) -> Iterator[tuple[str, Any]]:
+def _redacted_items(obj: ApiObject, fields: _Fields) -> Iterator[tuple[str, Any]]:
     for key, value in obj.items():
         if key == "annotations" and fields is _TYPES["ObjectMeta"]:
             yield key, dict(filter(_is_read, value.items())) if isinstance(value, Mapping) else {}

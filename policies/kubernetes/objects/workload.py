@@ -289,7 +289,7 @@ _OF_CONDITIONS: Final = ("type", "status", "message", "lastTransitionTime")
 
 
 class Workload(NamedTuple):
-    """A stored workload, limited in memory, without managedFields. Of the status, only Pod counts, conditions of
+    """A stored workload without managedFields, to save memory, and of the status only with Pod counts, conditions of
     Jobs, the condition ReplicaFailure, and the last schedule of CronJobs.
 
     `controller`: (`group/Kind`, name) of the workload that created it; ("", "") without one.

@@ -142,7 +142,7 @@ class _Moving(_Domains):
         return self.few or not self.exists.any() or bool((free[self.exists & (self.count == self.least)] == 0).any())
 
     def added(self, free: Ints) -> Ints:
-        """Return [domain]: the number of Pods that fit. `free`: [domain], capacity without the constraint."""
+        """Return how many Pods fit, by domain: [domain]. `free`: [domain], capacity without the constraint."""
         full = self.count + free
         least = 0 if self.few or not self.exists.any() else int(full[self.exists].min())
         return np.where(self.exists, np.minimum(full, np.maximum(self.count, least + self.max_skew)) - self.count, 0)

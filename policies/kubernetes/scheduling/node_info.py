@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     Rows = NDArray[np.intp]
     """Row numbers of nodes, or other indices."""
-else:  # numpy takes longer to import than a command without predictions runs
+else:  # importing numpy takes longer than running a command without predictions
     Ints = Mask = Rows = object
 
 

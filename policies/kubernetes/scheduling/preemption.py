@@ -327,7 +327,7 @@ class Preemption:
 def pod_eligible_to_preempt_others(pod: Pod, snapshot: Snapshot, is_unresolvable: Callable[[str], bool]) -> str:
     """Return why the Pod may not preempt; "" if the Pod may. Source: upstream `PodEligibleToPreemptOthers`.
 
-    `is_unresolvable`: whether preemption cannot resolve the rejection of the Pod by the node with this name.
+    `is_unresolvable`: reports whether preemption cannot help on the node with this name.
     """
     if pod.preemption_policy == PREEMPT_NEVER:
         return NEVER

@@ -132,8 +132,8 @@ class _Comparison:
         self._check_size(rows)
         states = self._shared().by_row
         first, *others = rows
-        state = self._known(first, states)
-        return all(self._known(row, states) == state for row in others) and all(
+        state = self._state_number(first, states)
+        return all(self._state_number(row, states) == state for row in others) and all(
             self._are_domains_alike(key, rows, states) for key in self._keys
         )
 
@@ -149,7 +149,7 @@ class _Comparison:
         states: _States = derived.states
         return states
 
-    def _known(self, row: int, states: dict[int, tuple[int, Sequence[Pod], int]]) -> int:
+    def _state_number(self, row: int, states: dict[int, tuple[int, Sequence[Pod], int]]) -> int:
         info = self._snapshot.node_infos[row]
         nominated, known = self._snapshot.objects.nominated.get(info.name, ()), states.get(row)
         if known is None or known[0] != info.serial or known[1] is not nominated:
@@ -171,7 +171,7 @@ class _Comparison:
         if any(infos[row].pods_with_required_anti_affinity for row in every):
             return False
         self._check_size(every)
-        first, *others = (sorted(self._known(row, states) for row in own) for own in by_domain.values())
+        first, *others = (sorted(self._state_number(row, states) for row in own) for own in by_domain.values())
         return all(other == first for other in others)
 
     def _check_size(self, rows: Iterable[int]) -> None:

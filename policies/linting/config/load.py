@@ -42,7 +42,10 @@ _INNER: Final[Mapping[str, str]] = {
 
 
 def load_limited_resources(path: Path | str) -> tuple[options.LimitedResource, ...]:
-    """The limitedResources of an AdmissionConfiguration file. A `path` in it is relative to it. Raises ConfigError."""
+    """The limitedResources of an AdmissionConfiguration file. A relative `path` starts at its directory.
+
+    Raises ConfigError.
+    """
     file = Path(path)
     entry = parse(contents(file, _MAX_CONFIG), str(path))
     fields = dict(entry.items())
@@ -59,16 +62,16 @@ def load_limited_resources(path: Path | str) -> tuple[options.LimitedResource, .
 def _plugin(fields: Mapping[str, ConfigNode], folder: Path) -> tuple[options.LimitedResource, ...]:
     """The limitedResources of the ResourceQuota plugin: its inline `configuration`, otherwise the file at `path`."""
     if "configuration" in fields:
-        return _configuration(fields["configuration"])
+        return _parse_configuration(fields["configuration"])
     if "path" in fields:
         file = folder / fields["path"].text()
         if file.exists() and not file.is_file():
             raise fields["path"].fault("must be a regular file")
-        return _configuration(parse(contents(file, _MAX_CONFIG), str(file)))
+        return _parse_configuration(parse(contents(file, _MAX_CONFIG), str(file)))
     return ()
 
 
-def _configuration(entry: ConfigNode) -> tuple[options.LimitedResource, ...]:
+def _parse_configuration(entry: ConfigNode) -> tuple[options.LimitedResource, ...]:
     fields = dict(entry.items())
     version = _expect(entry, fields, "apiVersion", tuple(_INNER))
     _expect(entry, fields, "kind", (_INNER[version],))

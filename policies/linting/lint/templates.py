@@ -156,7 +156,7 @@ def _read_lines(subject: ReviewedObject) -> Collection[int]:
 
 
 def _name_in(subject: ReviewedObject) -> Iterator[str]:
-    """Yield the class name of a workload in an embedded text, which may have no position except that of the text."""
+    """Yield the class name of a workload in an embedded text; only the position of the text itself may be known."""
     with suppress(InvalidObject):
         template = pod_template_of(subject.object, POD_TEMPLATE_PATHS)
         if template is not None:

@@ -56,7 +56,7 @@ _NOT_SCALED: Final = (CRON_JOB, DAEMON_SET, JOB, POD)
     objects={Target.OTHER: "HorizontalPodAutoscalers, VerticalPodAutoscalers, ScaledObjects of KEDA"},
 )
 def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A HorizontalPodAutoscaler or ScaledObject names no workload, or that of another one, or its limits contradict.
+    """A HorizontalPodAutoscaler or ScaledObject has no workload, shares it with another, or has limits that contradict.
 
     Why: the kind in `scaleTargetRef` is case-sensitive. If no workload has the kind and the name, nothing is scaled.
     Two HorizontalPodAutoscalers of one workload do not scale it either, and KEDA rejects a second one. A
@@ -399,7 +399,7 @@ _NONE: Final = (dict[str, list["ReviewedObject"]](), Names(()))
 
 
 def _scalable_by_name(context: Context) -> Mapping[str, Sequence[ReviewedObject]]:
-    """Return the workloads that can be scaled by name."""
+    """Return, by name, the workloads that can be scaled."""
     return grouped((each.ref.name, each) for kind in _SCALED for each in context.of_kind(kind))
 
 

@@ -267,7 +267,7 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
 
 
 def _not_served(obj: ApiObject, context: Context) -> tuple[str, str] | None:
-    """Return in which release the version of an object is not served, and the fix; None if it may be served."""
+    """Return the release that does not serve this apiVersion, and the fix; None if it may be served."""
     if stable := stable_version(obj):
         return "", f"write apiVersion: {stable}"
     if type_of(obj) and not type_of(obj, context.minor):

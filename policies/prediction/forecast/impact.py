@@ -349,9 +349,9 @@ class Impact(NamedTuple):
         if audience.coarse:
             return document._replace(
                 coarse=True,
-                preemptions=_merged(preempting, audience),
-                by_old_template=_merged(self.by_old_template, audience),
-                by_pending_pods=_merged(by_waiting, audience),
+                preemptions=_merge_predictions(preempting, audience),
+                by_old_template=_merge_predictions(self.by_old_template, audience),
+                by_pending_pods=_merge_predictions(by_waiting, audience),
                 cascade=cascade and cascade.coarse,
                 pending=count_range(self.pending).lowest or 0,
                 rejected_by_quota=count_range(self.rejected).lowest or 0,
@@ -407,7 +407,7 @@ def victim_nodes(predictions: Iterable[Prediction]) -> list[str]:
     return list(dict.fromkeys(node if victim.spec.pod_group else victim.node_name for victim, node in victims))
 
 
-def _merged(predictions: Sequence[Prediction], audience: Audience) -> Sequence[PreemptionBy]:
+def _merge_predictions(predictions: Sequence[Prediction], audience: Audience) -> Sequence[PreemptionBy]:
     """Return several preemptions as one: victims by name if visible, otherwise the lower end of a range."""
     violates = any(prediction.num_pdb_violations for prediction in predictions)
     merged = _victims(victims_of(predictions), audience)._replace(by_chance=True, pdb_violations=int(violates))

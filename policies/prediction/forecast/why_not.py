@@ -327,7 +327,10 @@ def cause(prediction: Prediction) -> Reason:
     (with_fixes,) = with_tried_fixes([(found, prediction)], NOTHING)
     if with_fixes.fixes or not found.fixes:
         return with_fixes
-    too_small = _more_than_usable_nodes_have(prediction)  # the edit makes large nodes usable, but they stay too small
+    # The edit makes larger nodes usable, but even those are too small.
+    too_small = _more_than_usable_nodes_have(
+        prediction
+    )  # the edit makes larger nodes usable, but even those are too small
     return too_small.with_fixes(_ADD_NODES[0]) if too_small is not None else with_fixes
 
 
@@ -423,7 +426,7 @@ def constraint_of(prediction: Prediction) -> Reason:
     on_all = {} if large else _exceeded_on_all(prediction, infos)
     enough = f"enough {' and '.join(sorted(scarce))}"
     if not large:
-        none = _more_than_any_node_has(on_all) if on_all else _named(f"no node has {enough}", "", *_ADD_NODES)
+        none = _more_than_any_node_has(on_all) if on_all else _named_reason(f"no node has {enough}", "", *_ADD_NODES)
         return _more_than_usable_nodes_have(prediction) or none
     if prediction.pod.spec.node_affinity.only_node:  # may be a Pod of a DaemonSet, whose Pods have different causes
         return _NO_CAUSE
@@ -442,11 +445,11 @@ def _exceeded_on_all(prediction: Prediction, infos: Sequence[NodeInfo]) -> dict[
 
 def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource], which: str = "") -> Reason:
     if missing := sorted(name for name, item in exceeded.items() if not item.capacity):
-        return _named(f"no {which}node has {listed(missing)}", "", *_ADD_NODES)
+        return _named_reason(f"no {which}node has {listed(missing)}", "", *_ADD_NODES)
     requests = " and ".join(f"{_amount(name, item.requested)} {name}" for name, item in exceeded.items())
     most = " and ".join(_amount(name, item.capacity) for name, item in exceeded.items())
     text = f"requests more {' and '.join(exceeded)} than any {which}node has"
-    return _named(text, f"requests {requests}, more than any {which}node has ({most})", *_ADD_NODES)
+    return _named_reason(text, f"requests {requests}, more than any {which}node has ({most})", *_ADD_NODES)
 
 
 def _amount(resource: str, amount: int) -> str:
@@ -467,7 +470,7 @@ def _constraint_reason(prediction: Prediction, large: Sequence[NodeInfo], which:
     ]
     if not matching:
         short = f"no node{which} {_unmatched(affinity, prediction.snapshot.node_infos)}"
-        return _named(f"no node{which} {_MATCHES}", short, *joined(SELECTOR_REASON.reasons).fixes)
+        return _named_reason(f"no node{which} {_MATCHES}", short, *joined(SELECTOR_REASON.reasons).fixes)
     on_all = prediction.statuses
     statuses = {info.name: on_all[info.name] for info in matching}
     reasons = {status.reasons for status in statuses.values()}
@@ -480,7 +483,7 @@ def _constraint_reason(prediction: Prediction, large: Sequence[NodeInfo], which:
     why = reason.short if len(whys) > 1 else whys.pop()
     which += f" that {_MATCHES}" if len(matching) < len(large) else ""
     text = f"fits on no node{which}"
-    return _named(f"{text}: {reason.short}", f"{text}: {why}", *reason.fixes)
+    return _named_reason(f"{text}: {reason.short}", f"{text}: {why}", *reason.fixes)
 
 
 def _unmatched(affinity: NodeAffinity, infos: Iterable[NodeInfo]) -> str:
@@ -507,7 +510,7 @@ def _known_values(key: str, wanted: Collection[str], infos: Iterable[NodeInfo]) 
     return f" (known values of {key}: {listed(near, _LABELS, len(known)) or 'none'})"
 
 
-def _named(text: str, short: str, *fixes: str) -> Reason:
+def _named_reason(text: str, short: str, *fixes: str) -> Reason:
     return Reason(cut(text, _MAX_LENGTH), cut(short, _MAX_LENGTH), *fixes)
 
 

@@ -311,10 +311,10 @@ def take_snapshot(
     *,
     is_reversed: bool = False,
 ) -> Snapshot:
-    """Return the state of quota. Raises TooLarge for too many levels of Cohorts.
+    """Return the quota state. Raises TooLarge for too many levels of Cohorts.
 
-    `held`: ClusterQueue -> its Workloads with quota. `is_reversed`: list ClusterQueues and Cohorts in the opposite
-    order of their names. The usage of inactive ClusterQueues counts in their Cohorts, but their Workloads cannot be
+    `held`: ClusterQueue -> its Workloads with quota. `is_reversed`: list ClusterQueues and Cohorts in reverse order
+    of their names. The usage of inactive ClusterQueues counts in their Cohorts, but their Workloads cannot be
     preempted.
     """
     cqs = {name: held[name].to_snapshot(spec) for name, spec in sorted(cluster_queues.items(), reverse=is_reversed)}

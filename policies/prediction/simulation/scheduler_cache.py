@@ -415,7 +415,7 @@ class SchedulingAlgorithm:
         """Return the result, computed for all nodes together, or None. `member`: of a PodGroup, and never preempts."""
         with snapshot.derived.locked(), suppress(NotValid):
             outcome, evaluated = self._in_columns(snapshot, pod, member=member)
-            self._go_on(snapshot, min(evaluated, num_nodes_after_pre_filter(snapshot, pod)))
+            self._advance_start(snapshot, min(evaluated, num_nodes_after_pre_filter(snapshot, pod)))
             return outcome
         return None
 
@@ -514,7 +514,7 @@ class SchedulingAlgorithm:
             self.equal.append([chosen, *map(candidate_on, recorded)])
             self.has_more_equal |= len(others) > len(recorded)
 
-    def _go_on(self, snapshot: Snapshot, evaluated: int) -> None:
+    def _advance_start(self, snapshot: Snapshot, evaluated: int) -> None:
         self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
 
     def _host(self, prediction: Prediction) -> str:
@@ -525,14 +525,14 @@ class SchedulingAlgorithm:
         feasible = prediction.feasible
         if not feasible:
             if prediction.pre_filter is None:
-                self._go_on(snapshot, prediction.evaluated_nodes)
+                self._advance_start(snapshot, prediction.evaluated_nodes)
             return ""
         if own in feasible:
             return own
         is_feasible = np.zeros(len(snapshot.node_infos), np.bool_)
         is_feasible[[snapshot.rows[name] for name in feasible]] = True
         hosts = found_in_order(is_feasible, self._rows(snapshot), percentage_of(prediction.framework))
-        self._go_on(snapshot, min(hosts.evaluated, prediction.evaluated_nodes))
+        self._advance_start(snapshot, min(hosts.evaluated, prediction.evaluated_nodes))
         if prediction.error:
             return ""
         return self._best(snapshot, hosts.rows, partial(_total_scores, prediction))

@@ -209,7 +209,7 @@ def suggest_classes(
         chosen = known or _new_class(tier, snapshot, taken, autoscaling.cutoff)
         workloads = sorted(by_tier[tier], key=lambda obj: -len(pods_of(snapshot, obj)))
         pods = [pods_of(snapshot, obj) for obj in workloads]
-        names = [_named(obj) for obj in workloads]
+        names = [_object_name(obj) for obj in workloads]
         running = sum(bool(pod.node_name) for own in pods for pod in own)
         restarted += sum(len(own) for obj, own in zip(workloads, pods, strict=True) if is_replaced_by_restart(obj))
         rule = tier.rule if known is None else f"{tier.rule}; most of the others have it"
@@ -249,7 +249,7 @@ def _losses(
     both = mapped([cluster, cluster.replaced(_with_classes(cluster, changed))], sweep, waiting=report)
     now, then = both
     pairs = [(row, next(other for other in then.cases if other.case == row.case)) for row in now.cases]
-    names = {part for obj, _ in changed.values() for part in (_named(obj), _named(obj).partition(" ")[2])}
+    names = {part for obj, _ in changed.values() for part in (_object_name(obj), _object_name(obj).partition(" ")[2])}
     zones = [
         ZoneLoss(
             pair[0].name,
@@ -279,7 +279,7 @@ def moved_losses(now: Row, then: Row) -> list[str]:
     return [f"{name or NO_CLASS} {before[name]:,} → {after[name]:,}" for name in changed]
 
 
-def _named(obj: ApiObject) -> str:
+def _object_name(obj: ApiObject) -> str:
     return f"{group_kind(obj).rpartition('/')[2]} {'/'.join(ref_of(obj, 'default')[2:])}"
 
 
@@ -308,7 +308,7 @@ def _workloads(
         if name:
             classed[tier][name] += 1
             if template is not None and not text_at(template.object, "spec", "priorityClassName"):
-                defaulted.append(DefaultedWorkload(_named(each.object), name, sum(each.running.values())))
+                defaulted.append(DefaultedWorkload(_object_name(each.object), name, sum(each.running.values())))
         else:
             without[tier].append(each.object)
     return without, classed, alone, sorted(defaulted, key=lambda each: (-each.pods, each.workload))

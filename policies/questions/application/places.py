@@ -66,7 +66,7 @@ class Places:
         yield from self.notes
 
     def add(self, subject: ReviewedObject) -> None:
-        known = self._subjects.setdefault(_named(subject.ref), subject)
+        known = self._subjects.setdefault(_place_name(subject.ref), subject)
         if known is not subject and not subject.ref.name.endswith("*"):
             self._repeated[str(subject.ref)] = None
 
@@ -84,7 +84,7 @@ class Places:
         """
         if not isinstance(fault, InvalidObject) or fault.ref is None or LAST_APPLIED in fault.path:
             return fault
-        subject = self._subjects.get(_named(fault.ref))
+        subject = self._subjects.get(_place_name(fault.ref))
         if subject is None:
             return fault
         where = subject.locate(fault.path)
@@ -170,5 +170,5 @@ def refs_of(faults: Iterable[Exception]) -> list[str]:
     return [str(ref) for fault in faults if (ref := getattr(fault, "ref", None)) is not None]
 
 
-def _named(ref: ObjectRef) -> _Named:
+def _place_name(ref: ObjectRef) -> _Named:
     return ref.kind, ref.namespace or "default", ref.name

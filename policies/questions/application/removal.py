@@ -123,7 +123,7 @@ class _Search:
         self._cluster, self._world, self._options = cluster, world, options
         self._unnamed = without_names(world)
         self._pods = [pod for pod in cluster.pods.values() if not pod.terminal]
-        (self._alone,) = self._counted([Question("nothing")])
+        (self._alone,) = self._drain_cost([Question("nothing")])
         all_nodes = cluster.objects.nodes.values()
         self._pools = {node.name: pool_of(node) for node in all_nodes}
         self._zones = {node.name: zone_of(node) for node in all_nodes}
@@ -153,7 +153,7 @@ class _Search:
             found[name] = bool(self._pdbs[name]), any(pod.namespace in exceeded for pod in pods)
         return found
 
-    def _counted(self, asked: Sequence[Question]) -> Generator[_Cost]:
+    def _drain_cost(self, asked: Sequence[Question]) -> Generator[_Cost]:
         return counted(self._world, asked, self._counting)
 
     def _counting(self, simulation: Simulation) -> _Drains:
@@ -173,7 +173,7 @@ class _Search:
             else:
                 groups = [left[: block >> power] for power in range(block.bit_length())]
             taken, stays = list[str](), set[str]()
-            with closing(self._counted([drained(self._cluster, [*chosen, *group]) for group in groups])) as costs:
+            with closing(self._drain_cost([drained(self._cluster, [*chosen, *group]) for group in groups])) as costs:
                 for group, cost in zip(groups, costs, strict=False):
                     why = cost.why
                     if cost.is_free(self._alone):
@@ -192,7 +192,7 @@ class _Search:
     def first_free(self, choices: Iterable[Sequence[str]]) -> list[str]:
         """Return the first of these sets that can be removed; empty if there is none."""
         choices = [names for names in choices if self._may_fit(names)]
-        with closing(self._counted([drained(self._cluster, names) for names in choices])) as costs:
+        with closing(self._drain_cost([drained(self._cluster, names) for names in choices])) as costs:
             for names, cost in zip(choices, costs, strict=True):
                 if cost.is_free(self._alone) and self._random_cost(names) is None:
                     return [*names]
@@ -233,7 +233,7 @@ class _Search:
             later = question_of_loss(loss._replace(nodes=[*{*loss.nodes, *chosen}]))
             arrivals = [arrival._replace(at=_DRAINED) for arrival in later.arrivals]
             asked += [question_of_loss(loss), removed._replace(arrivals=[*removed.arrivals, *arrivals])]
-        effects = [cost.effects for cost in self._counted(asked)]
+        effects = [cost.effects for cost in self._drain_cost(asked)]
         for loss, before, after in zip(losses, effects[::2], effects[1::2], strict=True):
             higher = [name for name in reversed(_COSTS) if getattr(after, name) > getattr(before, name)]
             counters = (f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in higher)

@@ -508,7 +508,7 @@ class _Search:
         """Yield choices with which no loss does harm that nodes prevent, each better than the one before, and whether
         all better ones were tried. `before`: the harm without new nodes.
 
-        Searches first by the number of nodes, then with prices in which kinds of a family that cost more are apart.
+        Searches first by the number of nodes, then by price, with the more expensive kinds of a family apart.
         """
         names = sorted(before, key=lambda name: (-before[name].preempted - before[name].pending, name))
         names = [name for name in names if not before[name].is_prevented]

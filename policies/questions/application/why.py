@@ -81,7 +81,7 @@ class CountedReason:
 @dataclass(frozen=True, slots=True)
 class WhyRequest:
     """A Pod or workload. `name`: `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; "" for all Pending Pods.
-    `namespace`: of a name without namespace ("": default); without a name, only its Pods ("": those of all).
+    `namespace`: for a name without one ("": `default`); without a name, list only its Pods ("": all).
 
     `since`: without a name, the seconds before now in which Pods were preempted. `audit_logs`: files of kube-apiserver.
     `before`: a file with an earlier snapshot of the cluster.

@@ -344,10 +344,10 @@ def launches_of(
     """Return the launches of nodes. `errors`: Pod -> why it gets no node. `workloads`: Pod -> displayed workload."""
     left = Counter((workloads[key], brief(why, _MAX_LENGTH)) for key, why in errors.items())
     no_launch = [NoLaunch(workload, number, why) for (workload, why), number in left.items()]
-    return Launches(_merged(arrivals, workloads), no_launch, not_predicted, arrivals)
+    return Launches(_merge_launches(arrivals, workloads), no_launch, not_predicted, arrivals)
 
 
-def _merged(arrivals: Sequence[Arrival], workloads: Mapping[str, str]) -> list[Launch]:
+def _merge_launches(arrivals: Sequence[Arrival], workloads: Mapping[str, str]) -> list[Launch]:
     label = "node.kubernetes.io/instance-type"
     alike = grouped(((each.group, str(at(each.node, "metadata", "labels", label))), each.pods) for each in arrivals)
     pods = {kind: Counter(workloads[key] for keys in nodes for key in keys) for kind, nodes in alike.items()}

@@ -124,10 +124,10 @@ def _bands(intervals: Sequence[PodInterval]) -> list[Band]:
     ordered = sorted(counts)
     zero, above = bisect_left(ordered, 0), bisect_right(ordered, 0)
     parts = (ordered[:zero], 1), (ordered[zero:above], 1), (ordered[above:], MAX_BANDS)
-    return [_band(group, counts) for part, limit in parts for group in _merged(part, counts, limit)]
+    return [_band(group, counts) for part, limit in parts for group in _merge_bands(part, counts, limit)]
 
 
-def _merged(priorities: Sequence[int], counts: Mapping[int, Counter[str]], limit: int) -> list[list[int]]:
+def _merge_bands(priorities: Sequence[int], counts: Mapping[int, Counter[str]], limit: int) -> list[list[int]]:
     """Return the priorities in at most `limit` groups of neighbours, with about equal numbers of Pods."""
     total, seen = sum(counts[priority].total() for priority in priorities), 0
     groups: list[list[int]] = []

@@ -215,7 +215,7 @@ def _risk(
 
 def _only_place(pods: Sequence[Pod], cluster: ClusterSnapshot) -> str | None:
     """Return the node or zone on which all these Pods run; None for a DaemonSet, one Pod that is not the replica of a
-    Deployment, ReplicaSet or StatefulSet, or if there is no other.
+    Deployment, ReplicaSet or StatefulSet, or if the cluster has no other.
     """
     kind = pods[0].owner_kind if pods else DAEMON_SET
     if kind == DAEMON_SET or (len(pods) == 1 and kind not in (REPLICA_SET, STATEFUL_SET)):

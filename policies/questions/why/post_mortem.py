@@ -213,7 +213,7 @@ def preventions(
     ((workload, pods),), total = own.most_common(1), _preempted(first)
     of_class = max(asking, key=lambda pod: pod.effective_priority)
     fixes, file = list[tuple[int, Fix]](), before.origin.cluster.rpartition("/")[2]
-    for action, second in _ways(before, first, workload, of_class):
+    for action, second in _alternatives(before, first, workload, of_class):
         after, others = _preempted(second), sum(before.top_workload_of(pod) == workload for pod in _victims(second))
         if after >= total and others >= pods:
             continue
@@ -234,7 +234,7 @@ def _cycles(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Prediction]:
     return cycles
 
 
-def _ways(
+def _alternatives(
     before: ClusterSnapshot, first: Sequence[Prediction], workload: str, of_class: Pod
 ) -> Iterator[tuple[str, list[Prediction]]]:
     """Yield changes that may prevent the preemptions, as text, each with the scheduling cycles of the preemptors after

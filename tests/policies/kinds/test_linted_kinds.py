@@ -304,7 +304,7 @@ def test_a_kind_that_a_running_cluster_defines_is_read_by_its_schema(
 ) -> None:
     (tmp_path / "fleet.yaml").write_text(FLEET.replace("NAME", "goold"))
     live = Live({"spec": None}, {}, yaml.safe_load(definition(SHIPS)))
-    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster._named", lambda _: (live, ""))
+    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster._named_source", lambda _: (live, ""))
     assert len(linted(tmp_path / "fleet.yaml", capsys, "--cluster", "live")) == 3
     (tmp_path / "fleet.yaml").write_text("apiVersion: example.com/v1\nkind: Fleet\nmetadata: {name: f}\n")
     monkeypatch.setattr(live, "definitions", pytest.fail)

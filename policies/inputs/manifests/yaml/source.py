@@ -224,7 +224,7 @@ def entries(node: Collection) -> Iterator[MappingEntry]:
     children = iter(node.children)
     for key, value in zip(children, children, strict=True):
         if is_merge(key):
-            for mapping in _merged(value):
+            for mapping in _merge_keys(value):
                 for entry in entries(mapping):
                     yield entry._replace(merged=True)
             continue
@@ -240,7 +240,7 @@ def is_merge(key: Node) -> bool:
     return isinstance(key, Scalar) and key.text == "<<" and (key.plain or key.tag == "tag:yaml.org,2002:merge")
 
 
-def _merged(value: Node) -> Iterator[Collection]:
+def _merge_keys(value: Node) -> Iterator[Collection]:
     """Yield the mappings that a merge key merges; a list in reverse, so that its first mapping counts."""
     target = followed(value)
     if isinstance(target, Collection) and target.is_mapping:

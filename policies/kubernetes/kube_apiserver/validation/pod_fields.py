@@ -352,7 +352,10 @@ def _with_label_keys(pod: ApiObject) -> ApiObject:
     labels, spec = at(pod, "metadata", "labels"), at(pod, "spec")
     if not isinstance(labels, dict) or not isinstance(spec, dict):
         return pod
-    return {**pod, "spec": {**spec, **{name: _merged(spec[name], labels) for name in _WITH_TERMS if name in spec}}}
+    return {
+        **pod,
+        "spec": {**spec, **{name: _merged(spec[name], labels) for name in _WITH_TERMS if name in spec}},
+    }
 
 
 _WITH_TERMS: Final = ("affinity", "topologySpreadConstraints")

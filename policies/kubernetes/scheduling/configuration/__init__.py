@@ -108,22 +108,22 @@ def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
 
 def plugin_sets(plugins: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
     """Return extension point -> its plugins; multiPoint also has the default plugins. Source: `mergePlugins`."""
-    merged = {MULTI_POINT: _merged(default_plugins(semantics), _read(plugins.get(MULTI_POINT)))}
-    return merged | {point: _merged((), _read(plugins.get(point))) for point in POINTS}
+    merged = {MULTI_POINT: _merge_plugins(default_plugins(semantics), _read(plugins.get(MULTI_POINT)))}
+    return merged | {point: _merge_plugins((), _read(plugins.get(point))) for point in POINTS}
 
 
 def _read(arguments: Mapping[str, Any] | None) -> PluginSet:
-    enabled, disabled = (_named((arguments or {}).get(key)) for key in ("enabled", "disabled"))
+    enabled, disabled = (_named_entries((arguments or {}).get(key)) for key in ("enabled", "disabled"))
     plugins = tuple(EnabledPlugin(name, plugin.get("weight") or 0) for name, plugin in enabled)
     return PluginSet(plugins, tuple(name for name, _ in disabled))
 
 
-def _named(entries: Iterable[ApiObject | None] | None) -> Iterator[tuple[str, ApiObject]]:
+def _named_entries(entries: Iterable[ApiObject | None] | None) -> Iterator[tuple[str, ApiObject]]:
     """Yield (name, entry) of the entries of a list, in which both may be null."""
     return ((entry.get("name") or "", entry) for entry in (entry or {} for entry in entries or ()))
 
 
-def _merged(defaults: tuple[EnabledPlugin, ...], custom: PluginSet) -> PluginSet:
+def _merge_plugins(defaults: tuple[EnabledPlugin, ...], custom: PluginSet) -> PluginSet:
     """Return the defaults, replaced in place if configured, then other plugins. Source: upstream `mergePluginSet`."""
     last = {plugin.name: index for index, plugin in enumerate(custom.enabled)}
     replaced: set[int] = set()
@@ -159,7 +159,7 @@ def decoding_faults(config: Any) -> list[FieldError]:
     if faults:
         return faults
     for number, profile in enumerate(config.get("profiles") or ()):
-        for place, (name, plugin) in enumerate(_named((profile or {}).get("pluginConfig"))):
+        for place, (name, plugin) in enumerate(_named_entries((profile or {}).get("pluginConfig"))):
             faults += _argument_errors(name, plugin.get("args"), ("profiles", number, "pluginConfig", place, "args"))
     return faults
 
@@ -405,7 +405,7 @@ def _valid_or_default(value: int | None, default: int) -> int:
 
 
 def _resources(holder: ApiObject) -> tuple[ResourceWeight, ...]:
-    given = _named(charging(holder.get("resources") or (), 1))
+    given = _named_entries(charging(holder.get("resources") or (), 1))
     return tuple(ResourceWeight(name, entry.get("weight") or 1) for name, entry in given) or CPU_AND_MEMORY
 
 
@@ -500,7 +500,7 @@ def _plugin_errors(sets: Mapping[str, PluginSet], path: Path) -> Iterator[FieldE
 
 def _plugin_config_errors(plugin_config: Sequence[Any] | None, path: Path) -> Iterator[FieldError]:
     seen: set[str] = set()
-    for index, (name, _) in enumerate(_named(plugin_config)):
+    for index, (name, _) in enumerate(_named_entries(plugin_config)):
         place = (*path, "pluginConfig", index)
         if name in seen:
             yield duplicate(place, name)
@@ -569,7 +569,7 @@ def _extender_errors(extenders: Sequence[Any]) -> Iterator[FieldError]:
         binders += bool(extender.get("bindVerb"))
         if extender.get("httpTimeout") and parse_duration(extender["httpTimeout"]) is None:
             yield invalid((*path, "httpTimeout"), extender["httpTimeout"], "must be a duration, as in 5s")
-        for place, (name, _) in enumerate(_named(charging(extender.get("managedResources") or (), 1))):
+        for place, (name, _) in enumerate(_named_entries(charging(extender.get("managedResources") or (), 1))):
             of_name = (*path, "managedResources", place, "name")
             faults = qualified_name(name)
             yield from (invalid(of_name, name, fault) for fault in faults)
@@ -774,7 +774,7 @@ def _arguments(
     """
     enabled = {name for plugins in sets.values() for name, _ in plugins.enabled}
     arguments: dict[str, Any] = {name: READERS[name]({}, (), [], semantics) for name in READERS if name in enabled}
-    for index, (name, plugin) in enumerate(_named(profile.get("pluginConfig"))):
+    for index, (name, plugin) in enumerate(_named_entries(profile.get("pluginConfig"))):
         args = plugin.get("args")
         if name not in READERS:
             arguments[name] = {} if args is None else args
@@ -802,7 +802,7 @@ def _extender(extender: ApiObject | None) -> Extender:
     extender = extender or {}
     keys = ("urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb")
     url, filters, prioritizes, preempts, binds = (extender.get(key) or "" for key in keys)
-    managed, ignorable = list(_named(extender.get("managedResources"))), bool(extender.get("ignorable"))
+    managed, ignorable = list(_named_entries(extender.get("managedResources"))), bool(extender.get("ignorable"))
     names = frozenset(name for name, _ in managed)
     ignored = frozenset(name for name, resource in managed if resource.get("ignoredByScheduler"))
     return Extender(url, filters, prioritizes, preempts, binds, ignorable, names, ignored)

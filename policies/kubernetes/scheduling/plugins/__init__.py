@@ -1,1 +1,1 @@
-"""kube-scheduler's plugins, one in each module, and their registry."""
+"""kube-scheduler's plugins, and their registry."""

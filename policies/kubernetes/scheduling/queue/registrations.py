@@ -272,7 +272,7 @@ def taints_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
     return rejected and untolerated_taint(new.taints, tolerations) is None
 
 
-def its_own(pod: Pod, _old: Pod | None, new: Pod) -> bool:
+def changes_own_pod(pod: Pod, _old: Pod | None, new: Pod) -> bool:
     return new.identity == pod.identity
 
 
@@ -359,7 +359,7 @@ _POD_DELETE: Final = ClusterEvent(POD, DELETE)
 _NODE_OR_LABELS: Final = ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL)
 
 EVENTS_TO_REGISTER: Final[Mapping[str, Registrations]] = {
-    "SchedulingGates": {ClusterEvent(POD, UPDATE_POD_SCHEDULING_GATES_ELIMINATED): its_own},
+    "SchedulingGates": {ClusterEvent(POD, UPDATE_POD_SCHEDULING_GATES_ELIMINATED): changes_own_pod},
     "NodeUnschedulable": {
         ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT): uncordoned,
         ClusterEvent(POD, UPDATE_POD_TOLERATION): tolerates_cordons,
@@ -367,7 +367,7 @@ EVENTS_TO_REGISTER: Final[Mapping[str, Registrations]] = {
     "NodeName": {NODE_ADD: queue},
     "TaintToleration": {
         ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT): taints_after_node,
-        ClusterEvent(POD, UPDATE_POD_TOLERATION): its_own,
+        ClusterEvent(POD, UPDATE_POD_TOLERATION): changes_own_pod,
     },
     "NodeAffinity": {_NODE_OR_LABELS: node_affinity_after_node},
     "NodePorts": {_POD_DELETE: ports_after_pod, NODE_ADD: queue},
@@ -410,7 +410,7 @@ EVENTS_TO_REGISTER: Final[Mapping[str, Registrations]] = {
     },
     "NodeDeclaredFeatures": {
         ClusterEvent(NODE, ADD | UPDATE_NODE_DECLARED_FEATURE): queue,
-        ClusterEvent(POD, UPDATE): its_own,
+        ClusterEvent(POD, UPDATE): changes_own_pod,
     },
 }
 """Plugin of the default profile -> its registrations."""
