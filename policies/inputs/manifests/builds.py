@@ -118,21 +118,24 @@ def _registered_twice_in(
     objects: Sequence[Built], kustomizations: Mapping[str, Kustomization], read: Callable[[str], bytes | None]
 ) -> Iterator[FileDiagnostic]:
     written, built = dict[tuple[object, ...], Built](), dict[tuple[object, ...], Built]()
-    moved: list[Built] = []
+    moved = list[tuple[str, tuple[Built, Built]]]()
     for each in sorted(objects, key=lambda each: -len(each.changing)):
         subject = each.subject
         identity = each.built_key, subject.object.get("apiVersion"), subject.namespace
         first = written.setdefault((*identity, each.key, subject.moved[:1]), each)
         if first is each:
-            if built.setdefault(identity, each) is not each and each.moving:
-                moved.append(each)
+            other = built.setdefault(identity, each)
+            common = [kustomizations[step] for step in each.changing if step in {*other.changing} & {*kustomizations}]
+            inner = next((step.directory for step in common if step.namespace), "")
+            if other is not each and inner:
+                moved.append((inner, (each, other)))
             continue
         place, there = (one.subject.locate(("metadata", "name")) for one in (each, first))
         if place != there:
             message = "another object of the build has this kind and name: kustomize build fails"
             fix = "remove it" if there.file == place.file else f"remove it here or in {there.file}"
             yield FileDiagnostic("parse-error", message, place, f"{fix}, or write a patch", subject.ref)
-    for directory, same in grouped((each.moving.directory, each) for each in moved if each.moving).items():
+    for directory, same in grouped(moved).items():
         yield _made_equal(same, kustomizations[directory], read)
 
 
@@ -145,18 +148,20 @@ def _is_known(built: Built, kustomizations: Mapping[str, Kustomization]) -> bool
 
 
 def _made_equal(
-    objects: Sequence[Built], kustomization: Kustomization, read: Callable[[str], bytes | None]
+    pairs: Sequence[tuple[Built, Built]], kustomization: Kustomization, read: Callable[[str], bytes | None]
 ) -> FileDiagnostic:
     """Return the fault of a kustomization that gives objects the namespace of others with their kind and name.
 
     Source: kustomize api/filters/namespace/namespace.go; Namespaces get the namespace as their name.
     """
-    place = objects[0].subject.locate(("metadata", "name"))
-    what = f"{_shown(objects[0].key)} ({cut(os.path.normpath(place.file), _MAX_FILE_LENGTH)}:{place.line})"
-    start = f"with namespace: {cut(kustomization.namespace, _SHOWN)}"
-    message = f"{start}, {what} is equal to another object: kustomize build fails"
-    if len(objects) > 1:
-        message = f"{start}, {len(objects)} objects are equal to others, such as {what}: kustomize build fails"
+    places = [(each.key, each.subject.locate(("metadata", "name"))) for each in pairs[0]]
+    shown = [
+        f"{_shown(key)} ({cut(os.path.normpath(place.file), _MAX_FILE_LENGTH)}:{place.line})" for key, place in places
+    ]
+    what = f"{shown[0]} is equal to {shown[1]}"
+    if len(pairs) > 1:
+        what = f"{len(pairs)} objects are equal to others: {what}"
+    message = f"with namespace: {cut(kustomization.namespace, _SHOWN)}, {what}: kustomize build fails"
     where = EntrySource(kustomization, read, ("namespace",)).locate(())
     return FileDiagnostic("parse-error", message, where, "list only the objects of one namespace")
 

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final
 
-from forewarn.policies.base.findings import Location, Path, Severity, field_path, grouped, quote, reachable
+from forewarn.policies.base.findings import Location, Path, Severity, cut, field_path, grouped, quote, reachable
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.diagnostics import yaml_diagnostics
 from forewarn.policies.inputs.manifests.documents import Document, Fault, as_utf8
@@ -23,18 +23,19 @@ from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.kubernetes.objects.fields import at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.linting.lint.charts import CHART, first_document
 
 
 class Scope(NamedTuple):
     """The scope of the actions in one block of a template: the outermost blocks around it, and the dot.
 
     `openings`: the first actions of at most `MAX_BLOCKS` blocks. `dot`: the keys of the dot in the root, or () if the
-    dot may be the root. `shown`: the dot in words.
+    dot may be the root. `shown`: the opening of the block that sets the dot, and the dot in words.
     """
 
     openings: tuple[str, ...] = ()
     dot: tuple[str, ...] = ()
-    shown: str = ""
+    shown: tuple[str, str] = "", ""
 
 
 _DEEPEST: Final = 50
@@ -136,15 +137,16 @@ def _scoped(text: str) -> Iterator[tuple[int, int, Scope]]:
             scope = Scope((*scope.openings, opening)[:MAX_BLOCKS], *_dot_in(opening, action.word, scope))
 
 
-def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], str]:
-    """Return the dot in a block, and the dot in words."""
+def _dot_in(opening: str, word: str, around: Scope) -> tuple[tuple[str, ...], tuple[str, str]]:
+    """Return the dot in a block, and the words of `Scope.shown`."""
     if word == "if" or (word == "else" and "with" not in opening):
         return around.dot, around.shown
-    unknown = (), ""
+    unknown = (), ("", "")
     if (pipeline := _PIPELINE.fullmatch(opening)) is None:
         return unknown
     value = pipeline[1]
-    item, shown = ((), value) if word == "with" else (("*",), f"an item of {value}")
+    item, dot = (("*",), "an item") if word == "range" else ((), "its value")
+    shown = opening, dot
     if (keys := _KEYS.fullmatch(value)) is not None:
         is_inner = bool(around.dot) and value[0] != "$"
         path = (*(around.dot if is_inner else ()), *keys[1].split(".")[1:], *item)
@@ -207,6 +209,16 @@ class Chart:
         """The paths of values that templates name."""
         return {path for template in self.templates for path in _ABSOLUTE.findall(template.text)}
 
+    @cached_property
+    def _set_fields(self) -> Set[str] | None:
+        """The fields of Chart.yaml with a value, in lower case; None if the file is unreadable."""
+        content = first_document(os.path.join(self.directory, CHART))
+        return {str(key).lower() for key, value in content.items() if value} if isinstance(content, dict) else None
+
+    def sets_all(self, fields: Iterable[str]) -> bool:
+        """Report whether Chart.yaml may set all fields, which templates write as `.Chart.AppVersion`."""
+        return all(self._set_fields is None or field.lower() in self._set_fields for field in fields)
+
     def may_set(self, key: str) -> bool:
         """Report whether a file of values, of this chart or of a parent chart, or the values schema contains a key."""
         return _has_key(key, [each.data for each in self.files]) or self.is_set_elsewhere(key)
@@ -236,7 +248,7 @@ def faults_in_chart(chart: Chart) -> Iterator[FileDiagnostic]:
     yield from _changing_selectors(templates)
     if not any(_KEY_OF_ROOT.search(each.data) for each in files):
         wrong = {fault.location.file for fault in unbalanced}
-        yield from _wrong_dots([each for each in templates if each.file not in wrong])
+        yield from _wrong_dots(chart, [each for each in templates if each.file not in wrong])
     yield from chain.from_iterable(each.repeated_keys for each in files)
     if (values := chart.defaults) is not None:
         yield from _replaced_values(templates, values)
@@ -298,11 +310,16 @@ def _unbalanced(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
 
 
 OF_VALUES: Final = ("values.yaml", "values.yml")
+_MAX_SHOWN: Final = 60
+_IF_OF_CHART: Final = later(r"\{\{-?\s*(?:if|with|range)\s+\$?\.Chart\.(\w+)\s*-?\}\}")
 _KEY_OF_ROOT: Final = later(rb"^[ -]*(?:Values|Release|Chart|Capabilities|Files|Template):", re.MULTILINE)
 
 
-def _wrong_dots(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
-    """Yield the fields of the root that templates read from the dot in `with` or `range`, which lacks them."""
+def _wrong_dots(chart: Chart, templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
+    """Yield the fields of the root that templates read from the dot in `with` or `range`, which lacks them.
+
+    Helm never enters blocks of empty fields of Chart.yaml. Values may be set for each release.
+    """
     found = [
         (template, match, scope)
         for template in templates
@@ -317,8 +334,10 @@ def _wrong_dots(templates: Sequence[ChartText]) -> Iterator[FileDiagnostic]:
         field, fix = match[0], f"write ${match[0]}"
         if match[1]:
             field, fix = f'{of_root.get(match[1])} for "{match[1]}"', "write $ in place of the dot"
-        if not match[1] or match[1] in of_root:
-            message = f"no {field} in the dot, which is {scope.shown} here: Helm cannot render the template"
+        required = [condition[1] for each in scope.openings if (condition := _IF_OF_CHART.fullmatch(each))]
+        if (not match[1] or match[1] in of_root) and chart.sets_all(required):
+            opening, dot = cut(" ".join(scope.shown[0].split()), _MAX_SHOWN), scope.shown[1]
+            message = f"inside {opening}, the dot is {dot}, without {field}: Helm cannot render the template"
             yield FileDiagnostic("parse-error", message, template.place(*match.span()), fix)
 
 

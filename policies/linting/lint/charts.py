@@ -86,17 +86,17 @@ def _lowered(finding: Finding, is_of_others: Callable[[str], bool]) -> Finding:
 def _is_of_others(directory: str) -> bool:
     """Report whether a directory is a deprecated chart, or is among copies of charts from repositories."""
     path, parent = os.path.join(directory, CHART), os.path.dirname(directory)
-    if at(_value(path), "deprecated") is True:
+    if at(first_document(path), "deprecated") is True:
         return True
     if os.path.basename(parent) != "charts" or not os.path.isfile(path):
         return False
-    values = [_value(os.path.join(os.path.dirname(parent), file)) for file in REQUIRED]
+    values = [first_document(os.path.join(os.path.dirname(parent), file)) for file in REQUIRED]
     required = [item for value in values for item in list_at(value, "dependencies")]
     names = [text_at(item, "name") for item in required if not _IS_OWN.match(text_at(item, "repository"))]
     return any(os.path.isfile(os.path.join(parent, name, CHART)) for name in names)
 
 
-def _value(path: str) -> Any:
+def first_document(path: str) -> Any:
     """Return the first document of a file; None if there is none."""
     data = readable(File(path, os.path.dirname(path))) if os.path.isfile(path) else b""
     return first_value(data, path) if data else None
