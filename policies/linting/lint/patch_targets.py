@@ -200,7 +200,8 @@ class _Paths:
         directory, name = os.path.split(kustomization.real(entry))
         loaded = (each for each in self._files.files_by_path if is_below(each, kustomization.directory))
         here = (each for each in loaded if os.path.dirname(each) == directory)
-        beside = {os.path.basename(each): each for each in here if each not in kustomization.resources}
+        listed = {*kustomization.resources}
+        beside = {os.path.basename(each): each for each in here if each not in listed}
         return beside.get(nearest_word(name, beside, _NEAR))
 
     def _is_created(self, path: str, top: str) -> bool:
@@ -213,10 +214,15 @@ class _Paths:
         inside = (each for each in upwards(path) if each.startswith(os.path.join(top, "")))
         is_ignored = any(rules.ignore(each, is_directory=each != path) for each in inside)
         written, place = self._written_in(top), os.path.relpath(directory, top)
-        is_written = re.search(rf"(?<![\w./-])(?:\./)?{re.escape(place)}/?(?![\w/.-])".encode(), written)
+        # searching the bytes first is much faster, if no script names them
+        is_written = place.encode() in written and re.search(
+            rf"(?<![\w./-])(?:\./)?{re.escape(place)}/?(?![\w/.-])".encode(), written
+        )
         is_named = "." in name and (name.encode() in written or (os.sep in place and is_written))
-        absent = [path, *takewhile(lambda each: not os.path.lexists(each), upwards(path))][-1]
-        is_made = re.search(rf"(?<![\w.-]){re.escape(os.path.basename(absent))}(?![\w.-])".encode(), written)
+        absent = os.path.basename([path, *takewhile(lambda each: not os.path.lexists(each), upwards(path))][-1])
+        is_made = absent.encode() in written and re.search(
+            rf"(?<![\w.-]){re.escape(absent)}(?![\w.-])".encode(), written
+        )
         return is_ignored or path.endswith(_GENERATED) or bool(is_named or is_made)
 
 

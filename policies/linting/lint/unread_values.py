@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,7 +110,7 @@ class _Reads:
     @cached_property
     def dependency_keys(self) -> Mapping[str, str]:
         """The key of the values of each dependency by its name: the alias, if all of this name have one."""
-        named = [(text_at(each, "name"), text_at(each, "alias")) for each in self.dependencies]
+        named = {(text_at(each, "name"), text_at(each, "alias")): None for each in self.dependencies}
         return {name: name if (name, "") in named else alias for name, alias in named}
 
     def may_read(self, path: Path) -> bool:
@@ -331,8 +331,17 @@ def _is_alike(key: str, other: str) -> bool:
     """Report whether keys differ only in what authors often mistake: case, separators, and either a plural `s` or the
     suffix Name: secretName is not secrets.
     """
-    one, two = (each.replace("-", "").replace("_", "").lower() for each in (key, other))
-    return one == two or any(one.removesuffix(end) == two.removesuffix(end) for end in ("s", "name"))
+    one, two = _plain(key), _plain(other)
+    return (
+        one == two
+        or one.removesuffix("s") == two.removesuffix("s")
+        or one.removesuffix("name") == two.removesuffix("name")
+    )
+
+
+@lru_cache(maxsize=1024)  # every key is compared with the same dependencies
+def _plain(key: str) -> str:
+    return key.replace("-", "").replace("_", "").lower()
 
 
 def _misnamed_dependencies(reads: _Reads) -> Iterator[FileDiagnostic]:
@@ -341,7 +350,8 @@ def _misnamed_dependencies(reads: _Reads) -> Iterator[FileDiagnostic]:
     own = values.value if isinstance(values.value, dict) and aliases else {}
     used = {*aliases.values()}
     absent = sorted(used - own.keys())[:_MAX_SIMILAR]
-    for key in [key for key, value in own.items() if isinstance(value, dict) and key not in {*used, "global"}]:
+    used.add("global")
+    for key in [key for key, value in own.items() if isinstance(value, dict) and key not in used]:
         near = (name for name in absent if _is_alike(name, key) or is_misspelt(key, name))
         wanted = aliases.get(key) or next(near, "")
         if wanted and not reads.names(key):
