@@ -26,7 +26,7 @@ from forewarn.policies.kubernetes.controllers.changes import not_yet_created, no
 from forewarn.policies.kubernetes.controllers.own_pods import creates_pods_later
 from forewarn.policies.kubernetes.kinds.registry import POD
 from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
-from forewarn.policies.kubernetes.objects.extent import check_quota_extent, check_quotas
+from forewarn.policies.kubernetes.objects.extent import check_quotas
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,
@@ -260,9 +260,7 @@ def _charged(
     pod, missing = not_yet_created(admitted.object, admitted.pods, cluster, paths) if quotas else (NOTHING, 0)
     if not missing:
         return so_far
-    check_quotas(len(quotas))
-    for quota in quotas:
-        check_quota_extent(quota.spec, quota.name)
+    check_quotas(quotas)
     counted = counted_by_quotas(pod, admitted_pod(pod, cluster).priority_class_name, cluster)
     charge(_CHARGING * len(quotas))
     _, check = first_rejected(counted, quotas, replicas=missing)

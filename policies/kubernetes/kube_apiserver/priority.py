@@ -24,6 +24,7 @@ from forewarn.policies.kubernetes.objects.priority_class import (
 if TYPE_CHECKING:
     from forewarn.policies.base.findings import Path
     from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.pod import Pod
 
 
 SYSTEM_NAMESPACE: Final = "kube-system"
@@ -45,6 +46,17 @@ class Resolved(NamedTuple):
     priority_class_name: str
     priority: int
     preemption_policy: str
+
+
+OLD_POLICY: Final = "with an old preemption policy"
+
+
+def has_old_policy(pod: Pod, classes: Mapping[str, PriorityClass]) -> bool:
+    """Return whether a Pod has another preemptionPolicy than its class, which was recreated after the Pod; False
+    without the field, which kube-apiserver sets in all Pods.
+    """
+    own = classes.get(pod.priority_class_name)
+    return own is not None and pod.preemption_policy not in ("", own.preemption_policy)
 
 
 def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | None:

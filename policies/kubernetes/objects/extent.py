@@ -11,7 +11,7 @@ missing parts. The memory of parsed JSON is estimated: 3 bytes of text, `{},`, c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from sys import getsizeof
 from typing import Any, Final, NoReturn
 
@@ -260,9 +260,11 @@ def check_metadata_extent(metadata: Any) -> None:
     check_counts("the Pod", [("characters of labels", characters, MAX_CHARACTERS)])
 
 
-def check_quotas(count: int) -> None:
-    """Raise TooLarge if a namespace has too many ResourceQuotas; also in offline commands."""
-    check_counts("the namespace", [("ResourceQuotas", count, MAX_QUOTAS)])
+def check_quotas(quotas: Collection[Any]) -> None:
+    """Raise TooLarge for too many ResourceQuotas of a namespace, also in offline commands, or for a large one."""
+    check_counts("the namespace", [("ResourceQuotas", len(quotas), MAX_QUOTAS)])
+    for quota in quotas:
+        check_quota_extent(quota.spec, quota.name)
 
 
 def check_limit_ranges(count: int) -> None:

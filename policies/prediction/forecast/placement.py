@@ -33,7 +33,7 @@ from forewarn.policies.kubernetes.controllers.own_pods import (
 from forewarn.policies.kubernetes.controllers.templates import made_of
 from forewarn.policies.kubernetes.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, Pods, counts, first_rejected, given_back
-from forewarn.policies.kubernetes.objects.extent import check_quota_extent, check_quotas
+from forewarn.policies.kubernetes.objects.extent import check_quotas
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, ref_of
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
 from forewarn.policies.kubernetes.objects.resources import add, mask
@@ -101,9 +101,7 @@ class ChargedQuotas:
 
     def _stored(self, namespace: str) -> Sequence[ResourceQuota]:
         stored = self._quotas_of(namespace)
-        check_quotas(len(stored))
-        for quota in stored:
-            check_quota_extent(quota.spec, quota.name)
+        check_quotas(stored)
         return stored
 
 

@@ -16,6 +16,7 @@ from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus
 from forewarn.policies.base.findings import Finding, ObjectRef, Severity, described, grouped, listed, plural
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot, head_of_findings
+from forewarn.policies.kubernetes.kube_apiserver.priority import OLD_POLICY, has_old_policy
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidInput
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, audit_request, unsuppressed
@@ -237,13 +238,15 @@ def _counters(result: Audit) -> Iterator[Counter]:
     evaluated = [finding for finding in result.findings if not finding.not_evaluated]
     found, waiting = counts(evaluated), [*filter(result.has, result.cluster.waiting_pods.values())]
     yield from (Counter(f"{severity}s", found[severity]) for severity in Severity)
-    yield Counter("Pods", sum(not pod.terminal for pod in result.cluster.pods.values() if result.has(pod)))
+    pods = [pod for pod in result.cluster.pods.values() if result.has(pod) and not pod.terminal]
+    yield Counter("Pods", len(pods))
     pending = sum(is_pending(pod, result.cluster.semantics.scheduler_names) for pod in waiting)
     optional = {
         "not evaluated": len(result.findings) - len(evaluated),
         "suppressed": result.suppressed,
         "Pods Pending now": pending,
         "Pending for other schedulers": len(waiting) - pending,
+        f"Pods {OLD_POLICY}": sum(has_old_policy(pod, result.cluster.priority_classes) for pod in pods),
     }
     yield from (Counter(name, number) for name, number in optional.items() if number)
     if result.changes is not None:

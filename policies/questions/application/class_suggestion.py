@@ -15,6 +15,7 @@ from forewarn.policies.base.documents.answer import (
     NO_CLASS,
     AnswerDocument,
     AnswerStatus,
+    Cell,
     Counter,
     Effects,
     Rows,
@@ -92,20 +93,14 @@ class DefaultedWorkload(NamedTuple):
 
 
 class ZoneLoss(NamedTuple):
-    """The counters after the loss of a zone, now and with the suggested classes. `harmed`: of the workloads that get a
-    class, those with preempted Pods or lost replicas. `lost_of`: the classes that lose other numbers of replicas with
-    the suggested classes, those that lose more first.
+    """The counters after the loss of a zone, `now` and `then`, with the suggested classes. `harmed`: of the workloads
+    that get a class, those with preempted Pods or lost replicas. `lost_of`: the classes that lose other numbers of
+    replicas with the suggested classes, those that lose more first.
     """
 
     zone: str
-    preempted: int
-    preempted_then: int
-    pending: int
-    pending_then: int
-    lost: int
-    lost_then: int
-    jobs_failed: int = 0
-    jobs_failed_then: int = 0
+    now: Effects
+    then: Effects
     harmed: int = 0
     harmed_then: int = 0
     lost_of: Sequence[str] = ()
@@ -145,17 +140,15 @@ class Suggestion(Result):
             ]
             for each in given
         ]
-        heads = "ZONE LOST", "PREEMPTED", "PENDING", "LOST", "JOBS FAILED", "HARMED OF THESE", "LOST BY CLASS"
+        heads = "ZONE LOST", "PREEMPTED", "PENDING", "LOST", "JOBS FAILED", "LISTED WORKLOADS HARMED", "LOST BY CLASS"
         zones: Rows = [
             [
-                zone,
-                *(
-                    f"{now:,} → {then:,}" if now != then else now
-                    for now, then in zip(each[::2], each[1::2], strict=True)
-                ),
-                listed(lost_of, 4),
+                each.zone,
+                *(_changed(getattr(each.now, name), getattr(each.then, name)) for name in _OF_ZONES),
+                _changed(each.harmed, each.harmed_then),
+                listed(each.lost_of, 4),
             ]
-            for zone, *each, lost_of in self.zones
+            for each in self.zones
         ]
         names: Rows = [[each.class_, name] for each in given for name in each.workloads]
         return AnswerDocument(
@@ -181,13 +174,12 @@ class Suggestion(Result):
 
     def _fixes(self) -> Iterator[Fix]:
         for each in self.zones[:1]:
-            now, then = (Effects(**{name: getattr(each, name + when) for name in _OF_ZONES}) for when in ("", "_then"))
-            if now.preempted - then.preempted > max(then.pending - now.pending, 0):
+            if each.now.preempted - each.then.preempted > max(each.then.pending - each.now.pending, 0):
                 restart = f"; {plural(self.restarted, 'Pod restarts', 'Pods restart')}" if self.restarted else ""
                 save = f"forewarn classes suggest{self.options} -o yaml=classes.yaml"
                 plan = f"forewarn classes plan{self.options} -f classes.yaml"
                 command = f"{save}; {plan}; then kubectl apply --server-side in the steps of the plan"
-                fix = tried_fix(command, now, then, _OF_ZONES)
+                fix = tried_fix(command, each.now, each.then, _OF_ZONES)
                 yield fix._replace(effect=f"zone {each.zone} lost: {fix.effect}{restart}")
 
 
@@ -253,7 +245,7 @@ def _losses(
     zones = [
         ZoneLoss(
             pair[0].name,
-            *(getattr(row.counters, field) for field in _OF_ZONES for row in pair),
+            *(row.counters for row in pair),
             *(len(names.intersection([*row.victims, *row.workloads])) for row in pair),
         )._replace(lost_of=moved_losses(*pair))
         for pair in pairs
@@ -262,7 +254,11 @@ def _losses(
 
 
 _OF_ZONES: Final = ("preempted", "pending", "lost", "jobs_failed")
-"""The counters of a `ZoneLoss`."""
+"""The counters of the table of zones."""
+
+
+def _changed(now: int, then: int) -> Cell:
+    return f"{now:,} → {then:,}" if now != then else now
 
 
 def moved_losses(now: Row, then: Row) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Inlined, inlined_in_json
@@ -20,7 +20,7 @@ from forewarn.policies.base.documents.answer import (
 from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.kubernetes.kube_apiserver.priority import default_priority_class
+from forewarn.policies.kubernetes.kube_apiserver.priority import OLD_POLICY, default_priority_class, has_old_policy
 from forewarn.policies.kubernetes.kube_apiserver.quota import QUOTAS
 from forewarn.policies.kubernetes.objects.fields import group_kind, ref_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER, PriorityClass
@@ -39,7 +39,7 @@ from forewarn.policies.questions.whatif.comparison import placeholders_of
 from forewarn.policies.questions.whatif.effects import consequences, effects_of, joined, quota_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.kubernetes.objects.pod import Pod
@@ -51,9 +51,6 @@ class Requested(NamedTuple):
     pods: int = 0
     milli_cpu: int = 0
     memory: int = 0
-
-    def plus(self, other: Requested) -> Requested:
-        return Requested(self.pods + other.pods, self.milli_cpu + other.milli_cpu, self.memory + other.memory)
 
 
 class NewPodsOfClass(NamedTuple):
@@ -75,7 +72,8 @@ class PriorityLevel(NamedTuple):
 
     `newPods`: whether new Pods may preempt; null if new Pods do not get this value. `running`: running Pods and their
     requests. `pending`: number of Pods Pending for kube-scheduler. `couldDisplace`: running Pods of lower priority that
-    a new Pod may preempt. `mayPreempt`: these Pods by class and value.
+    a new Pod may preempt. `mayPreempt`: these Pods by class and value. `oldPolicy`: number of running and Pending Pods
+    with another preemptionPolicy than their class.
     """
 
     class_: str
@@ -86,6 +84,7 @@ class PriorityLevel(NamedTuple):
     pending: int
     could_displace: Requested
     may_preempt: Sequence[PreemptablePods]
+    old_policy: int
 
 
 @dataclass(frozen=True)
@@ -115,10 +114,13 @@ class Classes(Result):
             "running Pods": sum(level.running.pods for level in self.classes),
             _PENDING: sum(level.pending for level in self.classes),
             _OLD_VALUE: sum(each.running.pods + each.pending for each in old if each.class_),
+            OLD_POLICY: sum(level.old_policy for level in self.classes),
             _WITHOUT: sum(each.running.pods + each.pending for each in self.classes if not each.class_),
             "Pending for other schedulers": self.pending_of_other_schedulers,
         }
-        doubts = [f"{plural(counts[name], 'Pod')} {name}" for name in (_WITHOUT, _OLD_VALUE) if counts[name]]
+        doubts = [
+            f"{plural(counts[name], 'Pod')} {name}" for name in (_WITHOUT, _OLD_VALUE, OLD_POLICY) if counts[name]
+        ]
         doubts += [f"{plural(counts[_PENDING], 'Pod')} Pending"] if counts[_PENDING] else []
         number = sum(bool(level.class_ and level.new_pods) for level in self.classes)
         return AnswerDocument(
@@ -155,8 +157,9 @@ def table_of(levels: Classes) -> Table:
         counts = each.running.pods, each.pending, *own, each.could_displace.pods
         notes = ["default"] if each.global_default else []
         notes += [] if each.new_pods is None or each.new_pods.preempt else ["never preempts"]
-        note = "old value" if each.new_pods is None else ", ".join(notes)
-        rows.append([each.class_ or NO_CLASS, each.value, *counts, note])
+        notes = notes if each.new_pods else ["old value"]
+        notes += [f"{plural(each.old_policy, 'Pod')} {OLD_POLICY}"] if each.old_policy else []
+        rows.append([each.class_ or NO_CLASS, each.value, *counts, ", ".join(notes)])
     return Table(("CLASS", "VALUE", "RUNNING", "PENDING", "CPU", "MEMORY", "MAY PREEMPT", "NOTE"), rows)
 
 
@@ -181,16 +184,17 @@ def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
     # for which Pods may be preempted, see upstream `SelectVictimsOnNode`
     cluster = snapshot_of(cluster)
     running: dict[tuple[str, int], Requested] = {}
-    pending: dict[tuple[str, int], int] = {}
+    pending, old_policies = Tally[tuple[str, int]](), Tally[tuple[str, int]]()
     unknown = cluster.objects.pods_on_unknown_nodes
     for pod in cluster.pods.values():
         key = pod.priority_class_name, pod.effective_priority
         if pod.terminal or pod.node_name in unknown:
             continue
         if pod.node_name:
-            running[key] = running.get(key, Requested()).plus(_requested_class(pod))
+            running[key] = _sum((running.get(key, Requested()), _requested_class(pod)))
         elif is_pending(pod, cluster.semantics.scheduler_names):
-            pending[key] = pending.get(key, 0) + 1
+            pending[key] += 1
+        old_policies[key] += has_old_policy(pod, cluster.priority_classes)
     default = default_priority_class(cluster.priority_classes.values())
     current = {(c.name, c.value): c.preemption_policy != PREEMPT_NEVER for c in cluster.priority_classes.values()}
     if default is None:
@@ -205,12 +209,13 @@ def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
                 global_default=default is not None and key == (default.name, default.value),
                 new_pods=None if preempts is None else NewPodsOfClass(preempts),
                 running=running.get(key, Requested()),
-                pending=pending.get(key, 0),
-                could_displace=reduce(Requested.plus, (running[other] for other in lower), Requested()),
+                pending=pending[key],
+                could_displace=_sum(running[other] for other in lower),
                 may_preempt=[PreemptablePods(*other, running[other].pods) for other in lower],
+                old_policy=old_policies[key],
             )
         )
-    others = len(cluster.waiting_pods) - sum(pending.values())
+    others = len(cluster.waiting_pods) - pending.total()
     return Classes(head_of(cluster), _allocatable(cluster), levels, others)
 
 
@@ -221,8 +226,11 @@ def _requested_class(pod: Pod) -> Requested:
 
 def _allocatable(cluster: ClusterSnapshot) -> Requested:
     nodes = (node.allocatable for node in cluster.objects.nodes.values())
-    amounts = (Requested(node.allowed_pod_number, node.milli_cpu, node.memory) for node in nodes)
-    return reduce(Requested.plus, amounts, Requested())
+    return _sum(Requested(node.allowed_pod_number, node.milli_cpu, node.memory) for node in nodes)
+
+
+def _sum(amounts: Iterable[Requested]) -> Requested:
+    return Requested(*map(sum, zip(Requested(), *amounts, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

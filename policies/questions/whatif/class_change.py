@@ -46,18 +46,11 @@ class Change(NamedTuple):
     delete: bool = False
 
 
-class NewPodPriority(NamedTuple):
-    """The priority of new Pods."""
-
-    priority: int
-    preemption_policy: str
-
-
 class NewPodPriorities(NamedTuple):
     """The priority of new Pods before and after the change; null: admission rejects the Pods."""
 
-    before: NewPodPriority | None
-    after: NewPodPriority | None
+    before: Resolved | None
+    after: Resolved | None
 
 
 class Ranked(NamedTuple):
@@ -84,7 +77,7 @@ class Ranked(NamedTuple):
 
     @in_json
     def new_pods(self) -> NewPodPriorities:
-        return NewPodPriorities(_new_pods(self.before), _new_pods(self.after))
+        return NewPodPriorities(self.before, self.after)
 
 
 class MayPreempt(NamedTuple):
@@ -380,7 +373,3 @@ def _level(name: str, cluster: ClusterSnapshot) -> int | None:
     """
     resolved = _resolved(name, "", cluster)
     return None if resolved is None or resolved.preemption_policy == PREEMPT_NEVER else resolved.priority
-
-
-def _new_pods(resolved: Resolved | None) -> NewPodPriority | None:
-    return None if resolved is None else NewPodPriority(resolved.priority, resolved.preemption_policy)

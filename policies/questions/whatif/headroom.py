@@ -23,7 +23,7 @@ from forewarn.policies.kubernetes.controllers.templates import made_of
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.priority import is_recommended
 from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
-from forewarn.policies.kubernetes.objects.extent import check_quota_extent, check_quotas
+from forewarn.policies.kubernetes.objects.extent import check_quotas
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind, ref_of
 from forewarn.policies.kubernetes.objects.node import ZONE
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
@@ -88,9 +88,7 @@ def quota_room(cluster: ClusterSnapshot, pod: ApiObject, namespace: str, class_n
     """
     if not (stored := cluster.quotas_of(namespace)):
         return None
-    check_quotas(len(stored))
-    for quota in stored:
-        check_quota_extent(quota.spec, quota.name)
+    check_quotas(stored)
     counted = counted_by_quotas(pod, class_name, cluster)
     first, check = first_rejected(counted, stored, replicas=_MOST)
     if not first:

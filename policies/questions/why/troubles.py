@@ -25,7 +25,7 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_
 from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Taint, Toleration
 from forewarn.policies.kubernetes.objects.pod import Pod, wait_seconds
 from forewarn.policies.kubernetes.objects.pod_loss import loss_of
-from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.kubernetes.scheduling.framework import Code
@@ -961,7 +961,7 @@ def _waiting(
         yield nowhere._replace(help=f"recreate the Pod: {nowhere.help}") if must_recreate else nowhere
 
 
-_IMMUTABLE: Final = re.compile(r"(?:lower its|use class|use topologyKey|change) ")
+_IMMUTABLE: Final = re.compile(r"(?:lower its|use (?:a )?class|use topologyKey|change) ")
 """The start of fixes that change immutable fields of a Pod. Tolerations can be added."""
 
 
@@ -1028,25 +1028,18 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
 
 def _tolerated_with_effect(queued: InQueue) -> list[tuple[Taint, int]]:
     """Return the taint whose toleration lets the Pod run on the most nodes without preemption, and their number; [] if
-    none does. Nodes with devices that the Pod does not request come last.
+    none does. Ignores taints of nodes with devices that the Pod does not request.
     """
-    prediction, pod = queued.prediction, queued.prediction.pod
-    fits, for_devices = Counter[Taint](), set[Taint]()
-    nodes = [info.node for info in prediction.snapshot.node_infos]
-    for taint in {taint for node in nodes for taint in node.taints if taint.repels_pods}:
+    pod, fits = queued.prediction.pod, Counter[Taint]()
+    nodes, own = (info.node for info in queued.prediction.snapshot.node_infos), pod.spec.request.scalars.keys()
+    usual = [node for node in nodes if not any(map(is_extended, node.allocatable.scalars.keys() - own))]
+    for taint in {taint for node in usual for taint in node.taints if taint.repels_pods}:
         if not taint.key.startswith(OF_KUBERNETES):
             more = Toleration(taint.key, "Exists", "", taint.effect)
             spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, more))
             with_it = queued.as_if(replace(pod, spec=spec, preemption_policy=PREEMPT_NEVER))
             fits[taint] = len(with_it.feasible)
-            unused = (
-                node.allocatable.scalars.keys() - pod.spec.request.scalars.keys()
-                for node in nodes
-                if taint in node.taints
-            )
-            if all(any(map(is_extended, names)) for names in unused):
-                for_devices.add(taint)
-    return sorted((+fits).items(), key=lambda item: (item[0] in for_devices, -item[1], item[0]))[:1]
+    return sorted((+fits).items(), key=lambda item: (-item[1], item[0]))[:1]
 
 
 def _smaller_request(queued: InQueue) -> Iterator[tuple[str, Prediction]]:
@@ -1079,7 +1072,7 @@ def _effect_of(tried: Prediction) -> str:
 
 def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
     """The lowest recommendable class with which the Pod would preempt, a higher one unless its own class never
-    preempts; "" if none of the first ones helps.
+    preempts; the advice for a new class if none of the first ones helps, but preemption does; "" if it does not.
     """
     pod = queued.prediction.pod
     least = pod.effective_priority + (pod.preemption_policy != PREEMPT_NEVER)
@@ -1088,7 +1081,8 @@ def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
         with_it = queued.as_if(replace(pod, priority=c.value, preemption_policy=c.preemption_policy))
         if with_it.outcome == "preempts":
             return f'use class "{c.name}" ({c.value}), with which it {_effect_of(with_it)}'
-    return ""
+    may_preempt = queued.as_if(replace(pod, preemption_policy=PREEMPT_LOWER_PRIORITY))
+    return f"use a class that may preempt, with which it {_effect_of(may_preempt)}" if may_preempt.victims else ""
 
 
 def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:

@@ -78,6 +78,23 @@ def test_pods_with_an_old_value_are_counted(tmp_path: Path, capsys: pytest.Captu
     assert [row["note"] for row in found["rows"] if row["class"] == "gold"] == ["", "old value"]
 
 
+def test_pods_with_another_policy_than_their_recreated_class_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`audit` and `classes` count the same Pods. The policy of Pods without the field, as in examples, is unknown."""
+    never = {"priorityClassName": "gold", "preemptionPolicy": "Never"}
+    old = [make_pod(name).priority(10).spec(**never) for name in ("old", "waiting")]
+    new = [make_pod(name).priority(10).on("n1").spec(priorityClassName="gold") for name in ("new", "newer")]
+    made = [make_node("n1"), made_class("gold", 10), old[0].on("n1"), old[1], *new, make_pod("bare").on("n1")]
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    found = json.loads(run(capsys, "--cluster", str(tmp_path / "cluster.json"), "-o", "json")[1])
+    assert found["counts"]["withAnOldPreemptionPolicy"] == 2
+    noted = [(row["class"], row["note"]) for row in found["rows"] if row["note"]]
+    assert noted == [("gold", "2 Pods with an old preemption policy")]
+    main(["audit", "--cluster", str(tmp_path / "cluster.json")])
+    assert "Pods with an old preemption policy 2" in capsys.readouterr().out
+
+
 def test_with_a_default_class_no_new_pod_is_without_a_class() -> None:
     found = levels(make_node("n1"), made_class("gold", 10, globalDefault=True), make_pod("bare").on("n1"))
     assert found == {("gold", 10): (True, 0, 1), ("", 0): (None, 1, 0)}

@@ -203,12 +203,12 @@ def test_the_effect_on_a_lost_zone_is_that_of_a_cluster_with_the_classes(tmp_pat
     after = cluster(tmp_path / "after.json", "standard", 10_000, "high", 20_000)
     document = _answer("--cluster", before)
     assert _given(document)["StatefulSet shop/db"] == ("high", 20_000, False)
-    for path, preempted, pending in ((before, "preempted", "pending"), (after, "preemptedThen", "pendingThen")):
+    for path, when in ((before, "now"), (after, "then")):
         sweep = json.loads(forewarn("whatif", "lose", "--each", "zone", "--cluster", path, "-o", "json").stdout)
         for case in sweep["cases"]:
             (zone,) = [each for each in document["zones"] if f"zone {each['zone']}" == case["case"]]
-            assert (zone[preempted], zone[pending]) == (case["counters"]["preempted"], case["counters"]["pending"])
-    assert [zone["preempted"] for zone in document["zones"]] == [1, 0]
+            assert zone[when] == case["counters"]
+    assert [zone["now"]["preempted"] for zone in document["zones"]] == [1, 0]
     assert [(zone["harmed"], zone["harmedThen"]) for zone in document["zones"]] == [(1, 1), (1, 1)]
 
 
@@ -223,8 +223,14 @@ def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path
 
 
 def test_a_suggestion_shows_what_a_loss_changes_and_which_classes_lose_more() -> None:
-    b = ZoneLoss("b", 3, 1, 2, 3, 4, 5, 2, 2, lost_of=["batch 3 → 4"])
-    zones = [b, ZoneLoss("a", 3, 4, 2, 2, 0, 0, 0, 0, 2, 1), ZoneLoss("c", 3, 2, 2, 2, 0, 0, 1, 3)]
+    def loss(zone: str, *counts: tuple[int, int, int, int], **fields: Any) -> ZoneLoss:
+        names = "preempted", "pending", "lost", "jobs_failed"
+        now, then = (Effects(**dict(zip(names, each, strict=True))) for each in counts)
+        return ZoneLoss(zone, now, then, **fields)
+
+    b = loss("b", (3, 2, 4, 2), (1, 3, 5, 2), lost_of=["batch 3 → 4"])
+    a = loss("a", (3, 2, 0, 0), (4, 2, 0, 0), harmed=2, harmed_then=1)
+    zones = [b, a, loss("c", (3, 2, 0, 1), (2, 2, 0, 3))]
     head: Any = None
     document = Suggestion(head, [], zones, 0, [], 7, [], ["note"], " --cluster c.json").document
     assert document.tables[0].rows[:2] == [
@@ -238,9 +244,8 @@ def test_a_suggestion_shows_what_a_loss_changes_and_which_classes_lose_more() ->
             "zone b lost: preempted 3 → 1, but Pending 2 → 3, lost 4 → 5; 7 Pods restart",
         )
     ]
-    assert not Suggestion(head, [], [ZoneLoss("c", 3, 2, 2, 5, 0, 0)], 0, [], 7, [], []).document.fix, (
-        "more are Pending than fewer preempted"
-    )
+    more_pending = [loss("c", (3, 2, 0, 0), (2, 5, 0, 0))]
+    assert not Suggestion(head, [], more_pending, 0, [], 7, [], []).document.fix
 
 
 def test_classes_that_lose_more_or_fewer_by_the_class_that_a_workload_gets() -> None:

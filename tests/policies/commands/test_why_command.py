@@ -397,6 +397,18 @@ def test_a_pod_that_may_not_preempt_gets_the_nearest_class_that_may(
     assert 'Fix: recreate the Pod: use class "ten" (10), with which it would preempt 1 Pod on n1' in rest
 
 
+def test_a_pod_that_may_not_preempt_needs_a_new_class_if_none_helps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only if preemption helps."""
+    new = copy.deepcopy(PENDING).spec(preemptionPolicy="Never")
+    for value, helps in ((3, True), (5, False)):
+        full = [make_node("n1"), make_pod("old").priority(value).request(cpu="4").on("n1")]
+        _, out, _ = run(capsys, tmp_path, [new, *full], "default/new")
+        fix = "recreate the Pod: use a class that may preempt, with which it would preempt 1 Pod on n1"
+        assert (fix in out) == helps
+
+
 def test_a_toleration_with_which_it_fits_comes_before_a_class_with_which_it_preempts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -412,6 +424,8 @@ def test_a_toleration_with_which_it_fits_comes_before_a_class_with_which_it_pree
     _, out, _ = run(capsys, tmp_path, [new.spec(nodeSelector={"pool": "gpu"}), *full, *classes], "default/new")
     assert "6 node selector pool=gpu does not match" in out
     assert "toleration" not in out
+    _, out, _ = run(capsys, tmp_path, [copy.deepcopy(PENDING), *full[:2], *gpu], "default/new")
+    assert "toleration" not in out, "nodes with devices are for Pods that request them"
 
 
 def test_each_of_several_pending_pods_preempts_other_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

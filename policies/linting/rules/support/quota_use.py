@@ -215,14 +215,13 @@ class QuotaUse:
         if namespace not in self._at_start:
             quotas = self._context.cluster.quotas_of(namespace) if self._context.cluster else ()
             defined = self._defined.get(namespace, {})
-            check_quotas(max(len(defined), len(quotas)))
+            check_quotas(defined.values())
+            check_quotas(quotas)
             stored = {quota.name: quota for quota in quotas}
             for name, quota in defined.items():
                 used = stored[name].used if name in stored else self._used_by_stored_pods(quota)
                 hard = quota.spec_hard or quota.hard
                 stored[name] = replace(quota, hard=hard, used={**dict.fromkeys(hard, ZERO), **used})
-            for quota in stored.values():
-                check_quota_extent(quota.spec, quota.name)
             self._at_start[namespace] = tuple(stored[name] for name in sorted(stored))
         return self._at_start[namespace]
 
