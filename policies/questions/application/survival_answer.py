@@ -262,8 +262,10 @@ def nodes_text(nodes: Iterable[tuple[str, str, int]]) -> str:
 
 
 def why_lost(answer: Answer) -> Iterator[Cause]:
-    """Yield the reasons why replicas are lost, with the first workload of several."""
+    """Yield the reasons why replicas are lost."""
     for reason, share in reasons_of_loss(answer).items():
-        cause, names = cause_of(reason, share), [*share.workloads]
-        such, jobs = f", such as {names[0]}" if names[1:] else "", cause.kind == Kind.BACKOFF_LIMIT
-        yield cause._replace(reason=f"{cause.reason}{such}{'; a podFailurePolicy may prevent it' if jobs else ''}")
+        cause = cause_of(reason, share)
+        if cause.kind == Kind.BACKOFF_LIMIT:
+            such = f", such as {next(iter(share.workloads))}" if len(share.workloads) > 1 else ""
+            cause = cause._replace(reason=f"{cause.reason}{such}; a podFailurePolicy may prevent it")
+        yield cause

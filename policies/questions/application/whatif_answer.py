@@ -27,6 +27,7 @@ from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.kubernetes.quantity import ZERO, cores, format_units, gibibytes
+from forewarn.policies.kubernetes.scheduling.plugins.volume_filters import ADD_NODES
 from forewarn.policies.kubernetes.scheduling.reasons import shorten
 from forewarn.policies.prediction.forecast.impact import BY_TIMING, ESTIMATE
 from forewarn.policies.prediction.simulation.summary import in_vain_sentences, unsettled
@@ -546,8 +547,11 @@ def _text_of(reason: Reason, share: Share) -> str:
     what = _without_workloads(reason)
     if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED):
         return f"{plural(share.jobs, 'Job fails', 'Jobs fail')}: {what}"
-    workloads = f"{len(share.workloads):,} workloads" if len(share.workloads) > 1 else "".join(share.workloads)
-    return with_fix(f"{what}: {workloads}", reason.fix)
+    number, first = len(share.workloads), next(iter(share.workloads), "")
+    workloads = f"{number:,} workloads such as {first}" if number > 1 else first
+    return with_fix(
+        f"{what}: {workloads}", "" if reason.fix == ADD_NODES else reason.fix
+    )  # a lost zone has no new nodes
 
 
 def _by_class(pods: Tally[str]) -> list[str]:
