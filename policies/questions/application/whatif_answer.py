@@ -541,7 +541,7 @@ _REASONS: Final = {
 
 
 def _text_of(reason: Reason, share: Share) -> str:
-    """The reason with the affected workloads; for failed Jobs, their number; for capacity, the classes."""
+    """The reason with the affected workloads (Jobs: number, capacity: classes); no nodes are advised in a lost zone."""
     if reason.kind is Kind.CAPACITY:
         return f"no capacity: {listed(_by_class(share.pods), 3)}"
     what = _without_workloads(reason)

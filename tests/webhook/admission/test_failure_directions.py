@@ -942,7 +942,7 @@ def _(served: Running) -> None:
         assert silent[0].recv(1) == b""  # closed after a second in this test
 
 
-@row("idle-tls", "forewarn.webhook.http.protocol.Protocol._rest")
+@row("idle-tls", "forewarn.webhook.http.protocol.Protocol._start_idle_timer")
 def _(served: Running) -> None:
     with ExitStack() as stack:
         idle = [stack.enter_context(served.tls()) for _ in range(64)]
