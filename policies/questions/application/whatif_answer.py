@@ -547,11 +547,7 @@ def _text_of(reason: Reason, share: Share) -> str:
     what = _without_workloads(reason)
     if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED):
         return f"{plural(share.jobs, 'Job fails', 'Jobs fail')}: {what}"
-    number, first = len(share.workloads), next(iter(share.workloads), "")
-    workloads = f"{number:,} workloads such as {first}" if number > 1 else first
-    return with_fix(
-        f"{what}: {workloads}", "" if reason.fix == ADD_NODES else reason.fix
-    )  # a lost zone has no new nodes
+    return with_fix(f"{what}: {listed([*share.workloads], 1)}", reason.fix.replace(ADD_NODES, ""))
 
 
 def _by_class(pods: Tally[str]) -> list[str]:
