@@ -331,7 +331,7 @@ def cause(prediction: Prediction) -> Reason:
     too_small = _more_than_usable_nodes_have(
         prediction
     )  # the edit makes larger nodes usable, but even those are too small
-    return too_small.with_fixes(_ADD_NODES[0]) if too_small is not None else with_fixes
+    return with_fixes if too_small is None else with_tried_fixes([(too_small, prediction)], NOTHING)[0]
 
 
 def _more_than_usable_nodes_have(prediction: Prediction) -> Reason | None:

@@ -84,6 +84,23 @@ def test_a_class_is_the_fix_if_it_helps(cpu: str, other: int, spec: dict[str, An
     assert (FIX in asked(tmp_path, cluster, new, "predict", "-o", "json")) is (fix == FIX)
 
 
+def test_preemption_by_a_daemon_set_and_its_class_ask_for_no_opposite_fixes(tmp_path: Path) -> None:
+    cluster: list[Made] = [
+        make_node("n1").has(cpu="4"),
+        make_priority_class(9, "agents"),
+        make_priority_class(99, "top"),
+    ]
+    cluster += [
+        make_pod("low").request(cpu="2").priority(0).on("n1"),
+        make_pod("top").request(cpu="1").priority(99).spec(priorityClassName="top").on("n1"),
+    ]
+    new = daemon_set("logs", "3", priorityClassName="agents")
+    del new.obj["spec"]["template"]["spec"]["priority"]
+    report = asked(tmp_path, cluster, new, "lint", "-v")
+    fixes = [line.partition("Fix: ")[2] for line in report.splitlines() if "Fix: " in line]
+    assert {"lower requests", "use a class above 99"} <= {*fixes}, report
+
+
 def test_a_class_is_no_fix_for_other_workloads(tmp_path: Path) -> None:
     cluster: list[Made] = [make_node("n1").has(cpu="4"), make_pod("other").request(cpu="2").on("n1")]
     new = daemon_set("logs", "3")

@@ -253,7 +253,7 @@ TOO_LARGE = "requests 20 cpu, more than any eligible node has (8)"
     ("used", "want", "fixes"),
     [
         ("12", "fits on no node with enough cpu: untolerated taint x:NoSchedule", ["add a toleration"]),
-        ("13", TOO_LARGE, ["add such nodes"]),
+        ("13", TOO_LARGE, ["add such nodes", "lower requests"]),
     ],
 )
 def test_a_taint_is_the_cause_only_if_a_toleration_helps(used: str, want: str, fixes: list[str]) -> None:

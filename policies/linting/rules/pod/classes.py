@@ -317,12 +317,17 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
     template = context.template(subject)
     if template is None or class_name(template) not in SYSTEM_NAMES:
         return
-    if (template.namespace or subject.ref.namespace) in ("kube-system", registry.RELEASE_NAMESPACE):
-        return
-    if context.phase is Phase.LINT and not (template.namespace or _is_namespace_known(subject, context)):
+    if not _is_outside_kube_system(subject, template, context):
         return
     message = f"class {quote(class_name(template))} outside kube-system: its Pods rank above all your workloads"
     yield Problem(message, template.at("priorityClassName"), "use a class of your own")
+
+
+def _is_outside_kube_system(subject: ReviewedObject, template: PodTemplate, context: Context) -> bool:
+    """Report whether the Pods of a template are certain to be in another namespace than kube-system."""
+    if (template.namespace or subject.ref.namespace) in ("kube-system", registry.RELEASE_NAMESPACE):
+        return False
+    return context.phase is not Phase.LINT or bool(template.namespace) or _is_namespace_known(subject, context)
 
 
 def _is_namespace_known(subject: ReviewedObject, context: Context) -> bool:
@@ -380,8 +385,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
                 - name: logs
                   image: fluent-bit
 
-    Fix: use system-node-critical if the node does not work without the DaemonSet. Otherwise, use a class of your own
-    above the classes of your workloads.
+    Fix: use system-node-critical if the DaemonSet is in kube-system and the node does not work without it. Otherwise,
+    use a class of your own above the classes of your workloads.
     """
     template = _daemons_template(subject, context)
     if template is None:
@@ -393,25 +398,31 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     priority = own.priority if own else 0
     if priority < 0:
         return  # placeholder Pods
+    alternative, fix = _DAEMON_SET_FIXES[_is_outside_kube_system(subject, template, context)]
     highest = context.once(_highest_of_others)
     higher = highest if highest and highest.priority > priority else None
     if name or priority > 0:
         if higher and name not in SYSTEM_NAMES:
-            fix = f"use a class above {higher.priority}, or system-node-critical"
+            fix = f"use a class above {higher.priority}{alternative}"
             of = f" of {higher.ref}" if higher.ref else ""
             message = f"priority {priority} is below class {quote(higher.name)} ({higher.priority}){of}"
             yield Problem(Text(message, fix), template.at("priorityClassName"), severity=Severity.NOTE)
         return
     who = f"Pods of class {quote(higher.name)} ({higher.priority})" if higher else "Pods of a higher class"
-    text = Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", _DAEMON_SET_FIX)
+    text = Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", fix)
     are_used = bool(context.options.class_uses) or any(name not in SYSTEM_NAMES for name in context.classes)
     is_warning = _is_agent(subject, template.spec) and (are_used or _registers(template.spec))
     yield Problem(text, template.at(), severity=None if is_warning else Severity.NOTE)
 
 
-_DAEMON_SET_FIX: Final = (
-    "set priorityClassName: system-node-critical if nodes need the DaemonSet, else a class of your own"
+_DAEMON_SET_FIXES: Final = (
+    (
+        ", or system-node-critical",
+        "set priorityClassName: system-node-critical if nodes need the DaemonSet, else a class of your own",
+    ),
+    ("", "set priorityClassName to a class of your own"),
 )
+"""The alternative to a higher class, and the fix for no class; the second row is for outside kube-system."""
 
 
 class _Workload(NamedTuple):

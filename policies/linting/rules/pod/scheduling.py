@@ -257,6 +257,7 @@ def _selects_updated(selector: ApiObject | None, subject: ReviewedObject) -> boo
 
 
 _PREEMPTION_FIX: Final = "lower requests or priority"
+_DAEMONS_FIX: Final = "lower requests"  # daemon-set-without-class asks for a priority above other workloads
 _PLACEHOLDERS_FIX: Final = "none needed: placeholder Pods reserve this capacity"
 _UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that never preempts"
 
@@ -323,7 +324,8 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
     if impact.why_not:
         yield Problem(NotPredicted(impact, _UNMODELLED_FIX), path)
     if victims:
-        yield _preemption(impact, preempting, victims, path, context)
+        fix = _DAEMONS_FIX if group_kind(subject.object) == DAEMON_SET else _PREEMPTION_FIX
+        yield _preemption(impact, preempting, victims, path, context, fix)
     elif started := _started_victims(impact, context):
         yield Problem(Preemption(Cause.STARTED, impact, (), started, "free capacity for the Pending Pods first"), path)
     elif impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
@@ -340,7 +342,7 @@ def _started_victims(impact: Impact, context: Context) -> list[Pod]:
 
 
 def _preemption(
-    impact: Impact, preempting: tuple[Prediction, ...], victims: list[Pod], path: Path, context: Context
+    impact: Impact, preempting: tuple[Prediction, ...], victims: list[Pod], path: Path, context: Context, fix: str
 ) -> Problem:
     from forewarn.policies.kubernetes.objects.pod import wait_seconds  # the linter starts without it
     from forewarn.policies.kubernetes.objects.pod_loss import losses_of
@@ -358,7 +360,7 @@ def _preemption(
         impact,
         preempting,
         victims,
-        _PLACEHOLDERS_FIX if are_placeholders else _PREEMPTION_FIX,
+        _PLACEHOLDERS_FIX if are_placeholders else fix,
         placeholders,
         sum(prediction.num_pdb_violations for prediction in preempting),
         wait_seconds(victims),
