@@ -224,6 +224,10 @@ def test_pods_that_wait_take_the_room_as_in_a_simulation() -> None:
     assert compared >= 4
 
 
+def test_nothing_follows_if_all_victims_are_placeholder_pods() -> None:
+    assert cascade_phrases(Cascade()) == cascade_phrases(Cascade(), coarse=True) == ()
+
+
 def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
     cache = load_cluster("docs/examples/simulate/default-class.yaml")
     for obj in next(yaml.safe_load_all(Path("docs/examples/simulate/cluster.yaml").read_text()))["items"]:

@@ -180,7 +180,7 @@ def test_simulations_of_new_pods_compute_no_texts(monkeypatch: pytest.MonkeyPatc
         (2, {}, Cascade(replaced=2)),
         (1, {}, None),  # which of the two fits depends on the order
         (0, {}, Cascade(replaced=2, pending=2)),
-        (0, {"priority": -1, "containers": [PAUSE]}, Cascade(replaced=2)),
+        (0, {"priority": -1, "containers": [PAUSE]}, Cascade()),  # placeholder Pods
         (0, {"priority": 1}, None),  # replacements preempt the Pod of another workload
         (2, {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}, None),
     ],

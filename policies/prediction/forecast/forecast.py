@@ -495,8 +495,10 @@ class Forecast:
             return None
         if pending is None:
             return None
-        unknown = sum(recreator.is_assumption for recreator in recreators)
-        return Cascade(len(replaced), len(victims) - len(replaced), pending=pending, controller_unknown=unknown)
+        counted = [each for each, pod in zip(recreators, victims, strict=True) if not self._is_placeholder(pod)]
+        again = counted.count(Recreator.CONTROLLER)
+        unknown = sum(recreator.is_assumption for recreator in counted)
+        return Cascade(again, len(counted) - again, pending=pending, controller_unknown=unknown)
 
     def _are_first(self, change: PodChange, impact: Impact, charged: ChargedQuotas) -> bool:
         """Report whether kube-scheduler tries all new Pods before the replacements of their victims, which have a lower

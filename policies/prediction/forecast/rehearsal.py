@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.copies import replace
@@ -577,12 +577,14 @@ class _Run(Simulation):
         return Prediction(preemptions[-1].snapshot, pod, answer)
 
     def _cascade(self, firsts: Iterable[Sequence[int]], evictions: Sequence[Eviction]) -> Cascade:
-        """Return the cascade after these preemptions, without Pods of the workload itself.
+        """Return the cascade after these preemptions, without Pods of the workload itself and placeholder Pods.
 
         `firsts`: numbers of the first preemptions. `evictions`: all evictions of the simulation.
         """
         preemptors = {self._preemptions[number].pod.key for numbers in firsts for number in numbers}
-        others = [eviction for eviction in evictions if eviction.origin.workload not in self._own]
+        victims = chain.from_iterable(preemption.candidate.victims for preemption in self._preemptions)
+        ignored = {victim.key for victim in victims if self._is_placeholder(victim)}
+        others = [each for each in evictions if each.origin.workload not in self._own and each.victim not in ignored]
         deleted = Counter(eviction.origin.workload for eviction in others)
         more = [one for one in evictions if one.by not in preemptors and not self._is_own(one.by)]
         origins = self.timeline.origins

@@ -69,7 +69,8 @@ class Arrival(NamedTuple):
     """A change by a user `at` seconds after the start.
 
     `op`: create, update, delete, scale, run, cordon, uncordon, drain or lost. `node`: the new node, if `object` has
-    only its name. `sooner`: randomized runs draw a time of up to this many seconds before `at`.
+    only its name. `sooner`: randomized runs draw a time of up to this many seconds before `at`. `autoscaler`: the
+    HorizontalPodAutoscaler that scales the workload to its maxReplicas.
     """
 
     at: float
@@ -77,6 +78,7 @@ class Arrival(NamedTuple):
     object: ApiObject
     node: Node | None = None
     sooner: float = 0.0
+    autoscaler: ApiObject | None = None
 
 
 class World(NamedTuple):

@@ -337,7 +337,7 @@ class Apply:
         title = f"{questions.objects_text(read or created)} applied"
         question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers, scalers)
         if not question.arrivals and not read:
-            fix = "apply Jobs or workloads with them"
+            fix = next(questions.commands_at_maximum(start.cluster, scalers), "apply Jobs or workloads with them")
             raise InvalidInput("only objects of Kueue or autoscalers: their effect is not simulated", fix=fix)
         if not jobs:
             return question

@@ -137,17 +137,22 @@ def tested_fixes(
 
 
 def with_fixes(document: AnswerDocument, fixes: Sequence[Fix], cluster: Cluster, answer: Answer) -> AnswerDocument:
-    """Return the answer with its fixes; without any, for a harmful change, with the reason as the first warning."""
+    """Return the answer with its fixes; without any, for a harmful change, with the reason as the first warning, unless
+    the answer names another fix.
+    """
     effects, reaction = document.effects, answer.autoscalers
     if fixes or effects.rejected > answer.count_over_quota.total() or not any(_harm_of(effects, is_removal=False)):
         return replace(document, fix=fixes)
     tried = [*_edits(cluster, answer), *_node_edits(cluster, answer), *_arrival_edits(answer)]
     actions = [edit.action for edit in _edits_for(tried, effects)]
+    causes = document.why.causes if document.why is not None else ()
     why = "no edit of a quota, PDB, rollout or Job applies"
     if actions:
         why = f"tried without help: {listed(actions, 2)}"
     elif len(cluster.snapshot.objects.nodes) > MAX_NODES:
         why = f"none is tried in a cluster of more than {MAX_NODES} nodes"
+    elif any("Fix: " in text for text in (*document.warnings, *(cause.reason for cause in causes))):
+        return document
     elif effects.pending and (reaction.node_groups or reaction.node_pools):
         why += ", and autoscalers decide about new nodes"
     return replace(document, fix=fixes, warnings=[f"no FIX: {why}", *document.warnings])
@@ -255,15 +260,20 @@ def _ranges_of(answer: Answer) -> Mapping[str, Range]:
     return answer.typical_of.counters if answer.typical_of is not None else NOTHING
 
 
-def _with_fewer_pods(obj: ApiObject, pods: int) -> tuple[str, ApiObject] | None:
+def _with_fewer_pods(obj: ApiObject, pods: int, autoscaler: ApiObject | None) -> tuple[str, ApiObject] | None:
     """Return what to change, and a workload, or the argument of its scaling, with fewer Pods; None if it has no more
-    than these.
+    than these. `autoscaler`: the HorizontalPodAutoscaler to change, because it would scale the workload again.
     """
     path = ("replicas",) if "replicas" in obj else COUNT_PATHS.get(group_kind(obj), ())
     before = int32(obj, *path) if path else None
     if not 0 < pods < (before or 0):
         return None
-    return f"{ref_of(obj, DEFAULT_NAMESPACE)}: {path[-1]} {before:,} → {pods:,}", with_field(obj, pods, *path)
+    limits = {path[-1]: before}
+    if autoscaler is not None:
+        least = int32(autoscaler, "spec", "minReplicas") or 0
+        limits = {**({"minReplicas": least} if least > pods else {}), "maxReplicas": before}
+    changes = ", ".join(f"{name} {limit:,} → {pods:,}" for name, limit in limits.items())
+    return f"{ref_of(autoscaler or obj, DEFAULT_NAMESPACE)}: {changes}", with_field(obj, pods, *path)
 
 
 def _without_shared_nodes(obj: ApiObject) -> tuple[str, ApiObject] | None:
@@ -280,14 +290,15 @@ def _without_shared_nodes(obj: ApiObject) -> tuple[str, ApiObject] | None:
 
 
 def changed_workloads(
-    workloads: Iterable[tuple[ApiObject, int, bool]],
+    workloads: Iterable[tuple[ApiObject, int, bool]], autoscalers: Mapping[int, ApiObject | None] = NOTHING
 ) -> Iterator[tuple[str, Mapping[int, ApiObject]]]:
     """Yield changes with which all Pods of workloads run: as many Pods as run, and anti-affinity with Pods on the same
     node only; as text, and the changed objects by the `id` of the object. `workloads`: those with Pods that a quota
-    rejects or a constraint excludes, how many run, and whether a constraint excludes any.
+    rejects or a constraint excludes, how many run, and whether a constraint excludes any. `autoscalers`: by the `id` of
+    the object, the HorizontalPodAutoscaler to change instead.
     """
     every = [*workloads]
-    reduced = ((obj, _with_fewer_pods(obj, run)) for obj, run, _ in every)
+    reduced = ((obj, _with_fewer_pods(obj, run, autoscalers.get(id(obj)))) for obj, run, _ in every)
     apart = ((obj, _without_shared_nodes(obj)) for obj, _, is_excluded in every if is_excluded)
     for changes in (reduced, apart):
         if found := {id(obj): changed for obj, changed in changes if changed is not None}:
@@ -307,7 +318,8 @@ def _arrival_edits(answer: Answer) -> Iterator[Edit]:
         own = arrivals.get((each.kind, namespace, name), ())
         if len(own) == 1 and own[0].op in _APPLIES and (each.constrained or answer.count_over_quota[each.workload]):
             affected.append((own[0].object, each.after, bool(each.constrained)))
-    for action, changed in changed_workloads(affected):
+    autoscalers = {id(each.object): each.autoscaler for each in answer.after.simulation.world.arrivals}
+    for action, changed in changed_workloads(affected, autoscalers):
         counter = "rejected" if any(answer.count_over_quota.values()) else "pending"
         yield Edit(action, (), counter, applied=[*changed.values()])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Fix, Rows, Table, Why
-from forewarn.policies.base.findings import brief, cut, described, grouped, listed, plural
+from forewarn.policies.base.findings import brief, cut, described, grouped, listed, plural, with_fix
 from forewarn.policies.inputs.sources.cluster import objects_of
 from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
@@ -69,6 +69,8 @@ class HeadroomResult(Result):
     """The number of Pods (or PodGroups) that must fit; None for any."""
     preempting: Hidden[bool] = False
     """Whether Pods that fit only with preemption count for `at_least`."""
+    is_stored: Hidden[bool] = True
+    """Whether the object is a workload of the cluster, and not of a manifest."""
 
     def least(self, *, preempting: bool = False) -> Headroom:
         """The headroom of the object with the fewest fitting replicas. `preempting`: count replicas that fit with
@@ -211,7 +213,9 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
         amount = cores(most) if name == "cpu" else gibibytes(most)
         yield f"no node is large enough: the largest has {amount} {name}"
     if room.preempted is None and room.pod_group is None and room.more.preempting > room.more.without:
-        yield "the Pods that they preempt are not counted here. Fix: run forewarn whatif scale, or predict --replicas N"
+        command = "scale" if result.is_stored else "apply -f FILE"
+        fix = f"run forewarn whatif {command}, or predict --replicas N"
+        yield with_fix("the Pods that they preempt are not counted here", fix)
     if room.pod.preemption_policy == "Never":
         yield "the Pods never preempt: preemptionPolicy Never"
     if reserve is not None:
@@ -587,7 +591,7 @@ def headroom(
                 reserve = placeholders(cluster, obj, room, wanted, request.options, autoscaling.cutoff, buffered)
             results.append(ObjectHeadroom(room, reserve, own))
     head = head_with_nodes(cluster, (clause for room in rooms for clause in room.assumes))
-    return HeadroomResult(head, cluster, results, faults, request.at_least, request.preempting)
+    return HeadroomResult(head, cluster, results, faults, request.at_least, request.preempting, bool(request.workload))
 
 
 def capacity(cluster: Cluster | ClusterSnapshot, options: Options | None = None) -> Capacity:

@@ -284,6 +284,7 @@ def _pending_causes(result: WorkloadWhy) -> Iterator[Cause]:
     timeline = result.timeline
     for pods, first in timeline.pending_causes:
         which = f", the first {first.pod.rpartition('/')[2]}" if pods > 1 else ""
+        which += "; those of the others are not counted" * bool(which and first.cause.id == "will-preempt")
         yield Cause(pods, first.cause.id, _text_of(first.cause, which))
     if left := len(timeline.pending) - sum(pods for pods, _ in timeline.pending_causes):
         yield Cause(left, "notEvaluated", f"not among the first {MAX_PENDING} Pending Pods of the queue")

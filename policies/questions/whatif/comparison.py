@@ -343,7 +343,9 @@ def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
         if count is None:
             count = found[origin.workload] = Count(origin)
         if not state.pod.node_name:
-            count.pending += simulation.scheduler.is_pending(state)
+            if is_pending := simulation.scheduler.is_pending(state):
+                count.origin = origin  # an update may give new Pods another class
+            count.pending += is_pending
             count.left += is_left_to_another_scheduler(state, simulation)
         elif state.pod.node_name in nodes:
             count.running += 1

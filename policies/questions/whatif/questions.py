@@ -435,7 +435,7 @@ def max_replicas_question(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[s
             ignored.setdefault(why, []).append("/".join(key))
             continue
         before, after = before + _replicas(cluster.workloads[target].object), after + most
-        arrivals.append(_scaling(target, most))
+        arrivals.append(_scaling(target, most)._replace(autoscaler=obj))
     of = f"{len(arrivals)} of " if ignored else ""
     replicas = f" ({before:,} → {after:,} replicas)" if arrivals else ""
     title = f"{of}{plural(len(autoscalers), 'HorizontalPodAutoscaler')} at maxReplicas{replicas}"
@@ -454,6 +454,17 @@ def target_of(namespace: str, autoscaler: ApiObject) -> Key:
     """Return the (`group/Kind`, namespace, name) that a HorizontalPodAutoscaler scales."""
     version, kind, name = (text_at(autoscaler, "spec", "scaleTargetRef", key) for key in ("apiVersion", "kind", "name"))
     return f"{version.rpartition('/')[0]}/{kind}", namespace, name
+
+
+def commands_at_maximum(cluster: ClusterSnapshot, autoscalers: Iterable[ApiObject]) -> Iterator[str]:
+    """Yield the commands that simulate the workloads of the cluster at the maxReplicas of these
+    HorizontalPodAutoscalers.
+    """
+    for obj in autoscalers:
+        group_and_kind, namespace, name = target = target_of(ref_of(obj, registry.DEFAULT_NAMESPACE).namespace, obj)
+        if target in cluster.workloads:
+            workload = f"{group_and_kind.rpartition('/')[2].lower()}/{name}"
+            yield f"run forewarn whatif scale {workload} {_limits_of(obj)[1]} -n {namespace}"
 
 
 def _replicas(workload: ApiObject) -> int:

@@ -154,6 +154,49 @@ def test_whatif_and_predict_name_a_host_port_and_the_replicas_that_fit(tmp_path:
         assert ("Deployment shop/new: replicas 3 → 2", "Pending 1 → 0") in shown(answer)
 
 
+def autoscaler(least: int, most: int, target: str = "web") -> dict[str, Any]:
+    spec: dict[str, Any] = {"minReplicas": least, "maxReplicas": most}
+    spec |= {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}}
+    return object_of("autoscaling/v2", "HorizontalPodAutoscaler", f"{target}-scaler", spec=spec)
+
+
+@pytest.mark.parametrize(("least", "change"), [(3, "maxReplicas 9 → 6"), (8, "minReplicas 8 → 6, maxReplicas 9 → 6")])
+def test_fewer_replicas_of_a_scaled_workload_are_a_limit_of_its_autoscaler(
+    tmp_path: Path, least: int, change: str
+) -> None:
+    cluster = cluster_of(tmp_path, quota(pods=6, used=4), autoscaler(least, 9))
+    action = f"HorizontalPodAutoscaler shop/web-scaler: {change}"
+    assert shown(forewarn.whatif(cluster, forewarn.MaxReplicas()))[1] == (action, "rejected 3 → 0")
+
+
+@pytest.mark.parametrize(
+    ("target", "fix"),
+    [("web", "run forewarn whatif scale deployment/web 9 -n shop"), ("new", "apply Jobs or workloads with them")],
+)
+def test_an_autoscaler_alone_names_the_command_that_answers(tmp_path: Path, target: str, fix: str) -> None:
+    with pytest.raises(forewarn.InvalidInput, match="only objects of Kueue or autoscalers") as caught:
+        forewarn.whatif(cluster_of(tmp_path), forewarn.Apply(autoscaler(1, 9, target)))
+    assert caught.value.fix == fix
+
+
+def test_pending_pods_have_the_class_of_their_update(tmp_path: Path) -> None:
+    batch = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "batch"}, "value": 7}
+    cluster = cluster_of(tmp_path, batch, priority=50)
+    changed = applied("Deployment", "apps", 4, priorityClassName="batch", nodeSelector={"gpu": "true"})
+    changed["metadata"]["name"], changed["spec"]["selector"] = "web", {"matchLabels": {"a": "b"}}
+    changed["spec"]["template"]["metadata"]["labels"] = {"a": "b"}
+    (row,) = forewarn.whatif(cluster, forewarn.Apply(changed)).workloads
+    assert (row.workload, row.pending > 0, row.priority_class, row.priority) == ("shop/web", True, "batch", 7)
+
+
+def test_no_missing_fix_is_reported_beside_the_fix_of_a_cause(tmp_path: Path) -> None:
+    manifest = applied("Deployment", "apps", 1, nodeSelector={"kubernetes.io/os": "windows"})
+    document = forewarn.whatif(cluster_of(tmp_path), forewarn.Apply(manifest)).document
+    assert document.why is not None
+    assert document.why.causes[0].reason.endswith("Fix: change nodeSelector or nodeAffinity")
+    assert not [each for each in document.warnings if each.startswith("no FIX")]
+
+
 @pytest.mark.parametrize(
     ("replicas", "clause", "ended"),
     [(14, "2 of 10 new Pods run (8 removed again)", 4), (2, "1 of 1 new Pod runs", 0)],
@@ -162,9 +205,7 @@ def test_whatif_and_predict_name_a_host_port_and_the_replicas_that_fit(tmp_path:
 def test_new_pods_add_up_if_an_autoscaler_changes_their_number(
     tmp_path: Path, replicas: int, clause: str, ended: int
 ) -> None:
-    spec: dict[str, Any] = {"minReplicas": 3, "maxReplicas": 6}
-    spec |= {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
-    cluster = cluster_of(tmp_path, object_of("autoscaling/v2", "HorizontalPodAutoscaler", "web", spec=spec))
+    cluster = cluster_of(tmp_path, autoscaler(3, 6))
     answer = forewarn.whatif(cluster, forewarn.Scale("deployment/web", replicas, "shop"))
     assert (answer.document.clause, answer.answer.after.summary.new_pods_ended) == (clause, ended)
 

@@ -191,6 +191,14 @@ def test_a_workload_of_the_cluster_needs_no_manifest(capsys: pytest.CaptureFixtu
     assert run(capsys, "deployment/web", *SHOWN)[0] == 2
 
 
+@pytest.mark.parametrize(("stored", "command"), [(True, "whatif scale"), (False, "whatif apply -f FILE")])
+def test_the_command_that_counts_preempted_pods_exists_for_the_object(stored: bool, command: str) -> None:
+    room = forewarn.headroom(forewarn.load(SHOWN[-1]), SHOWN[1]).objects[0].headroom
+    room = room._replace(preempted=None, preempting=room.preempting._replace(pods=room.without.pods + 1, quota=None))
+    result = HeadroomResult(head_of(cluster()), cluster(), [ObjectHeadroom(room)], is_stored=stored)
+    assert f"Fix: run forewarn {command}, or predict" in "".join(result.document.warnings)
+
+
 def test_without_an_object_each_pool_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     found = asked(capsys, *SHOWN[2:])
     (pool,) = found["pools"]

@@ -785,6 +785,9 @@ def test_pending_pods_of_a_workload_are_counted_by_cause(
     ]
     made = [*deployment(), *nodes, *low, *(owned(each, "ReplicaSet", "web-5f") for each in pods)]
     answer = document(capsys, tmp_path, made, "deploy/web")
+    texts = {each["kind"]: each["reason"] for each in answer["why"]["causes"]}
+    several = "; those of the others are not counted"
+    assert (several in texts["will-preempt"]) is (expected["will-preempt"] > 1)
     found = {each["kind"]: each["number"] for each in answer["why"]["causes"]}
     assert found == expected | ({"notCreated": found["notCreated"]} if "notCreated" in found else {})
 

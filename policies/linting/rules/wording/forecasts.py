@@ -83,10 +83,11 @@ def cascade_phrases(cascade: Cascade, *, coarse: bool = False) -> tuple[str, ...
             (cascade.pending, "replacements stay Pending"),
             (cascade.rejected_by_quota, "replacements rejected by a quota"),
             (cascade.replaced, "replacements fit"),
-            (1, "assumed not recreated" if cascade.controller_unknown else "not recreated"),
+            (cascade.not_replaced, "assumed not recreated" if cascade.controller_unknown else "not recreated"),
         )
-        return (next(text for number, text in worst if number),)
-    phrases = tuple(_effects(cascade)) or ("replacement fits" if cascade.replaced == 1 else "replacements fit",)
+        return tuple(text for number, text in worst if number)[:1]
+    fit = ("replacement fits" if cascade.replaced == 1 else "replacements fit",) if cascade.replaced else ()
+    phrases = tuple(_effects(cascade)) or fit
     ignored = cascade.pending_not_evaluated
     return (*phrases, f"{plural(ignored, 'Pending Pod')} ignored") if ignored else phrases
 
@@ -101,7 +102,7 @@ def _effects(cascade: Cascade) -> Iterator[str]:
         yield f"{_replacements(cascade, cascade.pending)} {'stays' if is_one else 'stay'} Pending"
     if cascade.rejected_by_quota:
         yield f"{_replacements(cascade, cascade.rejected_by_quota)} rejected by a quota"
-    if cascade.not_replaced or not cascade.replaced:
+    if cascade.not_replaced:
         yield _lost(cascade)
 
 
