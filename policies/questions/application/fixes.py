@@ -290,7 +290,7 @@ def _without_shared_nodes(obj: ApiObject) -> tuple[str, ApiObject] | None:
 
 
 def changed_workloads(
-    workloads: Iterable[tuple[ApiObject, int, bool]], autoscalers: Mapping[int, ApiObject | None] = NOTHING
+    workloads: Iterable[tuple[ApiObject, int, bool]], autoscalers: Mapping[int, ApiObject | None]
 ) -> Iterator[tuple[str, Mapping[int, ApiObject]]]:
     """Yield changes with which all Pods of workloads run: as many Pods as run, and anti-affinity with Pods on the same
     node only; as text, and the changed objects by the `id` of the object. `workloads`: those with Pods that a quota

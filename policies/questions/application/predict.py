@@ -307,7 +307,7 @@ def _workload_fixes(result: PredictResult) -> Iterator[Fix]:
                 run = placement.existing + sum(outcomes[name] for name in RUNNING)
                 yield from [(obj, run, bool(excluded))] * bool(excluded or outcomes["rejected"])
 
-    for action, changed in changed_workloads(affected()):
+    for action, changed in changed_workloads(affected(), {}):
         new = [changed.get(id(obj), obj) for obj in objects]
         applied = place_all(result.queued.cluster, new, None, partial(is_placeholder, options=result.options))
         after = replace(result, applied=applied, groups=()).predicted.effects()
