@@ -34,7 +34,10 @@ _LOWERED: Final = (
     (later(""), _NOT_DEPLOYED),
     # such files may be old, or block evictions, on purpose, and the test works although the API server drops a field
     (
-        later(r"^(?:evictions-blocked|removed-api-version|scheduler-configuration|unknown-field) |generateName is"),
+        later(
+            r"^(?:constraint-without-effect|evictions-blocked|removed-api-version|scheduler-configuration"
+            r"|unknown-field) |generateName is"
+        ),
         _TESTS,
     ),
     (later("^value-rejected Pod .*generateName is required"), later("")),  # Jenkins or Spark names it
