@@ -873,8 +873,8 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     assert (pruned["status"], pruned["clause"]) == ("HARM", clause)
     (cluster,) = pruned["clusters"]
     new_pods = {row["workload"]: row["newPods"]["after"] for row in cluster["answer"]["newPods"]}
-    preempts = {"preemptionPolicy": "PreemptLowerPriority"}
-    assert new_pods == {"shop/bare": {"priority": 20, **preempts}, "shop/named": None}
+    default = {"priorityClassName": "default", "priority": 20, "preemptionPolicy": "PreemptLowerPriority"}
+    assert new_pods == {"shop/bare": default, "shop/named": None}
 
 
 def test_changed_requests_are_seen_first(versions: Callable[..., tuple[Path, Path]]) -> None:
