@@ -48,12 +48,12 @@ class Cascade(NamedTuple):
     """What follows after the preemptions by new Pods. A missing number is 0. `incomplete`: whether the cascade is not
     predicted, because time or work was used up, or because forewarn does not simulate part of it.
 
-    `replaced`: number of victims that a controller recreates. `not_replaced`: number of other victims. Both without
-    placeholder Pods.
-    `controller_unknown`: number of victims whose controller is unknown or not in the cluster state. `preempted`: number
-    of Pods that replacements preempt. `pending`: replacements that stay Pending. `rejected_by_quota`: replacements that
-    a quota still rejects at the end, included in `replaced`. `pending_not_evaluated`: number of Pending Pods that were
-    not evaluated. `notPredicted`: the component that decides what follows, "" for none.
+    `replaced`: number of victims that a controller recreates. `not_replaced`: number of other victims; neither includes
+    placeholder Pods. `controller_unknown`: number of victims whose controller is unknown or not in the cluster state.
+    `preempted`: number of Pods that replacements preempt. `pending`: replacements that stay Pending.
+    `rejected_by_quota`: replacements that a quota still rejects at the end, included in `replaced`.
+    `pending_not_evaluated`: number of Pending Pods that were not evaluated.
+    `notPredicted`: the component that decides what follows, "" for none.
     """
 
     replaced: Sparse[int] = 0
