@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.linting.config.model import Config
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+    from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
 
     PrintNotice = Callable[[str], None]
 
@@ -142,7 +143,7 @@ _SAMPLE: Final = """
 class State(NamedTuple):
     """The data that all questions use. `named`: the command-line options that select the cluster and the release.
 
-    `sources`: of the cluster; some questions read them again.
+    `sources`: of the cluster; some questions read them again. `buffers`: the CapacityBuffers of its files.
     """
 
     cache: DumpCache
@@ -150,6 +151,7 @@ class State(NamedTuple):
     config: Config
     named: Sequence[str]
     sources: Sequence[str]
+    buffers: CapacityBuffers
 
     def warm_up(self) -> None:
         """Import and compute the data that all questions share, before processes are forked."""
@@ -183,8 +185,8 @@ class State(NamedTuple):
         question = _QUESTIONS[two if two in _QUESTIONS else command_line.command](words)
         options = _parsed(question, words[two in _QUESTIONS :], command_line.text)
         progress = _progress(question.what, question.counts, print_notice)
-        cluster, collected = self._cluster, question.collector(options)
-        if collected is not None:
+        cluster, collected = self._cluster, self.buffers
+        if question is not headroom.QUESTION and (collected := question.collector(options)) is not None:
             cluster = cluster.replaced(self._read(collected.collect))
         subject = Subject(cluster, lambda: self.autoscaling, progress, collected, draws=True)
         try:

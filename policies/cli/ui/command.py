@@ -30,6 +30,7 @@ from forewarn.policies.questions.application.classes import table_of
 from forewarn.policies.questions.application.cluster import require_nodes, with_node_groups
 from forewarn.policies.questions.application.findings import configured
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.questions.whatif.node_bands import zone_of
 
 if TYPE_CHECKING:
@@ -87,11 +88,12 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
 
 def state_of(run: Run, release: Release, named: Sequence[str]) -> State:
     """The cluster and other data for questions. Raises SourceError and ConfigError."""
-    cache = loaded_for(run, None, release).cache
+    buffers = CapacityBuffers()
+    cache = loaded_for(run, None, release, collect=buffers.collect).cache
     require_nodes(cache.snapshot())
     rules = configured(find_config(os.curdir))
     autoscaling = with_node_groups(Autoscaling(cutoff=rules.options.autoscaler_cutoff), cache, run.cluster)
-    state = State(cache, autoscaling, rules, named, run.cluster)
+    state = State(cache, autoscaling, rules, named, run.cluster, buffers)
     state.warm_up()
     return state
 

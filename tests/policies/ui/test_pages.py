@@ -140,6 +140,14 @@ def test_the_copied_command_has_the_document_of_the_page(query: str, tmp_path: P
     assert document == json.loads(done.stdout), done.stderr
 
 
+def test_headroom_does_not_read_the_cluster_again(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(Path(CLUSTER).read_text())
+    made = desk(str(file))
+    file.unlink()
+    assert made.get("/api/whatif?change=headroom&name=shop/deployment/web").status_code == 200
+
+
 def test_the_document_and_the_counters_of_a_prediction_are_those_of_its_command(shared: Desk) -> None:
     command = ("predict", "-f", "docs/examples/headroom/cache.yaml", "--cluster", CLUSTER)
     document = json.loads(forewarn(*command, "-o", "json").stdout)
