@@ -27,7 +27,6 @@ from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, JOB
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
 from forewarn.policies.kubernetes.objects.fields import ref_of
 from forewarn.policies.kubernetes.quantity import ZERO, cores, format_units, gibibytes
-from forewarn.policies.kubernetes.scheduling.plugins.volume_filters import ADD_NODES
 from forewarn.policies.kubernetes.scheduling.reasons import shorten
 from forewarn.policies.prediction.forecast.impact import BY_TIMING, ESTIMATE
 from forewarn.policies.prediction.simulation.summary import in_vain_sentences, unsettled
@@ -541,13 +540,13 @@ _REASONS: Final = {
 
 
 def _text_of(reason: Reason, share: Share) -> str:
-    """The reason with the affected workloads (Jobs: number, capacity: classes); no nodes are advised in a lost zone."""
+    """The reason with the affected workloads; for failed Jobs, their number; for capacity, the classes."""
     if reason.kind is Kind.CAPACITY:
         return f"no capacity: {listed(_by_class(share.pods), 3)}"
     what = _without_workloads(reason)
     if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED):
         return f"{plural(share.jobs, 'Job fails', 'Jobs fail')}: {what}"
-    return with_fix(f"{what}: {listed([*share.workloads], 1)}", reason.fix.replace(ADD_NODES, ""))
+    return with_fix(f"{what}: {listed([*share.workloads], 1)}", reason.fix)
 
 
 def _by_class(pods: Tally[str]) -> list[str]:

@@ -269,6 +269,8 @@ def _shares(
     shares: dict[Reason, Share] = {}
     for workload in own_workloads(answer):
         for reason, pods in reasons_of(workload):
+            if answer.is_zone_lost and reason.kind is Kind.VOLUME:
+                reason = reason._replace(fix="")  # the lost zone has no new nodes
             share = shares.setdefault(reason, Share(Counter(), {}))
             share.pods[workload.priority_class] += pods
             share.workloads[workload.workload] = None

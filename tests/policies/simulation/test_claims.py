@@ -244,6 +244,9 @@ def write_cluster(path: Path, *more: Obj, without: tuple[str, ...] = ()) -> str:
     return str(path / "cluster.json")
 
 
+NODES_OF_A = [name for name, zone in NODES.items() if zone == "a"]
+
+
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     status = main([*arguments])
     out, err = capsys.readouterr()
@@ -260,6 +263,14 @@ def test_whatif_says_that_a_database_waits_for_the_zone_of_its_volume(
     assert "default/db (no class) 1 → 0 1 1 no node is in its volume's zone (a)" in " ".join(out.split())
     status, out = run(capsys, "whatif", "lose", "node", "a-1", "--cluster", cluster, "--fail-on", "pending")
     assert (status, "1 → 0" in out) == (0, False)
+
+
+@pytest.mark.parametrize(("lost", "is_advised"), [(("zone", "a"), False), (("node", *NODES_OF_A), True)])
+def test_nodes_are_advised_unless_their_zone_is_lost(
+    lost: tuple[str, ...], is_advised: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out = run(capsys, "whatif", "lose", *lost, "--cluster", write_cluster(tmp_path))
+    assert ("Fix: add nodes where its volume is available" in " ".join(out.split())) is is_advised
 
 
 def test_risk_says_that_a_database_does_not_survive_its_zone(
